@@ -1,0 +1,43 @@
+// Finds kernels by name once, then by array index.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <string>
+
+#include "driver/driver.h"
+#include "runtime/dtype.h"
+
+namespace mpsx::runtime {
+
+// A kernel plus what we count about it. Lives as long as the process.
+struct KernelEntry {
+  const driver::Kernel* kernel;
+  std::string name;
+  std::atomic<uint64_t> launches{0};
+  std::atomic<uint64_t> nanoseconds{0};  // only while profiling, see profile.h
+};
+
+// Throws std::runtime_error naming the kernel when the library has none of that name.
+KernelEntry& find_kernel(const std::string& name);
+KernelEntry* find_kernel_or_null(const std::string& name);
+
+// The instantiations of one kernel stem: `stem`, `stem_<in>` or `stem_<in>_<out>`. Declare it `static const`.
+class KernelSet {
+ public:
+  explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}
+  KernelEntry& get(Tag in = Tag::none, Tag out = Tag::none) const {
+    auto* e = slots_[index(in, out)].load(std::memory_order_acquire);
+    return e ? *e : load(in, out);
+  }
+  bool has(Tag in = Tag::none, Tag out = Tag::none) const;
+  std::string name(Tag in = Tag::none, Tag out = Tag::none) const;
+
+ private:
+  static constexpr size_t index(Tag in, Tag out) { return size_t(in) * (kTags + 1) + size_t(out); }
+  KernelEntry& load(Tag in, Tag out) const;
+  std::string stem_;
+  mutable std::array<std::atomic<KernelEntry*>, (kTags + 1) * (kTags + 1)> slots_{};
+};
+
+}  // namespace mpsx::runtime

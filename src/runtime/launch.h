@@ -1,0 +1,57 @@
+// Launching a kernel:
+//
+//   static const KernelSet softmax("softmax");
+//   Launch(softmax.get(tag)).pointer(out).pointer(in).bytes(params).groups({rows}, threads).work(n).run();
+//
+// Arguments take buffer indices 0, 1, 2 … in the order in which they are added.
+#pragma once
+
+#include <array>
+
+#include "runtime/device.h"
+#include "runtime/kernel_library.h"
+
+namespace mpsx::runtime {
+
+class Launch {
+ public:
+  explicit Launch(KernelEntry& entry) : entry_(entry) {}
+
+  // Memory of the device (or, on a driver with unified addressing, any memory), at any offset in it.
+  // Null is allowed for an argument the kernel does not read (an absent bias).
+  Launch& pointer(const void* p);
+  // A value copied at launch, at most 4096 bytes: `constant Params&`, `constant uint&`, an inline scalar.
+  // It must live until run() returns.
+  template <typename T>
+  Launch& bytes(const T& value) {
+    static_assert(!std::is_pointer_v<T> && std::is_trivially_copyable_v<T> && sizeof(T) <= 4096);
+    return add({driver::Argument::Kind::bytes, &value, sizeof(T)});
+  }
+  Launch& bytes(const void* data, size_t size) { return add({driver::Argument::Kind::bytes, data, size}); }
+  Launch& threadgroup_memory(size_t bytes);
+
+  // A grid in threads (no tail), threadgroup shape chosen here.
+  Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
+  // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`); kernels
+  // are right at any size. `exact` insists on it (register-tiled kernels only).
+  Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);
+  // About how many elements one thread (or one group) touches, for splitting between CPU cores. Default 1.
+  Launch& work(uint64_t elements) { dispatch_.work = elements; return *this; }
+
+  void run();
+
+ private:
+  Launch& add(driver::Argument a);
+  KernelEntry& entry_;
+  std::array<driver::Argument, 34> arguments_;
+  size_t count_ = 0;
+  driver::Dispatch dispatch_;
+};
+
+// How many threads a threadgroup gets for rows of `n` elements: a multiple of the SIMD width, at most 1024.
+uint32_t threads_for_row(uint64_t n);
+
+// Elements of `size` bytes that one thread of a dense elementwise kernel handles (metal/lib/index.h: lanes<T>).
+uint32_t lanes(size_t size);
+
+}  // namespace mpsx::runtime

@@ -1,0 +1,42 @@
+// What ran: counts always, times and order while switched on. The op-support matrix and the demo read it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mpsx::runtime {
+
+enum class Route : uint8_t { native, vendor, fallback };
+
+// Counts of one operator that went to the CPU, by either route.
+struct RouteEntry {
+  std::string name;                      // "aten::mm"
+  Route route;
+  std::string library;                   // vendor: "oneDNN/MKL through ATen"
+  std::atomic<uint64_t> calls{0};
+  std::atomic<uint64_t> nanoseconds{0};  // fallback: always; vendor: while profiling
+};
+RouteEntry& route_entry(const std::string& op, Route route, const std::string& library = "");
+
+extern std::atomic<bool> profiling;      // adds a clock read to each launch
+void set_profiling(bool on);
+
+// One row a kernel or operator with calls > 0, as a snapshot.
+struct ProfileRow {
+  std::string name;
+  Route route;
+  std::string library;
+  uint64_t calls, nanoseconds;
+};
+std::vector<ProfileRow> profile_rows();
+void reset_profile();
+
+// The names of kernels and operators in the order in which they ran, while a log is open (not nestable).
+void open_launch_log();
+std::vector<std::string> close_launch_log();   // "kernel:softmax_f32", "vendor:aten::mm", "fallback:aten::eig"
+extern std::atomic<bool> logging;
+void log_launch(Route route, const std::string& name);
+
+}  // namespace mpsx::runtime
