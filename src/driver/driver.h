@@ -1,8 +1,9 @@
 // The whole contract between mpsx and a GPU (or what stands in for one).
 //
-// A driver knows bytes, kernels and streams; it knows neither torch nor operators. Execution is asynchronous by
-// contract: `dispatch` may return before the kernel ran, `commit` hands batched work over, `synchronize` waits and
-// throws what went wrong on the device. A driver that runs kernels inside `dispatch` (host) is a valid, simpler case.
+// A driver knows bytes, kernels and streams; it knows neither torch nor operators. Execution is asynchronous
+// by contract: `dispatch` may return before the kernel ran, `commit` hands batched work over, `synchronize`
+// waits and throws what went wrong on the device. A driver that runs kernels inside `dispatch` (host) is a
+// valid, simpler case.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +34,15 @@ struct Argument {
   enum class Kind : uint8_t { buffer, bytes, threadgroup };
   Kind kind;
   const void* data;  // buffer: the handle; bytes: the address; threadgroup: unused
-  size_t size;       // buffer: the offset in bytes; bytes: their number (at most 4096); threadgroup: bytes to reserve
+  size_t
+      size;  // buffer: the offset in bytes; bytes: their number (at most 4096); threadgroup: bytes to reserve
 };
 
 // A compiled kernel. Drivers derive from it; callers read only these facts.
 struct Kernel {
   std::string name;
-  uint32_t max_threads = 1024;              // per threadgroup
-  uint32_t simd_width = 32;                 // threads per SIMD group
+  uint32_t max_threads = 1024;  // per threadgroup
+  uint32_t simd_width = 32;     // threads per SIMD group
   uint32_t static_threadgroup_bytes = 0;
   virtual ~Kernel() = default;
 };
@@ -48,19 +50,19 @@ struct Kernel {
 // What is launched: a grid in threads (`by_threads`, the tail guarded by the driver) or in threadgroups.
 struct Dispatch {
   Size grid;
-  Size group;                // threads per threadgroup
+  Size group;  // threads per threadgroup
   bool by_threads = true;
-  uint64_t work = 1;         // about how many elements one grid unit touches; a hint for splitting between CPU cores
+  uint64_t work = 1;  // about how many elements one grid unit touches; a hint for splitting between CPU cores
 };
 
 struct Info {
-  std::string name;          // "host", "metal", …
-  std::string device;        // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
-  std::string compiler;      // what compiled the kernels
-  std::string isa;           // "x86-64-v3", "apple9", …
-  size_t total_memory = 0;   // bytes
-  uint32_t vector_bytes = 16;     // bytes a thread of a dense elementwise kernel handles; 0: one element
-  bool asynchronous = true;       // false: work is complete when `dispatch` returns
+  std::string name;                 // "host", "metal", …
+  std::string device;               // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
+  std::string compiler;             // what compiled the kernels
+  std::string isa;                  // "x86-64-v3", "apple9", …
+  size_t total_memory = 0;          // bytes
+  uint32_t vector_bytes = 16;       // bytes a thread of a dense elementwise kernel handles; 0: one element
+  bool asynchronous = true;         // false: work is complete when `dispatch` returns
   bool unified_addressing = false;  // true: a handle is the CPU address itself, so no lookup is needed
 };
 
@@ -79,13 +81,15 @@ class Driver {
   virtual ~Driver() = default;
   virtual const Info& info() const = 0;
 
-  // Memory. `allocate` throws OutOfMemory. `wrap` takes page-aligned memory of somebody else's; null: not possible.
+  // Memory. `allocate` throws OutOfMemory. `wrap` takes page-aligned memory of somebody else's; null: not
+  // possible.
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void release(const Buffer&) noexcept = 0;
   virtual Buffer wrap(void* contents, size_t bytes) = 0;
   virtual size_t free_memory() const = 0;
 
-  // Kernels, by key: the host name, then sorted function constants ("layer_norm_f32|bias=1"). Null: no such kernel.
+  // Kernels, by key: the host name, then sorted function constants ("layer_norm_f32|bias=1"). Null: no such
+  // kernel.
   virtual const Kernel* kernel(std::string_view key) = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
 
@@ -101,17 +105,20 @@ class Driver {
   virtual Event* new_event() = 0;
   virtual void destroy(Event*) noexcept = 0;
   virtual void record(Event*, Stream*) = 0;
-  virtual void wait(Event*, Stream*) = 0;       // later work of the stream waits for the event
+  virtual void wait(Event*, Stream*) = 0;  // later work of the stream waits for the event
   virtual bool done(Event*) = 0;
   virtual void synchronize(Event*) = 0;
   virtual double elapsed_ms(Event* from, Event* to) = 0;
 };
 
-// Splits [0, total) between CPU cores and runs `body(begin, end)` on each part; supplied by whoever owns the thread
-// pool, so that a process has a single one (torch's). `grain`: the least number of units worth a thread.
-using ParallelFor = void (*)(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
+// Splits [0, total) between CPU cores and runs `body(begin, end)` on each part; supplied by whoever owns the
+// thread pool, so that a process has a single one (torch's). `grain`: the least number of units worth a
+// thread.
+using ParallelFor = void (*)(uint64_t total, uint64_t grain,
+                             const std::function<void(uint64_t, uint64_t)>& body);
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor);
-std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory);  // null where there is no Metal
+std::unique_ptr<Driver> make_metal_driver(
+    const std::string& library_directory);  // null where there is no Metal
 
 }  // namespace mpsx::driver

@@ -11,11 +11,11 @@ namespace mpsx::runtime {
 
 // One allocation. Reference-counted: a storage and its CPU twin may both hold it.
 struct Block {
-  void* data = nullptr;              // CPU address
-  size_t size = 0;                   // as asked for
-  size_t capacity = 0;               // as reserved
-  driver::Buffer buffer;             // the driver buffer it lies in
-  size_t offset = 0;                 // in that buffer
+  void* data = nullptr;   // CPU address
+  size_t size = 0;        // as asked for
+  size_t capacity = 0;    // as reserved
+  driver::Buffer buffer;  // the driver buffer it lies in
+  size_t offset = 0;      // in that buffer
   std::atomic<uint32_t> references{1};
 };
 
@@ -23,20 +23,21 @@ struct Block {
 struct MemoryStatistics {
   uint64_t allocated = 0, allocated_peak = 0;
   uint64_t reserved = 0, reserved_peak = 0;
-  uint64_t allocated_total = 0, freed_total = 0;      // accumulated since start or reset
-  uint64_t allocations = 0, frees = 0;                // counts, accumulated
+  uint64_t allocated_total = 0, freed_total = 0;  // accumulated since start or reset
+  uint64_t allocations = 0, frees = 0;            // counts, accumulated
   uint64_t active_blocks = 0, active_blocks_peak = 0;
-  uint64_t segments = 0, segments_peak = 0;           // driver buffers
-  uint64_t retries = 0, out_of_memory = 0;            // counts
+  uint64_t segments = 0, segments_peak = 0;  // driver buffers
+  uint64_t retries = 0, out_of_memory = 0;   // counts
 };
 
-// Throws c10::OutOfMemoryError with what was asked, what is in use and what the limit is, after having emptied the
-// cache once. Zero bytes give a block with null data.
+// Throws c10::OutOfMemoryError with what was asked, what is in use and what the limit is, after having
+// emptied the cache once. Zero bytes give a block with null data.
 Block* allocate(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
-// Where device memory at `p` lies, for a launch. On a driver with unified addressing the handle is `p` itself.
+// Where device memory at `p` lies, for a launch. On a driver with unified addressing the handle is `p`
+// itself.
 struct Location {
   void* handle;
   size_t offset;

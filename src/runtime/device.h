@@ -11,6 +11,7 @@ void configure(std::string library_directory, driver::ParallelFor parallel_for);
 // Throws with a sentence that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
 driver::Driver& driver();
 bool driver_started();  // whether driver() has been called with success
-void restart_check();   // throws in a forked child: a device cannot be used across fork on an asynchronous driver
+void restart_check();   // throws in a forked child: a device cannot be used across fork on an asynchronous
+                        // driver
 
 }  // namespace mpsx::runtime

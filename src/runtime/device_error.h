@@ -1,18 +1,18 @@
-// Errors that a kernel finds (an index out of range): it writes them to a record in device memory, and they are thrown
-// when the work is known to be complete: at once on a synchronous driver, else at the next synchronisation.
-// The kernel's side is metal/lib/error.h.
+// Errors that a kernel finds (an index out of range): it writes them to a record in device memory, and they
+// are thrown when the work is known to be complete: at once on a synchronous driver, else at the next
+// synchronisation. The kernel's side is metal/lib/error.h.
 #pragma once
 
 #include <cstdint>
 
 namespace mpsx::runtime {
 
-// The memory a kernel reports to: pass `pointer(device_error_record(op))`, then call check_device_errors() after run().
-// `op` must be a string literal; it names the operator in the message.
+// The memory a kernel reports to: pass `pointer(device_error_record(op))`, then call check_device_errors()
+// after run(). `op` must be a string literal; it names the operator in the message.
 void* device_error_record(const char* op);
 
-// Throws c10::IndexError for the oldest error recorded. Cheap when there is none. On an asynchronous driver this does
-// nothing: runtime::synchronize() does it.
+// Throws c10::IndexError for the oldest error recorded. Cheap when there is none. On an asynchronous driver
+// this does nothing: runtime::synchronize() does it.
 void check_device_errors();
 void check_device_errors_after_synchronize();
 

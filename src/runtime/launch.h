@@ -32,11 +32,14 @@ class Launch {
 
   // A grid in threads (no tail), threadgroup shape chosen here.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`); kernels
-  // are right at any size. `exact` insists on it (register-tiled kernels only).
+  // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`);
+  // kernels are right at any size. `exact` insists on it (register-tiled kernels only).
   Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);
   // About how many elements one thread (or one group) touches, for splitting between CPU cores. Default 1.
-  Launch& work(uint64_t elements) { dispatch_.work = elements; return *this; }
+  Launch& work(uint64_t elements) {
+    dispatch_.work = elements;
+    return *this;
+  }
 
   void run();
 
@@ -51,7 +54,8 @@ class Launch {
 // How many threads a threadgroup gets for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);
 
-// Elements of `size` bytes that one thread of a dense elementwise kernel handles (metal/lib/index.h: lanes<T>).
+// Elements of `size` bytes that one thread of a dense elementwise kernel handles (metal/lib/index.h:
+// lanes<T>).
 uint32_t lanes(size_t size);
 
 }  // namespace mpsx::runtime

@@ -12,15 +12,15 @@ enum class Route : uint8_t { native, vendor, fallback };
 
 // Counts of one operator that went to the CPU, by either route.
 struct RouteEntry {
-  std::string name;                      // "aten::mm"
+  std::string name;  // "aten::mm"
   Route route;
-  std::string library;                   // vendor: "oneDNN/MKL through ATen"
+  std::string library;  // vendor: "oneDNN/MKL through ATen"
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> nanoseconds{0};  // fallback: always; vendor: while profiling
 };
 RouteEntry& route_entry(const std::string& op, Route route, const std::string& library = "");
 
-extern std::atomic<bool> profiling;      // adds a clock read to each launch
+extern std::atomic<bool> profiling;  // adds a clock read to each launch
 void set_profiling(bool on);
 
 // One row a kernel or operator with calls > 0, as a snapshot.
@@ -35,7 +35,7 @@ void reset_profile();
 
 // The names of kernels and operators in the order in which they ran, while a log is open (not nestable).
 void open_launch_log();
-std::vector<std::string> close_launch_log();   // "kernel:softmax_f32", "vendor:aten::mm", "fallback:aten::eig"
+std::vector<std::string> close_launch_log();  // "kernel:softmax_f32", "vendor:aten::mm", "fallback:aten::eig"
 extern std::atomic<bool> logging;
 void log_launch(Route route, const std::string& name);
 

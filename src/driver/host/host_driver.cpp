@@ -1,0 +1,158 @@
+// The host driver: Metal kernels translated to C++ ("wide mode"), run inside `dispatch` on the CPU's cores.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "driver/driver.h"
+#include "driver/host/kernel_module.h"
+
+namespace mpsx::driver {
+
+using Clock = std::chrono::steady_clock;
+
+struct Stream {};
+struct Event {
+  Clock::time_point time;
+  bool recorded = false;
+};
+
+namespace host {
+namespace {
+
+// Elements below which a second core costs more than it gains; torch's own at::internal::GRAIN_SIZE.
+constexpr uint64_t kGrainElements = 32768;
+constexpr size_t kAlignment = 64;  // a cache line, and a 512-bit vector
+constexpr size_t kHugePage = size_t(2) << 20;
+
+class HostDriver final : public Driver {
+ public:
+  HostDriver(const std::string& directory, ParallelFor parallel_for)
+      : module_(directory), parallel_for_(parallel_for) {
+    info_.name = "host";
+    info_.compiler = module_.compiler();
+    info_.isa = module_.isa();
+    info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
+    info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+    info_.vector_bytes = 0;
+    info_.asynchronous = false;
+    info_.unified_addressing = true;
+  }
+
+  const Info& info() const override { return info_; }
+
+  Buffer allocate(size_t bytes) override {
+    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+    void* p = nullptr;
+    if (posix_memalign(&p, alignment, std::max<size_t>(bytes, 1)) != 0)
+      throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
+    return {p, p, bytes};
+  }
+  void release(const Buffer& buffer) noexcept override { std::free(buffer.contents); }
+  Buffer wrap(void* contents, size_t bytes) override { return {contents, contents, bytes}; }
+  size_t free_memory() const override {
+    return size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+  }
+
+  const Kernel* kernel(std::string_view key) override { return module_.find(key); }
+  std::vector<std::string> kernel_names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, kernel] : module_.kernels()) names.emplace_back(name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Stream* default_stream() override { return &stream_; }
+  Stream* new_stream() override {
+    return &stream_;
+  }  // work is complete when dispatch returns: one serves as many
+  void commit(Stream*) override {}
+  void synchronize(Stream*) override {}
+  bool idle(Stream*) override { return true; }
+  void dispatch(Stream*, const Kernel&, const Argument*, size_t, const Dispatch&) override;
+
+  Event* new_event() override { return new Event; }
+  void destroy(Event* event) noexcept override { delete event; }
+  void record(Event* event, Stream*) override {
+    event->time = Clock::now();
+    event->recorded = true;
+  }
+  void wait(Event*, Stream*) override {}
+  bool done(Event*) override { return true; }
+  void synchronize(Event*) override {}
+  double elapsed_ms(Event* from, Event* to) override {
+    if (!from->recorded || !to->recorded) throw Error("elapsed_time: both events must have been recorded");
+    return std::chrono::duration<double, std::milli>(to->time - from->time).count();
+  }
+
+ private:
+  Info info_;
+  KernelModule module_;
+  ParallelFor parallel_for_;
+  Stream stream_;
+};
+
+// Memory for [[threadgroup(n)]] arguments, one per CPU thread, kept between launches.
+void* threadgroup_scratch(size_t bytes) {
+  static thread_local std::vector<std::max_align_t> scratch;
+  const size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+  if (scratch.size() < units) scratch.resize(units);
+  return scratch.data();
+}
+
+void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* arguments, size_t count,
+                          const Dispatch& dispatch) {
+  const mpsx_kernel_record& record = *static_cast<const HostKernel&>(kernel).record;
+  void* args[MPSX_MAX_ARGUMENTS] = {};
+  size_t buffers = 0, locals = 0, offsets[MPSX_MAX_ARGUMENTS - MPSX_MAX_BUFFERS], scratch = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Argument& a = arguments[i];
+    if (a.kind == Argument::Kind::threadgroup) {
+      offsets[locals++] = scratch;
+      scratch += (a.size + kAlignment - 1) / kAlignment * kAlignment;
+    } else {
+      if (buffers == MPSX_MAX_BUFFERS) throw Error(kernel.name + ": more than 31 buffers");
+      const size_t offset = a.kind == Argument::Kind::buffer ? a.size : 0;
+      args[buffers++] = const_cast<char*>(static_cast<const char*>(a.data) + offset);
+    }
+  }
+  if (buffers < record.buffers)
+    throw Error(kernel.name + ": expects " + std::to_string(record.buffers) + " buffers, got " +
+                std::to_string(buffers));
+
+  const Size& g = dispatch.grid;
+  const Size group = dispatch.by_threads ? Size{} : dispatch.group;
+  mpsx_launch launch{
+      {g.x * group.x, g.y * group.y, g.z * group.z}, {g.x, g.y, g.z}, {group.x, group.y, group.z}};
+  const uint64_t total = record.unit == MPSX_UNIT_THREADS
+                             ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
+                             : g.count();
+  if (total == 0) return;
+  const uint64_t grain = std::max<uint64_t>(1, kGrainElements / std::max<uint64_t>(1, dispatch.work));
+  if (locals == 0 && total <= grain) return record.entry(args, &launch, 0, total);
+  const auto body = [&](uint64_t begin, uint64_t end) {
+    if (locals == 0) return record.entry(args, &launch, begin, end);
+    void* own[MPSX_MAX_ARGUMENTS];
+    std::copy(args, args + MPSX_MAX_ARGUMENTS, own);
+    char* memory = static_cast<char*>(threadgroup_scratch(scratch));
+    for (size_t i = 0; i < locals; ++i) own[MPSX_MAX_BUFFERS + i] = memory + offsets[i];
+    record.entry(own, &launch, begin, end);
+  };
+  if (total <= grain) return body(0, total);
+  parallel_for_(total, grain, body);
+}
+
+}  // namespace
+}  // namespace host
+
+std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor parallel_for) {
+  return std::make_unique<host::HostDriver>(library_directory, parallel_for);
+}
+
+#ifndef __APPLE__
+std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
+#endif
+
+}  // namespace mpsx::driver

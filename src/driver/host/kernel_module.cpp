@@ -1,0 +1,89 @@
+#include "driver/host/kernel_module.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace mpsx::driver::host {
+namespace {
+
+#ifdef __APPLE__
+constexpr const char* kSuffix = ".dylib";
+#else
+constexpr const char* kSuffix = ".so";
+#endif
+
+// Names of kernel libraries this CPU can run, best first.
+std::vector<std::string> supported_isas() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  std::vector<std::string> isas;
+  const bool v3 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512cd"))
+    isas.push_back("x86-64-v4");
+  if (v3) isas.push_back("x86-64-v3");
+  isas.push_back("baseline");
+  return isas;
+#else
+  return {"baseline"};
+#endif
+}
+
+std::string library_path(const std::string& directory, const std::string& isa) {
+  return directory + "/libmpsx_kernels_" + isa + kSuffix;
+}
+
+}  // namespace
+
+KernelModule::KernelModule(const std::string& directory) {
+  std::vector<std::string> isas = supported_isas();
+  if (const char* forced = std::getenv("MPSX_ISA"); forced && *forced) {
+    bool runnable = false;
+    for (const auto& isa : isas) runnable |= isa == forced;
+    if (!runnable)
+      throw Error(std::string("MPSX_ISA=") + forced + ": this CPU runs " + isas.front() + " and below");
+    isas = {forced};
+  }
+  for (const auto& isa : isas) {
+    const std::string path = library_path(directory, isa);
+    if (access(path.c_str(), R_OK) == 0) {
+      open(path);
+      return;
+    }
+  }
+  throw Error("no kernel library for this CPU (" + isas.front() + ") in " + directory +
+              ": the installation is incomplete; reinstall mpsx");
+}
+
+void KernelModule::open(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw Error("cannot load the kernel library " + path + ": " + dlerror());
+  const auto* table = static_cast<const mpsx_kernel_table_t*>(dlsym(library, "mpsx_kernel_table"));
+  if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION)
+    throw Error(path + " was built for another version of mpsx; reinstall mpsx");
+  compiler_ = table->compiler;
+  isa_ = table->isa;
+  kernels_.reserve(table->count);
+  for (unsigned i = 0; i < table->count; ++i) {
+    const mpsx_kernel_record* record = table->records[i];
+    HostKernel kernel;
+    kernel.name = record->name;
+    kernel.record = record;
+    kernel.simd_width = 1;
+    // A threadgroup of the wide mode has one thread; a kernel counted in threads takes any shape.
+    kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
+    kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;
+    kernels_.emplace(record->name, std::move(kernel));
+  }
+}
+
+const HostKernel* KernelModule::find(std::string_view name) const {
+  auto it = kernels_.find(name);
+  return it == kernels_.end() ? nullptr : &it->second;
+}
+
+}  // namespace mpsx::driver::host

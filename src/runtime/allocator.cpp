@@ -1,0 +1,253 @@
+// Small blocks are cut from 1 MiB segments, one size class a segment; large ones are a driver buffer each.
+// Freed blocks wait in their class for reuse. Nothing is coalesced: classes are fine enough (12.5%) that it
+// would gain little.
+#include "runtime/allocator.h"
+
+#include <c10/util/Exception.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr size_t kMinimum = 64;                   // one cache line
+constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a block
+constexpr size_t kSegment = size_t(1) << 20;
+constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
+constexpr size_t kClasses = 512;
+
+struct SizeClass {
+  size_t index, bytes;
+};
+// Eight classes a power of two.
+SizeClass size_class(size_t bytes) {
+  if (bytes <= kMinimum) return {0, kMinimum};
+  const unsigned log = unsigned(std::bit_width(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1)
+  const size_t step = log <= 9 ? kMinimum : size_t(1) << (log - 3);
+  const size_t rounded = (bytes + step - 1) / step * step;
+  return {size_t(log) * 8 + (rounded >> (log < 3 ? 0 : log - 3)) - 8, rounded};
+}
+
+class Allocator {
+ public:
+  Allocator() {
+    const char* env = std::getenv("MPSX_MEMORY_LIMIT");
+    limit_ = env && *env ? std::strtoull(env, nullptr, 10) : driver().info().total_memory;
+    unified_ = driver().info().unified_addressing;
+  }
+
+  Block* allocate(size_t bytes) {
+    const SizeClass c = size_class(bytes);
+    std::lock_guard<std::mutex> lock(mutex_);
+    Block* block = take(c);
+    if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
+    block->size = bytes;
+    block->references.store(1, std::memory_order_relaxed);
+    count_allocation(*block);
+    return block;
+  }
+
+  void free(Block* block) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.allocated -= block->capacity;
+    stats_.freed_total += block->capacity;
+    ++stats_.frees;
+    --stats_.active_blocks;
+    free_[size_class(block->capacity).index].push_back(block);
+  }
+
+  void empty_cache() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    release_cached();
+  }
+
+  Location locate(const void* p) {
+    if (unified_ || !p) return {const_cast<void*>(p), 0};
+    std::shared_lock<std::shared_mutex> lock(segments_mutex_);
+    auto it = segments_.upper_bound(p);
+    if (it != segments_.begin()) {
+      const driver::Buffer& b = std::prev(it)->second;
+      const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(b.contents));
+      if (offset < b.size) return {b.handle, offset};
+    }
+    TORCH_CHECK(false, "mpsx: a kernel was given memory that is not the device's");
+  }
+
+  MemoryStatistics statistics() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return stats_;
+  }
+  void reset_peaks() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.allocated_peak = stats_.allocated;
+    stats_.reserved_peak = stats_.reserved;
+    stats_.active_blocks_peak = stats_.active_blocks;
+    stats_.segments_peak = stats_.segments;
+  }
+  void reset_accumulated() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.allocated_total = stats_.freed_total = stats_.allocations = stats_.frees = 0;
+    stats_.retries = stats_.out_of_memory = 0;
+  }
+  void set_limit(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    limit_ = bytes;
+  }
+  size_t limit() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return limit_;
+  }
+
+ private:
+  Block* take(const SizeClass& c) {
+    auto& list = free_[c.index];
+    if (list.empty()) return nullptr;
+    Block* block = list.back();
+    list.pop_back();
+    return block;
+  }
+
+  // A new segment, cut into blocks of one class.
+  Block* carve(const SizeClass& c, size_t asked) {
+    const driver::Buffer buffer = reserve(kSegment, asked);
+    auto& list = free_[c.index];
+    for (size_t offset = kSegment / c.bytes * c.bytes; offset >= c.bytes;) {
+      offset -= c.bytes;
+      list.push_back(make_block(buffer, offset, c.bytes));
+    }
+    return take(c);
+  }
+
+  Block* fresh(const SizeClass& c, size_t asked) {
+    const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
+    return make_block(reserve(bytes, asked), 0, c.bytes);
+  }
+
+  static Block* make_block(const driver::Buffer& buffer, size_t offset, size_t bytes) {
+    auto* block = new Block;
+    block->data = static_cast<char*>(buffer.contents) + offset;
+    block->capacity = bytes;
+    block->buffer = buffer;
+    block->offset = offset;
+    return block;
+  }
+
+  driver::Buffer reserve(size_t bytes, size_t asked) {
+    for (int attempt = 0;; ++attempt) {
+      std::string reason = "the limit";
+      if (stats_.reserved + bytes <= limit_) {
+        try {
+          const driver::Buffer buffer = driver().allocate(bytes);
+          stats_.reserved += bytes;
+          stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
+          stats_.segments_peak = std::max(stats_.segments_peak, ++stats_.segments);
+          std::unique_lock<std::shared_mutex> lock(segments_mutex_);
+          segments_.emplace(buffer.contents, buffer);
+          return buffer;
+        } catch (const driver::OutOfMemory& e) {
+          reason = e.what();
+        }
+      }
+      if (attempt == 1) {
+        ++stats_.out_of_memory;
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: tried to allocate ", mib(asked), "; ",
+                         mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved),
+                         " reserved, limit ", mib(limit_), " (", reason,
+                         "). Use smaller batches, free tensors, or raise the limit ",
+                         "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
+      }
+      ++stats_.retries;
+      driver().synchronize(driver().default_stream());  // memory still in use by the device becomes free
+      release_cached();
+    }
+  }
+
+  static std::string mib(size_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f MiB", double(bytes) / (1 << 20));
+    return text;
+  }
+
+  // Gives back every segment none of whose blocks is in use.
+  void release_cached() {
+    std::map<const void*, size_t> idle;  // bytes of free blocks, by segment
+    for (auto& list : free_)
+      for (Block* b : list) idle[b->buffer.contents] += b->capacity;
+    auto whole = [&](const Block* b) {
+      const size_t size = b->buffer.size, used = idle[b->buffer.contents];
+      return b->capacity > kSmallLimit || used == size / b->capacity * b->capacity;
+    };
+    std::map<const void*, driver::Buffer> gone;
+    for (auto& list : free_) {
+      std::erase_if(list, [&](Block* b) {
+        if (!whole(b)) return false;
+        gone.emplace(b->buffer.contents, b->buffer);
+        delete b;
+        return true;
+      });
+    }
+    for (auto& [contents, buffer] : gone) {
+      {
+        std::unique_lock<std::shared_mutex> lock(segments_mutex_);
+        segments_.erase(contents);
+      }
+      stats_.reserved -= buffer.size;
+      --stats_.segments;
+      driver().release(buffer);
+    }
+  }
+
+  void count_allocation(const Block& block) {
+    stats_.allocated += block.capacity;
+    stats_.allocated_total += block.capacity;
+    ++stats_.allocations;
+    stats_.allocated_peak = std::max(stats_.allocated_peak, stats_.allocated);
+    stats_.active_blocks_peak = std::max(stats_.active_blocks_peak, ++stats_.active_blocks);
+  }
+
+  std::mutex mutex_;
+  std::vector<Block*> free_[kClasses];
+  std::shared_mutex segments_mutex_;
+  std::map<const void*, driver::Buffer> segments_;  // by CPU address
+  MemoryStatistics stats_;
+  size_t limit_ = 0;
+  bool unified_ = false;
+};
+
+// Never destroyed: tensors may outlive every static object.
+Allocator& allocator() {
+  static Allocator* a = new Allocator;
+  return *a;
+}
+
+}  // namespace
+
+Block* allocate(size_t bytes) {
+  if (bytes == 0) return new Block;
+  return allocator().allocate(bytes);
+}
+void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
+void release(Block* block) noexcept {
+  if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (block->data)
+    allocator().free(block);
+  else
+    delete block;
+}
+Location locate(const void* p) { return allocator().locate(p); }
+MemoryStatistics memory_statistics() { return allocator().statistics(); }
+void reset_peak_statistics() { allocator().reset_peaks(); }
+void reset_accumulated_statistics() { allocator().reset_accumulated(); }
+void empty_cache() { allocator().empty_cache(); }
+void set_memory_limit(size_t bytes) { allocator().set_limit(bytes); }
+size_t memory_limit() { return allocator().limit(); }
+
+}  // namespace mpsx::runtime

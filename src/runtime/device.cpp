@@ -1,0 +1,72 @@
+#include "runtime/device.h"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <mutex>
+
+namespace mpsx::runtime {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::string directory;
+  driver::ParallelFor parallel_for = nullptr;
+  std::unique_ptr<driver::Driver> owner;
+  std::atomic<driver::Driver*> driver{nullptr};
+  pid_t pid = 0;
+};
+// Never destroyed: tensors may outlive every static object.
+State& state() {
+  static State* s = new State;
+  return *s;
+}
+
+std::unique_ptr<driver::Driver> make_driver(const State& s) {
+  const char* env = std::getenv("MPSX_DRIVER");
+  const std::string wanted = env ? env : "";
+  TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "metal",
+              "MPSX_DRIVER: expected \"host\" or \"metal\", got \"", wanted, "\"");
+  if (wanted != "host") {
+    if (auto metal = driver::make_metal_driver(s.directory)) return metal;
+    TORCH_CHECK(wanted.empty(), "MPSX_DRIVER=metal: this machine has no Metal device");
+  }
+  return driver::make_host_driver(s.directory, s.parallel_for);
+}
+
+}  // namespace
+
+void configure(std::string library_directory, driver::ParallelFor parallel_for) {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  s.directory = std::move(library_directory);
+  s.parallel_for = parallel_for;
+}
+
+driver::Driver& driver() {
+  State& s = state();
+  if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (!s.owner) {
+    TORCH_CHECK(!s.directory.empty(), "mpsx: the device was used before the package was imported");
+    try {
+      s.owner = make_driver(s);
+    } catch (const driver::Error& e) {
+      TORCH_CHECK(false, "mpsx: ", e.what());
+    }
+    s.pid = getpid();
+    s.driver.store(s.owner.get(), std::memory_order_release);
+  }
+  return *s.owner;
+}
+
+bool driver_started() { return state().driver.load(std::memory_order_acquire) != nullptr; }
+
+void restart_check() {
+  State& s = state();
+  TORCH_CHECK(!driver_started() || !s.owner->info().asynchronous || s.pid == getpid(),
+              "mpsx: cannot use the device in a forked process; start workers with the 'spawn' method");
+}
+
+}  // namespace mpsx::runtime

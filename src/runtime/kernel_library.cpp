@@ -1,0 +1,70 @@
+#include "runtime/kernel_library.h"
+
+#include <c10/util/Exception.h>
+
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/device.h"
+#include "runtime/kernel_registry.h"
+
+namespace mpsx::runtime {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::deque<KernelEntry> entries;  // stable addresses
+  std::unordered_map<std::string, KernelEntry*> by_name;
+};
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+}  // namespace
+
+KernelEntry* find_kernel_or_null(const std::string& name) {
+  Registry& r = registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  auto it = r.by_name.find(name);
+  if (it != r.by_name.end()) return it->second;
+  const driver::Kernel* kernel = driver().kernel(name);
+  if (!kernel) return nullptr;
+  KernelEntry& entry = r.entries.emplace_back();
+  entry.kernel = kernel;
+  entry.name = name;
+  r.by_name.emplace(name, &entry);
+  return &entry;
+}
+
+KernelEntry& find_kernel(const std::string& name) {
+  KernelEntry* entry = find_kernel_or_null(name);
+  TORCH_CHECK(entry, "mpsx: the kernel library has no kernel \"", name, "\"");
+  return *entry;
+}
+
+void for_each_kernel(const std::function<void(KernelEntry&)>& visit) {
+  Registry& r = registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  for (auto& entry : r.entries) visit(entry);
+}
+
+std::string KernelSet::name(Tag in, Tag out) const {
+  std::string n = stem_;
+  for (Tag t : {in, out})
+    if (t != Tag::none) n += std::string("_") + runtime::name(t);
+  return n;
+}
+
+bool KernelSet::has(Tag in, Tag out) const {
+  return slots_[index(in, out)].load(std::memory_order_acquire) || find_kernel_or_null(name(in, out));
+}
+
+KernelEntry& KernelSet::load(Tag in, Tag out) const {
+  KernelEntry& entry = find_kernel(name(in, out));
+  slots_[index(in, out)].store(&entry, std::memory_order_release);
+  return entry;
+}
+
+}  // namespace mpsx::runtime

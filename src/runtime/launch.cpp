@@ -1,0 +1,92 @@
+#include "runtime/launch.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/allocator.h"
+#include "runtime/profile.h"
+#include "runtime/stream.h"
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr uint64_t kMaxGridAxis = 0xffffffffu;
+
+std::string describe(const driver::Dispatch& d) {
+  auto size = [](const driver::Size& s) {
+    return std::to_string(s.x) + "x" + std::to_string(s.y) + "x" + std::to_string(s.z);
+  };
+  return std::string(d.by_threads ? "threads " : "threadgroups ") + size(d.grid) +
+         ", threads per threadgroup " + size(d.group);
+}
+
+}  // namespace
+
+Launch& Launch::add(driver::Argument a) {
+  TORCH_CHECK(count_ < arguments_.size(), entry_.name, ": more than ", arguments_.size(), " arguments");
+  arguments_[count_++] = a;
+  return *this;
+}
+
+Launch& Launch::pointer(const void* p) {
+  const Location l = locate(p);
+  return add({driver::Argument::Kind::buffer, l.handle, l.offset});
+}
+
+Launch& Launch::threadgroup_memory(size_t bytes) {
+  return add({driver::Argument::Kind::threadgroup, nullptr, bytes});
+}
+
+Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
+  TORCH_CHECK(std::max({x, y, z}) <= kMaxGridAxis, entry_.name, ": a grid of ", x, "x", y, "x", z,
+              " threads passes the limit of 2^32-1 an axis");
+  const uint32_t limit = entry_.kernel->max_threads;
+  const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, std::min<uint32_t>(limit, 256)));
+  const uint32_t gy =
+      uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, std::min<uint32_t>(limit, 256) / gx)));
+  dispatch_.grid = {uint32_t(x), uint32_t(y), uint32_t(z)};
+  dispatch_.group = {gx, gy, 1};
+  dispatch_.by_threads = true;
+  return *this;
+}
+
+Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
+  const uint32_t limit = entry_.kernel->max_threads;
+  TORCH_CHECK(!exact || per_group <= limit, entry_.name, ": needs ", per_group,
+              " threads per threadgroup, the limit is ", limit);
+  dispatch_.grid = grid;
+  dispatch_.group = {std::clamp<uint32_t>(per_group, 1, limit), 1, 1};
+  dispatch_.by_threads = false;
+  return *this;
+}
+
+void Launch::run() {
+  if (dispatch_.grid.count() == 0) return;
+  const bool timed = profiling.load(std::memory_order_relaxed);
+  const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  try {
+    driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
+  } catch (const driver::Error& e) {
+    TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());
+  }
+  entry_.launches.fetch_add(1, std::memory_order_relaxed);
+  if (timed) {
+    const auto ns = std::chrono::steady_clock::now() - start;
+    entry_.nanoseconds.fetch_add(uint64_t(std::chrono::nanoseconds(ns).count()), std::memory_order_relaxed);
+  }
+  if (logging.load(std::memory_order_relaxed)) log_launch(Route::native, entry_.name);
+}
+
+uint32_t threads_for_row(uint64_t n) {
+  const uint64_t wanted = (n + 3) / 4;  // about four elements a thread
+  return uint32_t(std::clamp<uint64_t>((wanted + 31) / 32 * 32, 32, 1024));
+}
+
+uint32_t lanes(size_t size) {
+  const uint32_t bytes = driver().info().vector_bytes;
+  return bytes ? uint32_t(bytes / size) : 1;
+}
+
+}  // namespace mpsx::runtime

@@ -1,0 +1,67 @@
+#include "runtime/stream.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "runtime/device.h"
+#include "runtime/device_error.h"
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr size_t kPool = 32;  // as many as a CUDA stream pool holds
+thread_local StreamId current = 0;
+std::atomic<uint64_t> next{0};
+std::mutex mutex;
+std::array<std::atomic<driver::Stream*>, kPool + 1> streams{};
+
+template <typename F>
+void guarded(F&& f) {
+  try {
+    f();
+  } catch (const driver::Error& e) {
+    TORCH_CHECK(false, "mpsx: ", e.what());
+  }
+}
+
+}  // namespace
+
+StreamId current_stream() { return current; }
+void set_current_stream(StreamId id) {
+  TORCH_CHECK(id >= 0 && id <= StreamId(kPool), "mpsx: expected a stream id from 0 to ", kPool, ", got ", id);
+  current = id;
+}
+StreamId new_stream() { return StreamId(next.fetch_add(1) % kPool) + 1; }
+
+driver::Stream* driver_stream(StreamId id) {
+  auto& slot = streams[size_t(id)];
+  if (auto* s = slot.load(std::memory_order_acquire)) return s;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!slot.load())
+    slot.store(id == 0 ? driver().default_stream() : driver().new_stream(), std::memory_order_release);
+  return slot.load();
+}
+
+void synchronize(StreamId id) {
+  guarded([&] { driver().synchronize(driver_stream(id)); });
+  check_device_errors_after_synchronize();
+}
+
+void synchronize() {
+  if (!driver_started()) return;
+  for (auto& slot : streams)
+    if (auto* s = slot.load(std::memory_order_acquire)) guarded([&] { driver().synchronize(s); });
+  check_device_errors_after_synchronize();
+}
+
+bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
+
+void prepare_cpu_access() {
+  static const bool asynchronous = driver().info().asynchronous;
+  if (asynchronous) synchronize();
+}
+
+}  // namespace mpsx::runtime

@@ -1,0 +1,21 @@
+# The installed torch as target `mpsx_torch`: headers (as system headers), libraries, ABI. Torch's own CMake package is
+# not used: it demands the compilers and libraries torch itself was built with.
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/find_torch.py"
+  OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE
+  RESULT_VARIABLE torch_failed)
+if(torch_failed)
+  message(FATAL_ERROR "mpsx: building needs torch in the Python environment of ${Python_EXECUTABLE}")
+endif()
+list(GET torch_found 0 MPSX_TORCH_VERSION)
+list(GET torch_found 1 torch_root)
+if(MPSX_TORCH_VERSION VERSION_LESS 2.11 OR MPSX_TORCH_VERSION VERSION_GREATER_EQUAL 2.16)
+  message(FATAL_ERROR "mpsx: expected torch 2.11 to 2.15, found ${MPSX_TORCH_VERSION}")
+endif()
+message(STATUS "mpsx: torch ${MPSX_TORCH_VERSION} in ${torch_root}")
+
+add_library(mpsx_torch INTERFACE)
+target_include_directories(mpsx_torch SYSTEM INTERFACE
+  "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
+target_link_directories(mpsx_torch INTERFACE "${torch_root}/lib")
+target_link_libraries(mpsx_torch INTERFACE torch_cpu c10)
