@@ -1,0 +1,17 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// A dispatch over up to four dimensions, innermost first; strides in elements, operand 0 is the output.
+struct StridedParams {
+  uint32_t size[4];
+  int64_t stride[4][4];
+};
+
+// Scalar arguments of an operator in both forms; a kernel reads the one of its compute type.
+struct ScalarParams {
+  float f[4];
+  int64_t i[4];
+  uint32_t inlined;  // bit k: operand k is not memory but scalar 0
+  uint32_t count;    // elements of a dense dispatch
+};
