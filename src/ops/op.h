@@ -1,0 +1,72 @@
+// What every launcher uses: element types, memory arguments, and the way back to the CPU for what has no kernel.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/ScalarType.h>
+
+#include "backend/fallback.h"
+#include "runtime/launch.h"
+
+namespace mpsx::ops {
+
+using at::Tensor;
+using runtime::KernelSet;
+using runtime::Launch;
+using runtime::Tag;
+
+// The tag of an element type; Tag::none where kernels have no such type (float64, complex128, …).
+constexpr Tag tag_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return Tag::f32;
+    case at::kHalf: return Tag::f16;
+    case at::kBFloat16: return Tag::bf16;
+    case at::kLong: return Tag::i64;
+    case at::kInt: return Tag::i32;
+    case at::kShort: return Tag::i16;
+    case at::kChar: return Tag::i8;
+    case at::kByte: return Tag::u8;
+    case at::kBool: return Tag::b8;
+    case at::kComplexFloat: return Tag::c64;
+    default: return Tag::none;
+  }
+}
+inline Tag tag_of(const Tensor& t) { return tag_of(t.scalar_type()); }
+constexpr bool is_float_tag(Tag t) { return t == Tag::f32 || t == Tag::f16 || t == Tag::bf16; }
+
+// A tensor whose elements a kernel may read as they lie: strided, on this device, without lazy conjugation or negation.
+inline bool is_plain(const Tensor& t) {
+  return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 && !t.is_conj() && !t.is_neg();
+}
+
+template <typename Result>
+struct PopResult {
+  static Result pop(torch::jit::Stack& stack) { return torch::jit::pop(stack).to<Result>(); }
+};
+template <>
+struct PopResult<void> {
+  static void pop(torch::jit::Stack&) {}
+};
+template <typename... Types>
+struct PopResult<std::tuple<Types...>> {
+  static std::tuple<Types...> pop(torch::jit::Stack& stack) {
+    std::tuple<Types...> result;
+    std::apply([&](auto&... r) { torch::jit::pop(stack, r...); }, result);
+    return result;
+  }
+};
+
+// Runs an operator through the boxed fallback: for inputs that a native operator has no kernel for. Counted and warned
+// about like any fallback. Returns what the operator returns (for out= and in-place forms: the tensor written).
+template <typename Result, typename... Arguments>
+Result fallback_call(const char* name, const char* overload, const Arguments&... arguments) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+  torch::jit::Stack stack;
+  stack.reserve(sizeof...(arguments));
+  torch::jit::push(stack, arguments...);
+  backend::fallback(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), &stack);
+  return PopResult<Result>::pop(stack);
+}
+
+}  // namespace mpsx::ops
