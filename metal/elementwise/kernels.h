@@ -1,0 +1,115 @@
+// The skeletons that every elementwise operator is an instance of. An operator is a struct with
+// `template <typename C> static … apply(C x, …, Scalars<C> s)`.
+#pragma once
+
+#include "elementwise/compute.h"
+#include "elementwise/instantiate.h"
+#include "lib/index.h"
+
+// A thread of a dense kernel handles lanes<T> neighbours; on a CPU one, and the driver's loop over threads is the loop.
+#if MPSX_VECTOR_BYTES
+#define MPSX_EACH_LANE(T, i, tid, count) \
+  for (uint i = tid * lanes<T>, i##_end = min(i + lanes<T>, count); i < i##_end; ++i)
+#else
+#define MPSX_EACH_LANE(T, i, tid, count) \
+  const uint i = tid;
+#endif
+
+template <typename T, typename R, typename Op>
+kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                        constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(x[i]), scalars<C>(s)));
+}
+
+template <typename T, typename R, typename Op>
+kernel void unary_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                       constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
+                       uint3 gid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  const C value = C(x[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
+  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = R(Op::template apply<C>(value, scalars<C>(s)));
+}
+
+template <typename T, typename R, typename Op>
+kernel void binary_dense(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                         device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
+                         uint tid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(a[i]), C(b[i]), scalars<C>(s)));
+}
+
+// One operand is a scalar argument, in the compute type: kept as exact as PyTorch keeps it.
+template <typename T, typename R, typename Op>
+kernel void binary_right(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(a[i]), scalars<C>(s).c, scalars<C>(s)));
+}
+template <typename T, typename R, typename Op>
+kernel void binary_left(device R* out [[buffer(0)]], device const T* b [[buffer(1)]],
+                        constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(scalars<C>(s).c, C(b[i]), scalars<C>(s)));
+}
+
+// Rows: the output's innermost stride is 1 where SA or SB is a constant. Any strides: an operand may be inlined.
+template <typename T, typename R, typename Op, int SA, int SB>
+kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                        device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
+                        constant StridedParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  device const T* pa = a + row_offset(p, 1, gid);
+  device const T* pb = b + row_offset(p, 2, gid);
+  (out + row_offset(p, 0, gid))[gid.x] =
+      R(Op::template apply<C>(C(pa[gid.x * SA]), C(pb[gid.x * SB]), scalars<C>(s)));
+}
+template <typename T, typename R, typename Op>
+kernel void binary_any(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                       device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
+                       constant StridedParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  const C inlined = scalars<C>(s).c;
+  const C va = s.inlined & 2 ? inlined : C(a[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
+  const C vb = s.inlined & 4 ? inlined : C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
+  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = R(Op::template apply<C>(va, vb, scalars<C>(s)));
+}
+
+// Three operands; the first may have a type of its own (where's condition).
+template <typename A, typename T, typename Op>
+kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
+                          device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
+                          constant ScalarParams& s [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  typedef compute_t<A> CA;
+  MPSX_EACH_LANE(T, i, tid, s.count)
+  out[i] = T(Op::template apply<CA, C>(CA(a[i]), C(b[i]), C(c[i]), scalars<C>(s)));
+}
+template <typename A, typename T, typename Op>
+kernel void ternary_any(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
+                        device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
+                        constant ScalarParams& s [[buffer(4)]], constant StridedParams& p [[buffer(5)]],
+                        uint3 gid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  typedef compute_t<A> CA;
+  const CA va = CA(a[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
+  const C vb = s.inlined & 4 ? scalars<C>(s).c : C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
+  const C vc = s.inlined & 8 ? scalars<C>(s).c : C(c[row_offset(p, 3, gid) + long(gid.x) * p.stride[3][0]]);
+  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = T(Op::template apply<CA, C>(va, vb, vc, scalars<C>(s)));
+}
+
+#define MPSX_RESULT_SAME(T) T
+#define MPSX_RESULT_BOOL(T) bool
+#define MPSX_UNARY_KERNELS(T, TAG, NAME, RESULT)                                                \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, unary_dense<T, MPSX_RESULT_##RESULT(T), NAME##_op>)         \
+  MPSX_KERNEL(#NAME "_any_" #TAG, unary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op>)
+#define MPSX_BINARY_KERNELS(T, TAG, NAME, RESULT)                                               \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, MPSX_RESULT_##RESULT(T), NAME##_op>)        \
+  MPSX_KERNEL(#NAME "_right_" #TAG, binary_right<T, MPSX_RESULT_##RESULT(T), NAME##_op>)        \
+  MPSX_KERNEL(#NAME "_rows_11_" #TAG, binary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op, 1, 1>) \
+  MPSX_KERNEL(#NAME "_rows_10_" #TAG, binary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op, 1, 0>) \
+  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, MPSX_RESULT_##RESULT(T), NAME##_op>)
+// Operators whose operands do not swap need the mirror images too.
+#define MPSX_BINARY_LEFT_KERNELS(T, TAG, NAME, RESULT)                                          \
+  MPSX_KERNEL(#NAME "_left_" #TAG, binary_left<T, MPSX_RESULT_##RESULT(T), NAME##_op>)          \
+  MPSX_KERNEL(#NAME "_rows_01_" #TAG, binary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op, 0, 1>)

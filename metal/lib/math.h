@@ -1,0 +1,73 @@
+// Functions the Metal standard library does not have. Branch-free, so that a CPU build vectorises them.
+#pragma once
+
+#include "lib/types.h"
+
+// exp(x) - 1. Near zero a Taylor polynomial of degree 7 (error below 2^-26 for |x| < 0.5), else the difference itself,
+// which loses nothing there.
+inline float expm1(float x) {
+  float p = 1.0f / 5040.0f;
+  p = fma(p, x, 1.0f / 720.0f);
+  p = fma(p, x, 1.0f / 120.0f);
+  p = fma(p, x, 1.0f / 24.0f);
+  p = fma(p, x, 1.0f / 6.0f);
+  p = fma(p, x, 0.5f);
+  p = fma(p * x, x, x);
+  return fabs(x) < 0.5f ? p : precise::exp(x) - 1.0f;
+}
+
+// log(1 + x), by the correction of W. Kahan: with u = 1 + x rounded, log(u) * x / (u - 1) cancels u's rounding error.
+inline float log1p(float x) {
+  const float u = 1.0f + x, d = u - 1.0f;
+  const float corrected = precise::log(u) * (x / d);
+  const float r = d == 0.0f ? x : corrected;
+  return x == INFINITY ? x : r;
+}
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
+
+// erf: odd polynomial of degree 13 fitted on |x| < 1, elsewhere 1 - erfc. Coefficients: see erfc.
+inline float erf_small(float x) {
+  const float s = x * x;
+  // Taylor-like minimax of erf(x)/x in x^2 on [0, 1]; N. Juffa, "erff" (StackOverflow 35148198), max error 1 ulp.
+  float r = -5.96761703e-4f;
+  r = fma(r, s, 4.99119423e-3f);
+  r = fma(r, s, -2.67681349e-2f);
+  r = fma(r, s, 1.12819925e-1f);
+  r = fma(r, s, -3.76125336e-1f);
+  r = fma(r, s, 1.28379166e-1f);
+  return fma(r, x, x);
+}
+inline float erf_large(float x) {  // the same source, |x| > 0.927734375
+  const float t = fabs(x), s = x * x;
+  float r = fma(-1.72853470e-5f, t, 3.83197126e-4f);
+  const float u = fma(-3.88396438e-3f, t, 2.42546219e-2f);
+  r = fma(r, s, u);
+  r = fma(r, t, -1.06777877e-1f);
+  r = fma(r, t, -6.34846687e-1f);
+  r = fma(r, t, -1.28717512e-1f);
+  r = fma(r, t, -t);
+  return copysign(1.0f - precise::exp(r), x);
+}
+inline float erf(float x) { return fabs(x) > 0.927734375f ? erf_large(x) : erf_small(x); }
+
+// erfc for all x: exp(-x^2) times a rational in t = 1 / (1 + |x| / 2), coefficients of Numerical Recipes' Chebyshev fit
+// (W. H. Press et al., erfcc, fractional error below 1.2e-7); x^2 is split so that its rounding does not spoil exp.
+inline float erfc(float x) {
+  const float z = fabs(x), t = 1.0f / fma(0.5f, z, 1.0f);
+  float p = 0.17087277f;
+  p = fma(p, t, -0.82215223f);
+  p = fma(p, t, 1.48851587f);
+  p = fma(p, t, -1.13520398f);
+  p = fma(p, t, 0.27886807f);
+  p = fma(p, t, -0.18628806f);
+  p = fma(p, t, 0.09678418f);
+  p = fma(p, t, 0.37409196f);
+  p = fma(p, t, 1.00002368f);
+  p = fma(p, t, -1.26551223f);
+  const float square = z * z, rest = fma(z, z, -square);
+  const float tail = t * precise::exp(-square) * precise::exp(p - rest);
+  const float far = x < 0.0f ? 2.0f - tail : tail;
+  const float value = fabs(x) < 0.5f ? 1.0f - erf_small(x) : far;
+  return x != x ? x : (z > 27.0f ? (x < 0.0f ? 2.0f : 0.0f) : value);
+}
