@@ -1,0 +1,143 @@
+// Launchers and registration of every operator in binary.def.
+#include "ops/binary.h"
+
+#include <ATen/ops/result_type.h>
+#include <torch/library.h>
+
+#include <string_view>
+#include <utility>
+
+#include "ops/schema.h"
+
+namespace mpsx::ops {
+namespace {
+
+bool on_device(const Tensor& t) { return t.device().type() == at::kPrivateUse1; }
+bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
+
+}  // namespace
+
+at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const Tensor& b) {
+  const bool fits = (on_device(a) || cpu_scalar(a)) && (on_device(b) || cpu_scalar(b)) && (on_device(a) || on_device(b));
+  if (!fits) return at::ScalarType::Undefined;
+  at::ScalarType type = a.scalar_type() == b.scalar_type() ? a.scalar_type() : at::result_type(a, b);
+  if (row.promotion == Promotion::FLOATING && at::isIntegralType(type, true))
+    type = c10::typeMetaToScalarType(c10::get_default_dtype());
+  return covers(row.types, tag_of(type)) ? type : at::ScalarType::Undefined;
+}
+
+Tensor run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
+                  const Tensor& b, const ScalarParams& scalars, const Tensor& out) {
+  const Tensor x = to_common(a, type), y = to_common(b, type);
+  at::TensorIterator iter = row.promotion == Promotion::COMPARISON ? at::TensorIterator::comparison_op(
+                                                                         const_cast<Tensor&>(out), x, y)
+                            : row.promotion == Promotion::FLOATING ? at::TensorIterator::binary_float_op(
+                                                                         const_cast<Tensor&>(out), x, y)
+                                                                   : at::TensorIterator::binary_op(
+                                                                         const_cast<Tensor&>(out), x, y);
+  kernels.run(iter, tag_of(type), scalars);
+  return iter.output();
+}
+
+Tensor& run_binary_out(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
+                       const Tensor& b, const ScalarParams& scalars, Tensor& out) {
+  const at::ScalarType expected = row.promotion == Promotion::COMPARISON ? at::kBool : type;
+  if (out.scalar_type() != expected) {
+    TORCH_CHECK(c10::canCast(expected, out.scalar_type()), "result type ", expected,
+                " can't be cast to the desired output type ", out.scalar_type());
+    return write_out(row.name, run_binary(row, kernels, type, a, b, scalars, Tensor()), out);
+  }
+  run_binary(row, kernels, type, a, b, scalars, out);
+  return out;
+}
+
+namespace {
+
+constexpr auto FIXED = ElementwiseKernels::Order::fixed;
+constexpr auto SWAPS = ElementwiseKernels::Order::swaps;
+#define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...) \
+  BinaryRow{#NAME, #OVERLOAD, Types::TYPES, Promotion::PROMOTION, ORDER},
+constexpr BinaryRow kRows[] = {
+#include "elementwise/binary.def"
+};
+constexpr size_t kRowCount = std::size(kRows);
+
+constexpr bool takes_alpha(const BinaryRow& row) {
+  const std::string_view name = row.name;
+  return name == "add" || name == "sub";
+}
+
+template <size_t I>
+const ElementwiseKernels& kernels() {
+  static const ElementwiseKernels k(kRows[I].name, 2, kRows[I].order);
+  return k;
+}
+template <size_t I>
+const Forms& forms() {
+  static const Forms f(kRows[I].name, kRows[I].overload);
+  return f;
+}
+
+void check_alpha(const char* op, at::ScalarType type, const at::Scalar& alpha) {
+  TORCH_CHECK(!alpha.isBoolean() || type == at::kBool, op, ": Boolean alpha only supported for Boolean results.");
+  TORCH_CHECK(at::isFloatingType(type) || alpha.isIntegral(true), op,
+              ": For integral input tensors, argument alpha must not be a floating point number.");
+}
+
+// Sub of bool is refused by PyTorch with a message of its own: the fallback gives it (bool is not in the row's types).
+template <size_t I, typename... Alpha>
+Tensor functional(const Tensor& a, const Tensor& b, const Alpha&... alpha) {
+  const auto type = binary_compute_type(kRows[I], a, b);
+  if (type == at::ScalarType::Undefined)
+    return fallback_call<Tensor>(forms<I>().op.c_str(), kRows[I].overload, a, b, alpha...);
+  (check_alpha(kRows[I].name, type, alpha), ...);
+  return run_binary(kRows[I], kernels<I>(), type, a, b, scalar_params(alpha...), Tensor());
+}
+
+template <size_t I, typename... Alpha>
+Tensor& in_place(Tensor& self, const Tensor& b, const Alpha&... alpha) {
+  const auto type = binary_compute_type(kRows[I], self, b);
+  if (type == at::ScalarType::Undefined || !on_device(self)) {
+    fallback_call<Tensor>(forms<I>().in_place.c_str(), kRows[I].overload, self, b, alpha...);
+    return self;
+  }
+  (check_alpha(kRows[I].name, type, alpha), ...);
+  return run_binary_out(kRows[I], kernels<I>(), type, self, b, scalar_params(alpha...), self);
+}
+
+template <size_t I>
+Tensor& out_plain(const Tensor& a, const Tensor& b, Tensor& out) {
+  const auto type = binary_compute_type(kRows[I], a, b);
+  if (type == at::ScalarType::Undefined || !on_device(out)) {
+    fallback_call<Tensor>(forms<I>().op.c_str(), forms<I>().out.c_str(), a, b, out);
+    return out;
+  }
+  return run_binary_out(kRows[I], kernels<I>(), type, a, b, ScalarParams{}, out);
+}
+template <size_t I>
+Tensor& out_scaled(const Tensor& a, const Tensor& b, const at::Scalar& alpha, Tensor& out) {
+  const auto type = binary_compute_type(kRows[I], a, b);
+  if (type == at::ScalarType::Undefined || !on_device(out)) {
+    fallback_call<Tensor>(forms<I>().op.c_str(), forms<I>().out.c_str(), a, b, alpha, out);
+    return out;
+  }
+  check_alpha(kRows[I].name, type, alpha);
+  return run_binary_out(kRows[I], kernels<I>(), type, a, b, scalar_params(alpha), out);
+}
+
+template <size_t I>
+void register_row(torch::Library& m) {
+  if constexpr (takes_alpha(kRows[I])) {
+    forms<I>().add(m, &functional<I, at::Scalar>, &in_place<I, at::Scalar>, &out_scaled<I>);
+  } else {
+    forms<I>().add(m, &functional<I>, &in_place<I>, &out_plain<I>);
+  }
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,165 @@
+#include "ops/elementwise.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_local_scalar_dense.h>
+
+namespace mpsx::ops {
+namespace {
+
+constexpr int kMaxOperands = 4;
+constexpr uint64_t kMaxDense = uint64_t(1) << 30;  // elements a dense dispatch, so that indices fit 32 bits
+
+void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
+  p.f[k] = s.isComplex() ? 0.0f : s.to<float>();
+  p.i[k] = s.isFloatingPoint() ? int64_t(s.toDouble()) : s.isComplex() ? 0 : s.to<int64_t>();
+}
+
+}  // namespace
+
+ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b) {
+  ScalarParams p{};
+  set_scalar(p, 0, a);
+  set_scalar(p, 1, b);
+  return p;
+}
+
+// What a launch needs of a TensorIterator, inputs possibly swapped.
+struct ElementwiseKernels::Operands {
+  int count;  // output included
+  int ndim;
+  char* data[kMaxOperands];
+  int64_t size[64];
+  int64_t stride[kMaxOperands][64];  // bytes
+  int64_t element[kMaxOperands];     // bytes
+  bool inlined[kMaxOperands] = {};
+  uint64_t numel;
+
+  bool dense(int k) const { return ndim == 0 || (ndim == 1 && (stride[k][0] == element[k] || size[0] == 1)); }
+  bool all_dense() const {
+    for (int k = 0; k < count; ++k)
+      if (!inlined[k] && !dense(k)) return false;
+    return true;
+  }
+  int64_t inner(int k) const { return ndim == 0 ? 1 : stride[k][0] / element[k]; }
+  void swap_inputs() {
+    std::swap(data[1], data[2]);
+    std::swap(stride[1], stride[2]);
+    std::swap(inlined[1], inlined[2]);
+  }
+};
+
+ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order order)
+    : op_(op),
+      inputs_(inputs),
+      order_(order),
+      dense_(op + "_dense"),
+      right_(op + "_right"),
+      left_(op + "_left"),
+      rows_11_(op + "_rows_11"),
+      rows_10_(op + "_rows_10"),
+      rows_01_(op + "_rows_01"),
+      any_(op + "_any") {}
+
+ElementwiseKernels::ElementwiseKernels(const std::string& op, const ElementwiseKernels* mirror)
+    : ElementwiseKernels(op, 2) {
+  mirror_ = mirror;
+}
+
+void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second) const {
+  if (iter.numel() == 0) return;
+  if (!iter.can_use_32bit_indexing() && uint64_t(iter.numel()) > kMaxDense) {
+    for (auto& part : iter.with_32bit_indexing()) run(part, tag, scalars, second);
+    return;
+  }
+  Operands o;
+  o.count = inputs_ + 1;
+  o.ndim = iter.ndim();
+  o.numel = uint64_t(iter.numel());
+  for (int d = 0; d < o.ndim; ++d) o.size[d] = iter.shape()[d];
+  for (int k = 0; k < o.count; ++k) {
+    o.element[k] = int64_t(iter.element_size(k));
+    const at::TensorBase& t = iter.tensor_base(k);
+    if (k > 0 && t.device().is_cpu()) {
+      o.inlined[k] = true;
+      o.data[k] = nullptr;
+      set_scalar(scalars, 3, at::_local_scalar_dense(*c10::MaybeOwned<Tensor>::borrowed(iter.tensor(k))));
+    } else {
+      o.data[k] = static_cast<char*>(iter.data_ptr(k));
+    }
+    for (int d = 0; d < o.ndim; ++d) o.stride[k][d] = iter.strides(k)[d];
+  }
+  const ElementwiseKernels* kernels = this;
+  const bool left = inputs_ == 2 && (o.inlined[1] || (!o.inlined[2] && o.inner(1) == 0 && o.inner(2) == 1));
+  if (left && (order_ == Order::swaps || mirror_)) {
+    o.swap_inputs();
+    if (mirror_) kernels = mirror_;
+  }
+  for (int k = 1; k < o.count; ++k) scalars.inlined |= o.inlined[k] ? 1u << k : 0u;
+  if (o.all_dense())
+    kernels->run_dense(o, tag, second, scalars);
+  else
+    kernels->run_strided(o, tag, second, scalars);
+}
+
+void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, ScalarParams& s) const {
+  // Three operands with one of them inlined have no dense variant.
+  if (inputs_ == 3 && s.inlined) return run_strided(o, tag, second, s);
+  const KernelSet& set = o.inlined[1] && inputs_ == 2 ? left_ : o.inlined[2] && inputs_ == 2 ? right_ : dense_;
+  if (inputs_ == 1 && o.inlined[1]) return run_strided(o, tag, second, s);
+  for (uint64_t begin = 0; begin < o.numel; begin += kMaxDense) {
+    s.count = uint32_t(std::min(kMaxDense, o.numel - begin));
+    Launch launch(set.get(tag, second));
+    for (int k = 0; k < o.count; ++k)
+      if (!o.inlined[k]) launch.pointer(o.data[k] + int64_t(begin) * o.element[k]);
+    const uint32_t per_thread = runtime::lanes(size_t(o.element[1]));
+    launch.bytes(s).threads((s.count + per_thread - 1) / per_thread).work(per_thread).run();
+  }
+}
+
+void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
+  const KernelSet* set = &any_;
+  if (inputs_ == 2 && !s.inlined && o.inner(0) == 1) {
+    const int64_t a = o.inner(1), b = o.inner(2);
+    if (a == 1 && b == 1) set = &rows_11_;
+    if (a == 1 && b == 0) set = &rows_10_;
+    if (a == 0 && b == 1 && rows_01_.has(tag)) set = &rows_01_;
+  }
+  runtime::KernelEntry& kernel = set->get(tag, second);
+  StridedParams p{};
+  uint64_t planes = 1;  // dimensions past the fourth: one dispatch each
+  for (int d = 0; d < 4; ++d) {
+    p.size[d] = d < o.ndim ? uint32_t(o.size[d]) : 1;
+    for (int k = 0; k < o.count; ++k)
+      p.stride[k][d] = d < o.ndim && !o.inlined[k] ? o.stride[k][d] / o.element[k] : 0;
+  }
+  for (int d = 4; d < o.ndim; ++d) planes *= uint64_t(o.size[d]);
+  for (uint64_t plane = 0; plane < planes; ++plane) {
+    Launch launch(kernel);
+    for (int k = 0; k < o.count; ++k) {
+      int64_t offset = 0;
+      uint64_t rest = plane;
+      for (int d = 4; d < o.ndim; ++d) {
+        offset += int64_t(rest % uint64_t(o.size[d])) * o.stride[k][d];
+        rest /= uint64_t(o.size[d]);
+      }
+      launch.pointer(o.inlined[k] ? o.data[0] : o.data[k] + offset);
+    }
+    launch.bytes(s).bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();
+  }
+}
+
+Tensor to_common(const Tensor& t, at::ScalarType common) {
+  if (t.device().is_cpu() || t.scalar_type() == common) return t;
+  return t.to(common);
+}
+
+Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), op, ": result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
+  at::native::resize_output(out, result.sizes());
+  out.copy_(result);
+  return out;
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,62 @@
+// One launcher for every elementwise operator: at::TensorIterator plans shapes, strides and types (so that broadcasting,
+// promotion, resizing and overlap checks are PyTorch's own), and this picks the kernel variant that fits the strides.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+
+#include <optional>
+
+#include "elementwise/params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+// Scalar arguments a and b of an operator, in both forms that kernels read.
+ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0);
+
+// The kernels of one operator, by what the operands look like. Names: <op>_<variant>_<tag>, see kernels.h.
+class ElementwiseKernels {
+ public:
+  enum class Order { fixed, swaps };
+  ElementwiseKernels(const std::string& op, int inputs, Order order = Order::fixed);
+  // Binary operators whose mirror image is another operator (lt and gt).
+  ElementwiseKernels(const std::string& op, const ElementwiseKernels* mirror);
+
+  // Runs over a built iterator: output 0, then the inputs, all of the kernel's element types. An input on the CPU (a
+  // 0-dim tensor, at most one) is passed by value. `tag`: the type kernels are named by; `second`: for `copy`, where.
+  void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second = Tag::none) const;
+  bool has(Tag tag, Tag second = Tag::none) const { return any_.has(tag, second); }
+  const std::string& op() const { return op_; }
+
+ private:
+  struct Operands;
+  void run_dense(const Operands&, Tag, Tag, ScalarParams&) const;
+  void run_strided(const Operands&, Tag, Tag, const ScalarParams&) const;
+  std::string op_;
+  int inputs_;
+  Order order_ = Order::fixed;
+  const ElementwiseKernels* mirror_ = nullptr;
+  KernelSet dense_, right_, left_, rows_11_, rows_10_, rows_01_, any_;
+};
+
+// Which element types a table row is instantiated for; as MPSX_FOR_* in metal/elementwise/instantiate.h.
+enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };
+constexpr bool covers(Types types, Tag tag) {
+  const bool f = is_float_tag(tag), b = tag == Tag::b8, i = !f && !b && tag < Tag::b8;
+  switch (types) {
+    case Types::FLOAT: return f;
+    case Types::INT: return i;
+    case Types::REAL: return f || i;
+    case Types::BITS: return i || b;
+    case Types::ALL: return f || i || b;
+  }
+  return false;
+}
+
+// An input as kernels want it: on this device in type `common`, or a 0-dim CPU tensor left as it is (passed by value).
+Tensor to_common(const Tensor& t, at::ScalarType common);
+
+// Brings `result` (of the operator's own result type) into an out= tensor of another type or shape, as PyTorch does.
+Tensor& write_out(const char* op, const Tensor& result, Tensor& out);
+
+}  // namespace mpsx::ops

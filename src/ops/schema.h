@@ -1,0 +1,34 @@
+// The forms of one aten operator: functional, in-place, out=.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <string>
+
+namespace mpsx::ops {
+
+struct Forms {
+  std::string name, overload;
+  std::string op, in_place;  // qualified: "aten::add", "aten::add_"
+  std::string out;           // the overload of the out= form: "out" or "<overload>_out"
+
+  Forms(const std::string& n, const std::string& o) : name(n), overload(o), op("aten::" + n), in_place(op + "_") {
+    out = overload.empty() || !exists(op, overload + "_out") ? "out" : overload + "_out";
+  }
+
+  static bool exists(const std::string& qualified, const std::string& o) {
+    return c10::Dispatcher::singleton().findSchema({qualified, o}).has_value();
+  }
+
+  // Registers the forms that the operator has.
+  template <typename Functional, typename InPlace, typename Out>
+  void add(torch::Library& m, Functional functional, InPlace write, Out out_form) const {
+    const std::string dot = overload.empty() ? "" : "." + overload;
+    if (exists(op, overload)) m.impl((name + dot).c_str(), functional);
+    if (exists(in_place, overload)) m.impl((name + "_" + dot).c_str(), write);
+    if (exists(op, out)) m.impl((name + "." + out).c_str(), out_form);
+  }
+};
+
+}  // namespace mpsx::ops

@@ -1,0 +1,104 @@
+// Launchers and registration of every operator in unary.def.
+#include <torch/library.h>
+
+#include <utility>
+
+#include "ops/elementwise.h"
+#include "ops/schema.h"
+
+namespace mpsx::ops {
+namespace {
+
+enum class Result : uint8_t { SAME, BOOL };
+struct UnaryRow {
+  const char* name;
+  Types types;
+  Result result;
+};
+#define MPSX_UNARY(NAME, TYPES, RESULT, ...) UnaryRow{#NAME, Types::TYPES, Result::RESULT},
+constexpr UnaryRow kRows[] = {
+#include "elementwise/unary.def"
+};
+constexpr size_t kRowCount = std::size(kRows);
+
+template <size_t I>
+const ElementwiseKernels& kernels() {
+  static const ElementwiseKernels k(kRows[I].name, 1);
+  return k;
+}
+
+bool promotes(const UnaryRow& row, const Tensor& t) {
+  return row.types == Types::FLOAT && at::isIntegralType(t.scalar_type(), true);
+}
+
+// The type kernels compute this input in; none when the row has no kernel for it.
+template <size_t I>
+Tag compute_tag(const Tensor& self) {
+  const at::ScalarType type =
+      promotes(kRows[I], self) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : self.scalar_type();
+  const Tag tag = tag_of(type);
+  return covers(kRows[I].types, tag) && self.device().type() == at::kPrivateUse1 ? tag : Tag::none;
+}
+
+// `out` undefined: allocated here.
+template <size_t I>
+Tensor run(const Tensor& self, Tag tag, const Tensor& out) {
+  const UnaryRow& row = kRows[I];
+  Tensor input = self;
+  if (promotes(row, self)) input = self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  auto config = at::TensorIteratorConfig();
+  config.add_output(out).add_const_input(input);
+  if (row.result == Result::BOOL)
+    config.check_all_same_dtype(false).declare_static_dtype(at::kBool);
+  at::TensorIterator iter = config.build();
+  kernels<I>().run(iter, tag, ScalarParams{});
+  return iter.output();
+}
+
+template <size_t I>
+at::ScalarType result_type(Tag tag) {
+  if (kRows[I].result == Result::BOOL) return at::kBool;
+  return tag == Tag::f32 ? at::kFloat : tag == Tag::f16 ? at::kHalf : tag == Tag::bf16 ? at::kBFloat16 : at::ScalarType::Undefined;
+}
+
+template <size_t I>
+Tensor functional(const Tensor& self) {
+  static const std::string name = std::string("aten::") + kRows[I].name;
+  const Tag tag = compute_tag<I>(self);
+  if (tag == Tag::none) return fallback_call<Tensor>(name.c_str(), "", self);
+  return run<I>(self, tag, Tensor());
+}
+
+template <size_t I>
+Tensor& out_form(const Tensor& self, Tensor& out) {
+  static const std::string name = std::string("aten::") + kRows[I].name;
+  const Tag tag = compute_tag<I>(self);
+  if (tag == Tag::none || out.device() != self.device()) {
+    fallback_call<Tensor>(name.c_str(), "out", self, out);
+    return out;
+  }
+  const at::ScalarType expected = kRows[I].result == Result::BOOL ? at::kBool
+                                  : promotes(kRows[I], self)      ? result_type<I>(tag)
+                                                                  : self.scalar_type();
+  if (out.scalar_type() != expected) return write_out(kRows[I].name, run<I>(self, tag, Tensor()), out);
+  run<I>(self, tag, out);
+  return out;
+}
+
+template <size_t I>
+Tensor& in_place(Tensor& self) {
+  return out_form<I>(self, self);
+}
+
+template <size_t I>
+void register_row(torch::Library& m) {
+  Forms(kRows[I].name, "").add(m, &functional<I>, &in_place<I>, &out_form<I>);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+}
+
+}  // namespace mpsx::ops
