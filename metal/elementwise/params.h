@@ -15,3 +15,10 @@ struct ScalarParams {
   uint32_t inlined;  // bit k: operand k is not memory but scalar 0
   uint32_t count;    // elements of a dense dispatch
 };
+
+// start + i * step for i = first, first + 1, …
+struct SequenceParams {
+  float start, step, step_low;
+  uint32_t first;
+  int64_t int_start, int_step;
+};

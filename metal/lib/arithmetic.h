@@ -16,6 +16,7 @@ template <typename T> inline T negate(T x) { return T(unsigned_of_t<T>(0) - unsi
 inline float negate(float x) { return -x; }
 template <typename T> inline T multiply(T a, T b) { return T(unsigned_of_t<T>(a) * unsigned_of_t<T>(b)); }
 inline bool multiply(bool a, bool b) { return a && b; }
+inline float multiply(float a, float b) { return a * b; }
 template <typename T> inline T add_scaled(T a, T b, T alpha) {
   return T(unsigned_of_t<T>(a) + unsigned_of_t<T>(b) * unsigned_of_t<T>(alpha));
 }

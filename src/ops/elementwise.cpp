@@ -58,6 +58,7 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
       rows_11_(op + "_rows_11"),
       rows_10_(op + "_rows_10"),
       rows_01_(op + "_rows_01"),
+      rows_1n_(op + "_rows_1n"),
       any_(op + "_any") {}
 
 ElementwiseKernels::ElementwiseKernels(const std::string& op, const ElementwiseKernels* mirror)
@@ -120,9 +121,13 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
   const KernelSet* set = &any_;
   if (inputs_ == 2 && !s.inlined && o.inner(0) == 1) {
     const int64_t a = o.inner(1), b = o.inner(2);
-    if (a == 1 && b == 1) set = &rows_11_;
-    if (a == 1 && b == 0) set = &rows_10_;
-    if (a == 0 && b == 1 && rows_01_.has(tag)) set = &rows_01_;
+    const KernelSet* rows = a == 1 && b == 1 ? &rows_11_ : a == 1 && b == 0 ? &rows_10_ : &rows_01_;
+    if (((a == 1 && (b == 0 || b == 1)) || (a == 0 && b == 1)) && rows->has(tag)) set = rows;
+  }
+  if (inputs_ == 1 && o.inner(0) == 1) {
+    const int64_t x = o.inner(1);
+    const KernelSet* rows = x == 1 ? &rows_11_ : x == 0 ? &rows_10_ : &rows_1n_;
+    if (rows->has(tag, second)) set = rows;
   }
   runtime::KernelEntry& kernel = set->get(tag, second);
   StridedParams p{};

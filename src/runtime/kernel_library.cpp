@@ -57,8 +57,19 @@ std::string KernelSet::name(Tag in, Tag out) const {
   return n;
 }
 
+KernelEntry* KernelSet::missing() {
+  static KernelEntry* m = new KernelEntry;
+  return m;
+}
+
 bool KernelSet::has(Tag in, Tag out) const {
-  return slots_[index(in, out)].load(std::memory_order_acquire) || find_kernel_or_null(name(in, out));
+  auto& slot = slots_[index(in, out)];
+  KernelEntry* e = slot.load(std::memory_order_acquire);
+  if (!e) {
+    e = find_kernel_or_null(name(in, out));
+    slot.store(e ? e : missing(), std::memory_order_release);
+  }
+  return e && e != missing();
 }
 
 KernelEntry& KernelSet::load(Tag in, Tag out) const {

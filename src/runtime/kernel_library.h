@@ -28,13 +28,14 @@ class KernelSet {
   explicit KernelSet(std::string stem) : stem_(std::move(stem)) {}
   KernelEntry& get(Tag in = Tag::none, Tag out = Tag::none) const {
     auto* e = slots_[index(in, out)].load(std::memory_order_acquire);
-    return e ? *e : load(in, out);
+    return e && e != missing() ? *e : load(in, out);
   }
   bool has(Tag in = Tag::none, Tag out = Tag::none) const;
   std::string name(Tag in = Tag::none, Tag out = Tag::none) const;
 
  private:
   static constexpr size_t index(Tag in, Tag out) { return size_t(in) * (kTags + 1) + size_t(out); }
+  static KernelEntry* missing();  // marks a slot known to have no kernel
   KernelEntry& load(Tag in, Tag out) const;
   std::string stem_;
   mutable std::array<std::atomic<KernelEntry*>, (kTags + 1) * (kTags + 1)> slots_{};

@@ -1,0 +1,48 @@
+// Every kernel of activation.def.
+#include "elementwise/kernels.h"
+#include "lib/arithmetic.h"
+#include "lib/math.h"
+
+constant float kSqrt2OverPi = 0.797884560802865f;
+constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
+
+inline float gelu_tanh(float x) {
+  return 0.5f * x * (1.0f + precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
+}
+inline float gelu_none_slope(float x) {
+  const float density = precise::exp(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
+  return 0.5f * (1.0f + erf(x * M_SQRT1_2_F)) + x * density;
+}
+inline float gelu_tanh_slope(float x) {
+  const float t = precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
+  const float inner = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * x * x);
+  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+}
+inline float silu_slope(float x) {
+  const float y = sigmoid(x);
+  return y * (1.0f + x * (1.0f - y));
+}
+// log(1 + exp(x)) without overflow.
+inline float softplus(float x) { return max(x, 0.0f) + log1p(precise::exp(-fabs(x))); }
+inline float mish_slope(float x) {
+  const float t = precise::tanh(softplus(x)), y = sigmoid(x);
+  return t + x * y * (1.0f - t * t);
+}
+inline float clamp_unit(float x) { return propagating_min(propagating_max(x + 3.0f, 0.0f), 6.0f); }
+
+#define MPSX_ACTIVATION(NAME, ...)                                    \
+  struct NAME##_op {                                                  \
+    template <typename C>                                             \
+    static C apply(C x, Scalars<C> s) { return (void)s, __VA_ARGS__; } \
+  };                                                                  \
+  MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, NAME, SAME)
+#define BACKWARD_KERNELS(T, TAG, NAME)                                                \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op>)                    \
+  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op>)
+#define MPSX_ACTIVATION_BACKWARD(NAME, ...)                                \
+  struct NAME##_op {                                                       \
+    template <typename C>                                                  \
+    static C apply(C g, C x, Scalars<C> s) { return (void)s, __VA_ARGS__; } \
+  };                                                                       \
+  MPSX_FOR_FLOAT(BACKWARD_KERNELS, NAME)
+#include "elementwise/activation.def"

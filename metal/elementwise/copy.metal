@@ -1,0 +1,85 @@
+// Copies and casts. Copies of one type move bits, named by their size (i8 i16 i32 i64); casts are named by both types.
+#include "elementwise/kernels.h"
+
+// As PyTorch casts: anything to bool is "not zero"; float to an unsigned type goes through a signed one.
+template <typename R, typename C>
+struct convert {
+  static R from(C x) { return R(x); }
+};
+template <typename C>
+struct convert<bool, C> {
+  static bool from(C x) { return x != C(0); }
+};
+template <>
+struct convert<uchar, float> {
+  static uchar from(float x) { return uchar(int(x)); }
+};
+template <>
+struct convert<char, float> {
+  static char from(float x) { return char(int(x)); }
+};
+template <>
+struct convert<short, float> {
+  static short from(float x) { return short(int(x)); }
+};
+
+template <typename T, typename R>
+kernel void cast_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                       constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = convert<R, compute_t<T>>::from(compute_t<T>(x[i]));
+}
+template <typename T, typename R>
+kernel void cast_any(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                     constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
+                     uint3 gid [[thread_position_in_grid]]) {
+  const T value = x[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]];
+  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = convert<R, compute_t<T>>::from(compute_t<T>(value));
+}
+
+template <typename T>
+kernel void copy_dense(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                       constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = x[i];
+}
+// SO and SI: strides along x that are known (1, or 0 for a broadcast input).
+template <typename T, int SO, int SI>
+kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                         constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
+                         uint3 gid [[thread_position_in_grid]]) {
+  device const T* from = x + row_offset(p, 1, gid);
+  device T* to = out + row_offset(p, 0, gid);
+  to[long(gid.x) * x_stride<SO>(p, 0)] = from[long(gid.x) * x_stride<SI>(p, 1)];
+}
+
+#define COPY(T, TAG, ...)                                                        \
+  MPSX_KERNEL("copy_dense_" #TAG, copy_dense<T>)                                 \
+  MPSX_KERNEL("copy_rows_11_" #TAG, copy_strided<T, 1, 1>)                       \
+  MPSX_KERNEL("copy_rows_10_" #TAG, copy_strided<T, 1, 0>)                       \
+  MPSX_KERNEL("copy_rows_1n_" #TAG, copy_strided<T, 1, kAnyStride>)              \
+  MPSX_KERNEL("copy_any_" #TAG, copy_strided<T, kAnyStride, kAnyStride>)
+COPY(char, i8)
+COPY(short, i16)
+COPY(int, i32)
+COPY(long, i64)
+
+#define CAST(T, TAG, R, RTAG)                                       \
+  MPSX_KERNEL("cast_dense_" #TAG "_" #RTAG, cast_dense<T, R>)       \
+  MPSX_KERNEL("cast_any_" #TAG "_" #RTAG, cast_any<T, R>)
+#define CAST_FROM_FLOAT(T, TAG)                                                                           \
+  CAST(T, TAG, bool, bool) CAST(T, TAG, uchar, u8) CAST(T, TAG, char, i8) CAST(T, TAG, short, i16)        \
+  CAST(T, TAG, int, i32) CAST(T, TAG, long, i64)
+#define CAST_FROM_INT(T, TAG)                                                                             \
+  CAST(T, TAG, bool, bool) CAST(T, TAG, float, f32) CAST(T, TAG, half, f16) CAST(T, TAG, bfloat, bf16)
+CAST_FROM_FLOAT(float, f32) CAST(float, f32, half, f16) CAST(float, f32, bfloat, bf16)
+CAST_FROM_FLOAT(half, f16) CAST(half, f16, float, f32) CAST(half, f16, bfloat, bf16)
+CAST_FROM_FLOAT(bfloat, bf16) CAST(bfloat, bf16, float, f32) CAST(bfloat, bf16, half, f16)
+CAST_FROM_INT(long, i64) CAST(long, i64, int, i32) CAST(long, i64, short, i16) CAST(long, i64, char, i8)
+CAST(long, i64, uchar, u8)
+CAST_FROM_INT(int, i32) CAST(int, i32, long, i64) CAST(int, i32, short, i16) CAST(int, i32, char, i8)
+CAST(int, i32, uchar, u8)
+CAST_FROM_INT(short, i16) CAST(short, i16, long, i64) CAST(short, i16, int, i32) CAST(short, i16, char, i8)
+CAST(short, i16, uchar, u8)
+CAST_FROM_INT(char, i8) CAST(char, i8, long, i64) CAST(char, i8, int, i32) CAST(char, i8, short, i16)
+CAST_FROM_INT(uchar, u8) CAST(uchar, u8, long, i64) CAST(uchar, u8, int, i32) CAST(uchar, u8, short, i16)
+CAST(bool, bool, float, f32) CAST(bool, bool, half, f16) CAST(bool, bool, bfloat, bf16) CAST(bool, bool, long, i64)
+CAST(bool, bool, int, i32) CAST(bool, bool, short, i16) CAST(bool, bool, uchar, u8)

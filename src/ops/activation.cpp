@@ -1,0 +1,189 @@
+// Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
+#include <torch/library.h>
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "ops/elementwise.h"
+#include "ops/schema.h"
+
+namespace mpsx::ops {
+namespace {
+
+bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+
+ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at::Scalar& c = 0) {
+  ScalarParams p = scalar_params(a, b);
+  p.f[3] = c.to<float>();
+  return p;
+}
+
+// `out` undefined: allocated here.
+Tensor run_unary(const ElementwiseKernels& kernels, const Tensor& x, const ScalarParams& s, const Tensor& out) {
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
+  kernels.run(iter, tag_of(x), s);
+  return iter.output();
+}
+Tensor run_backward(const ElementwiseKernels& kernels, const Tensor& grad, const Tensor& x, const ScalarParams& s,
+                    const Tensor& out) {
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(grad).add_const_input(x).build();
+  kernels.run(iter, tag_of(x), s);
+  return iter.output();
+}
+
+bool out_fits(const Tensor& out, const Tensor& x) {
+  return out.device() == x.device() && out.scalar_type() == x.scalar_type();
+}
+
+// The three forms of a forward operator whose arguments after `self` are Args, computed by KERNELS with SCALARS.
+#define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                  \
+  Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                      \
+    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);                  \
+    return run_unary(KERNELS, self, SCALARS, Tensor());                                                            \
+  }                                                                                                                \
+  Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                                   \
+    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self;        \
+    run_unary(KERNELS, self, SCALARS, self);                                                                       \
+    return self;                                                                                                   \
+  }                                                                                                                \
+  Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                                  \
+    if (!has_kernel(self) || !out_fits(out, self))                                                                 \
+      return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                          \
+    run_unary(KERNELS, self, SCALARS, out);                                                                        \
+    return out;                                                                                                    \
+  }
+#define MPSX_SPREAD(...) __VA_OPT__(, ) __VA_ARGS__
+
+const ElementwiseKernels& kernels_of(const char* name, int inputs) {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::unique_ptr<ElementwiseKernels>> all;
+  std::lock_guard<std::mutex> lock(mutex);
+  auto& k = all[name];
+  if (!k) k = std::make_unique<ElementwiseKernels>(name, inputs);
+  return *k;
+}
+#define UNARY_KERNELS(NAME)                                            \
+  ([]() -> const ElementwiseKernels& {                                 \
+    static const ElementwiseKernels& k = kernels_of(NAME, 1);          \
+    return k;                                                          \
+  }())
+#define BACKWARD_KERNELS(NAME)                                         \
+  ([]() -> const ElementwiseKernels& {                                 \
+    static const ElementwiseKernels& k = kernels_of(NAME, 2);          \
+    return k;                                                          \
+  }())
+
+bool is_tanh(std::string_view op, std::string_view approximate) {
+  TORCH_CHECK(approximate == "none" || approximate == "tanh", op,
+              ": expected approximate to be \"none\" or \"tanh\", got \"", approximate, "\"");
+  return approximate == "tanh";
+}
+
+using at::Scalar;
+FORWARD(gelu, "gelu", (c10::string_view approximate), (approximate),
+        is_tanh("gelu", approximate) ? UNARY_KERNELS("gelu_tanh") : UNARY_KERNELS("gelu_none"), ScalarParams{})
+FORWARD(silu, "silu", (), (), UNARY_KERNELS("silu"), ScalarParams{})
+FORWARD(leaky_relu, "leaky_relu", (const Scalar& slope), (slope), UNARY_KERNELS("leaky_relu"), scalars3(slope))
+FORWARD(elu, "elu", (const Scalar& alpha, const Scalar& scale, const Scalar& input_scale), (alpha, scale, input_scale),
+        UNARY_KERNELS("elu"), scalars3(alpha.toDouble() * scale.toDouble(), scale, input_scale))
+FORWARD(hardtanh, "hardtanh", (const Scalar& low, const Scalar& high), (low, high), UNARY_KERNELS("hardtanh"),
+        scalars3(low, high))
+FORWARD(hardswish, "hardswish", (), (), UNARY_KERNELS("hardswish"), ScalarParams{})
+FORWARD(hardsigmoid, "hardsigmoid", (), (), UNARY_KERNELS("hardsigmoid"), ScalarParams{})
+FORWARD(softplus, "softplus", (const Scalar& beta, const Scalar& threshold), (beta, threshold),
+        UNARY_KERNELS("softplus"), scalars3(beta, threshold))
+FORWARD(mish, "mish", (), (), UNARY_KERNELS("mish"), ScalarParams{})
+FORWARD(threshold, "threshold", (const Scalar& at, const Scalar& value), (at, value), UNARY_KERNELS("threshold"),
+        scalars3(at, value))
+
+// The two forms of a backward: grad_output and `self` first.
+#define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                    \
+  Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                     \
+    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                             \
+      return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                    \
+    return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                      \
+  }                                                                                                                   \
+  Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {          \
+    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() || !out_fits(grad_input, self)) \
+      return fallback_call<Tensor>("aten::" OP, "grad_input", grad, self MPSX_SPREAD NAMES, grad_input), grad_input;  \
+    run_backward(KERNELS, grad, self, SCALARS, grad_input);                                                           \
+    return grad_input;                                                                                                \
+  }
+
+BACKWARD(gelu_backward, "gelu_backward", (c10::string_view approximate), (approximate),
+         is_tanh("gelu_backward", approximate) ? BACKWARD_KERNELS("gelu_tanh_backward")
+                                               : BACKWARD_KERNELS("gelu_none_backward"),
+         ScalarParams{})
+BACKWARD(silu_backward, "silu_backward", (), (), BACKWARD_KERNELS("silu_backward"), ScalarParams{})
+BACKWARD(sigmoid_backward, "sigmoid_backward", (), (), BACKWARD_KERNELS("sigmoid_result_backward"), ScalarParams{})
+BACKWARD(tanh_backward, "tanh_backward", (), (), BACKWARD_KERNELS("tanh_result_backward"), ScalarParams{})
+BACKWARD(threshold_backward, "threshold_backward", (const Scalar& at), (at), BACKWARD_KERNELS("threshold_backward"),
+         scalars3(at))
+BACKWARD(leaky_relu_backward, "leaky_relu_backward", (const Scalar& slope, bool is_result), (slope, is_result),
+         BACKWARD_KERNELS("leaky_relu_backward"), scalars3(slope))
+BACKWARD(hardtanh_backward, "hardtanh_backward", (const Scalar& low, const Scalar& high), (low, high),
+         BACKWARD_KERNELS("hardtanh_backward"), scalars3(low, high))
+BACKWARD(hardswish_backward, "hardswish_backward", (), (), BACKWARD_KERNELS("hardswish_backward"), ScalarParams{})
+BACKWARD(hardsigmoid_backward, "hardsigmoid_backward", (), (), BACKWARD_KERNELS("hardsigmoid_backward"), ScalarParams{})
+BACKWARD(softplus_backward, "softplus_backward", (const Scalar& beta, const Scalar& threshold), (beta, threshold),
+         BACKWARD_KERNELS("softplus_backward"), scalars3(beta, threshold))
+BACKWARD(mish_backward, "mish_backward", (), (), BACKWARD_KERNELS("mish_backward"), ScalarParams{})
+
+// elu's backward has its own argument order: (grad, alpha, scale, input_scale, is_result, self or result).
+Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
+                    bool is_result, const Tensor& x) {
+  if (!has_kernel(x) || !is_plain(grad) || grad.scalar_type() != x.scalar_type())
+    return fallback_call<Tensor>("aten::elu_backward", "", grad, alpha, scale, input_scale, is_result, x);
+  TORCH_CHECK(!is_result || alpha.toDouble() >= 0.0,
+              "elu_backward: in-place elu with a negative alpha has no gradient; got alpha ", alpha.toDouble());
+  return run_backward(is_result ? BACKWARD_KERNELS("elu_result_backward") : BACKWARD_KERNELS("elu_backward"), grad, x,
+                      scalars3(alpha.toDouble() * scale.toDouble(), scale, input_scale), Tensor());
+}
+
+// The buffer is what the CPU kernel keeps for its backward; ours needs none.
+std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
+  if (!has_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
+  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, Tensor()), self.new_empty({0})};
+}
+Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
+  if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::log_sigmoid_backward", "", grad, self, buffer);
+  return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+#define FORWARD_FORMS(NAME) Forms(#NAME, "").add(m, &NAME, &NAME##_write, &NAME##_out);
+  FORWARD_FORMS(gelu)
+  FORWARD_FORMS(silu)
+  FORWARD_FORMS(leaky_relu)
+  FORWARD_FORMS(elu)
+  FORWARD_FORMS(hardtanh)
+  FORWARD_FORMS(hardswish)
+  FORWARD_FORMS(hardsigmoid)
+  FORWARD_FORMS(softplus)
+  FORWARD_FORMS(mish)
+  FORWARD_FORMS(threshold)
+#define BACKWARD_FORMS(NAME)                                           \
+  m.impl(#NAME, &NAME);                                                \
+  if (Forms::exists("aten::" #NAME, "grad_input")) m.impl(#NAME ".grad_input", &NAME##_out);
+  BACKWARD_FORMS(gelu_backward)
+  BACKWARD_FORMS(silu_backward)
+  BACKWARD_FORMS(sigmoid_backward)
+  BACKWARD_FORMS(tanh_backward)
+  BACKWARD_FORMS(threshold_backward)
+  BACKWARD_FORMS(leaky_relu_backward)
+  BACKWARD_FORMS(hardtanh_backward)
+  BACKWARD_FORMS(hardswish_backward)
+  BACKWARD_FORMS(hardsigmoid_backward)
+  BACKWARD_FORMS(softplus_backward)
+  BACKWARD_FORMS(mish_backward)
+  m.impl("elu_backward", &elu_backward);
+  m.impl("log_sigmoid_forward", &log_sigmoid_forward);
+  m.impl("log_sigmoid_backward", &log_sigmoid_backward);
+}
+
+}  // namespace mpsx::ops

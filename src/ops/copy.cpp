@@ -1,0 +1,37 @@
+#include "ops/copy.h"
+
+#include "ops/elementwise.h"
+
+namespace mpsx::ops {
+namespace {
+
+// Elements of one type are moved as integers of their size.
+Tag bits_tag(const Tensor& t) {
+  switch (t.element_size()) {
+    case 1: return Tag::i8;
+    case 2: return Tag::i16;
+    case 4: return Tag::i32;
+    case 8: return Tag::i64;
+    default: return Tag::none;
+  }
+}
+
+}  // namespace
+
+bool copy_on_device(const Tensor& target, const Tensor& source) {
+  static const ElementwiseKernels copy("copy", 1), cast("cast", 1);
+  if (!is_plain(target) || !is_plain(source)) return false;
+  const bool same = target.scalar_type() == source.scalar_type();
+  const Tag from = same ? bits_tag(source) : tag_of(source), to = same ? Tag::none : tag_of(target);
+  if (from == Tag::none || (!same && (to == Tag::none || !cast.has(from, to)))) return false;
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .add_output(target)
+                                .add_const_input(source)
+                                .resize_outputs(false)
+                                .check_all_same_dtype(false)
+                                .build();
+  (same ? copy : cast).run(iter, from, ScalarParams{}, to);
+  return true;
+}
+
+}  // namespace mpsx::ops

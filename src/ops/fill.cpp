@@ -1,0 +1,166 @@
+// fill_, zero_, arange.
+#include <ATen/TensorIterator.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "elementwise/params.h"
+#include "ops/elementwise.h"
+
+namespace mpsx::ops {
+namespace {
+
+constexpr uint64_t kMaxDense = uint64_t(1) << 30;
+
+// A value as the bytes of an element.
+struct Pattern {
+  Tag tag = Tag::none;  // the integer type of the element's size
+  alignas(8) unsigned char bytes[8] = {};
+};
+template <typename T>
+Pattern pattern(Tag tag, T value) {
+  Pattern p{tag};
+  static_assert(sizeof(T) <= sizeof(p.bytes));
+  std::memcpy(p.bytes, &value, sizeof(T));
+  return p;
+}
+Pattern pattern(at::ScalarType type, const at::Scalar& s) {
+  switch (type) {
+    case at::kFloat: return pattern(Tag::i32, s.to<float>());
+    case at::kDouble: return pattern(Tag::i64, s.to<double>());
+    case at::kHalf: return pattern(Tag::i16, s.to<at::Half>());
+    case at::kBFloat16: return pattern(Tag::i16, s.to<at::BFloat16>());
+    case at::kLong: return pattern(Tag::i64, s.to<int64_t>());
+    case at::kInt: return pattern(Tag::i32, s.to<int32_t>());
+    case at::kShort: return pattern(Tag::i16, s.to<int16_t>());
+    case at::kChar: return pattern(Tag::i8, s.to<int8_t>());
+    case at::kByte: return pattern(Tag::i8, s.to<uint8_t>());
+    case at::kBool: return pattern(Tag::i8, s.to<bool>());
+    case at::kComplexFloat: return pattern(Tag::i64, s.to<c10::complex<float>>());
+    default: return {};
+  }
+}
+
+void launch_fill(const Tensor& self, const Pattern& value) {
+  static const KernelSet dense("fill_dense"), any("fill_any");
+  const int64_t size = self.element_size();
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(self).resize_outputs(false).build();
+  if (iter.numel() == 0) return;
+  if (iter.ndim() == 0 || (iter.ndim() == 1 && iter.strides(0)[0] == size)) {
+    char* data = static_cast<char*>(iter.data_ptr(0));
+    for (uint64_t begin = 0, n = uint64_t(iter.numel()); begin < n; begin += kMaxDense) {
+      const auto count = uint32_t(std::min(kMaxDense, n - begin));
+      const uint32_t per_thread = runtime::lanes(size_t(size));
+      Launch(dense.get(value.tag))
+          .pointer(data + int64_t(begin) * size)
+          .bytes(value.bytes, sizeof value.bytes)
+          .bytes(count)
+          .threads((count + per_thread - 1) / per_thread)
+          .work(per_thread)
+          .run();
+    }
+    return;
+  }
+  for (auto& part : iter.with_32bit_indexing()) {
+    StridedParams p{};
+    uint64_t planes = 1;
+    for (int d = 0; d < 4; ++d) {
+      p.size[d] = d < part.ndim() ? uint32_t(part.shape()[d]) : 1;
+      p.stride[0][d] = d < part.ndim() ? part.strides(0)[d] / size : 0;
+    }
+    for (int d = 4; d < part.ndim(); ++d) planes *= uint64_t(part.shape()[d]);
+    for (uint64_t plane = 0; plane < planes; ++plane) {
+      int64_t offset = 0;
+      uint64_t rest = plane;
+      for (int d = 4; d < part.ndim(); ++d) {
+        offset += int64_t(rest % uint64_t(part.shape()[d])) * part.strides(0)[d];
+        rest /= uint64_t(part.shape()[d]);
+      }
+      Launch(any.get(value.tag))
+          .pointer(static_cast<char*>(part.data_ptr(0)) + offset)
+          .bytes(value.bytes, sizeof value.bytes)
+          .bytes(p)
+          .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+          .run();
+    }
+  }
+}
+
+Tensor& fill_scalar(Tensor& self, const at::Scalar& value) {
+  const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value) : Pattern{};
+  if (p.tag == Tag::none) return fallback_call<Tensor>("aten::fill_", "Scalar", self, value), self;
+  launch_fill(self, p);
+  return self;
+}
+
+Tensor& fill_tensor(Tensor& self, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_: only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
+  return fill_scalar(self, at::_local_scalar_dense(value));
+}
+
+Tensor& zero(Tensor& self) {
+  const size_t size = size_t(self.element_size());
+  if (!is_plain(self) || size > 8) return fallback_call<Tensor>("aten::zero_", "", self), self;
+  launch_fill(self, {size == 1 ? Tag::i8 : size == 2 ? Tag::i16 : size == 4 ? Tag::i32 : Tag::i64});
+  return self;
+}
+
+Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
+  static const KernelSet arange("arange");
+  const Tag tag = tag_of(out);
+  if (!is_plain(out) || tag == Tag::none || !arange.has(tag) || !out.is_contiguous()) {
+    fallback_call<Tensor>("aten::arange", "start_out", start, end, step, out);
+    return out;
+  }
+  const bool integral = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
+  TORCH_CHECK(d > 0 || d < 0, "arange: step must be nonzero");
+  TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
+  TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a),
+              "arange: upper bound and lower bound inconsistent with step sign");
+  int64_t count;
+  if (integral) {
+    const int64_t s = step.to<int64_t>(), sign = s > 0 ? 1 : -1;
+    count = (end.to<int64_t>() - start.to<int64_t>() + s - sign) / s;
+  } else {
+    count = int64_t(std::ceil((b - a) / d));
+  }
+  if (out.numel() != count) {
+    if (out.numel() > 0)
+      TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+                 " which does not match the computed number of elements ", count,
+                 ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+                 "tensor of shape (", count, ",).");
+    out.resize_({count});
+  }
+  SequenceParams p{};
+  p.start = float(a);
+  p.step = float(d);
+  p.step_low = float(d - double(p.step));
+  p.int_start = integral ? start.to<int64_t>() : int64_t(a);
+  p.int_step = integral ? step.to<int64_t>() : int64_t(d);
+  for (int64_t first = 0; first < count; first += int64_t(kMaxDense)) {
+    p.first = uint32_t(first);
+    Launch(arange.get(tag))
+        .pointer(static_cast<char*>(out.data_ptr()) + first * out.element_size())
+        .bytes(p)
+        .threads(uint64_t(std::min(int64_t(kMaxDense), count - first)))
+        .run();
+  }
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("fill_.Scalar", &fill_scalar);
+  m.impl("fill_.Tensor", &fill_tensor);
+  m.impl("zero_", &zero);
+  m.impl("arange.start_out", &arange_out);
+}
+
+}  // namespace mpsx::ops
