@@ -1,0 +1,85 @@
+// Division that rounds, remainders and powers. Integer divisors are never zero here: the launcher has checked.
+#include "elementwise/kernels.h"
+#include "lib/arithmetic.h"
+
+// INT_MIN / -1 overflows: dividing by -1 is negating.
+template <typename C>
+inline C quotient(C a, C b) {
+  return b == C(-1) && C(-1) < C(0) ? negate(a) : C(a / (b == C(0) ? C(1) : b));
+}
+template <typename C>
+inline C rest(C a, C b) {
+  return b == C(-1) && C(-1) < C(0) ? C(0) : C(a % (b == C(0) ? C(1) : b));
+}
+
+struct floor_divide_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) {
+    const C q = quotient(a, b), r = rest(a, b);
+    return r != C(0) && (r < C(0)) != (b < C(0)) ? C(q - C(1)) : q;
+  }
+  // As Python defines it: derived from the exact remainder, so that floor_divide(a, b) * b + remainder(a, b) == a.
+  static float apply_float(float a, float b) {
+    const float r = fmod(a, b);
+    float d = (a - r) / b;
+    d = r != 0.0f && (b < 0.0f) != (r < 0.0f) ? d - 1.0f : d;
+    const float f = floor(d);
+    const float rounded = d != 0.0f ? (d - f > 0.5f ? f + 1.0f : f) : copysign(0.0f, a / b);
+    return b == 0.0f ? a / b : rounded;
+  }
+};
+template <>
+inline float floor_divide_op::apply<float>(float a, float b, Scalars<float>) { return apply_float(a, b); }
+
+struct div_trunc_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) { return quotient(a, b); }
+};
+template <>
+inline float div_trunc_op::apply<float>(float a, float b, Scalars<float>) { return trunc(a / b); }
+
+struct fmod_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) { return rest(a, b); }
+};
+template <>
+inline float fmod_op::apply<float>(float a, float b, Scalars<float>) { return fmod(a, b); }
+
+struct remainder_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) {
+    const C r = rest(a, b);
+    return r != C(0) && (r < C(0)) != (b < C(0)) ? C(r + b) : r;
+  }
+};
+template <>
+inline float remainder_op::apply<float>(float a, float b, Scalars<float>) {
+  const float r = fmod(a, b);
+  return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r;
+}
+
+// Integer powers by squaring, wrapping around; a negative exponent leaves 0, or +-1 for bases of +-1.
+struct pow_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) {
+    if (b < C(0)) return a == C(1) ? C(1) : (a == C(-1) ? C((b & C(1)) != C(0) ? -1 : 1) : C(0));
+    C result = C(1);
+    while (b != C(0)) {
+      if ((b & C(1)) != C(0)) result = multiply(result, a);
+      a = multiply(a, a);
+      b = C(b >> 1);
+    }
+    return result;
+  }
+};
+template <>
+inline float pow_op::apply<float>(float a, float b, Scalars<float>) { return precise::pow(a, b); }
+
+#define DIVISION(T, TAG, NAME)             \
+  MPSX_BINARY_KERNELS(T, TAG, NAME, SAME)  \
+  MPSX_BINARY_LEFT_KERNELS(T, TAG, NAME, SAME)
+MPSX_FOR_REAL(DIVISION, floor_divide)
+MPSX_FOR_REAL(DIVISION, div_trunc)
+MPSX_FOR_REAL(DIVISION, fmod)
+MPSX_FOR_REAL(DIVISION, remainder)
+MPSX_FOR_REAL(DIVISION, pow)

@@ -1,0 +1,187 @@
+// Rounding division, remainders and powers: binary operators that look at their arguments before they launch.
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/all.h>
+#include <torch/library.h>
+
+#include <string_view>
+
+#include "ops/binary.h"
+#include "ops/schema.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+constexpr auto kFixed = ElementwiseKernels::Order::fixed;
+constexpr BinaryRow kFloorDivide{"floor_divide", "", Types::REAL, Promotion::COMMON, kFixed};
+constexpr BinaryRow kDivTrunc{"div_trunc", "", Types::REAL, Promotion::COMMON, kFixed};
+constexpr BinaryRow kFmod{"fmod", "Tensor", Types::REAL, Promotion::COMMON, kFixed};
+constexpr BinaryRow kRemainder{"remainder", "Tensor", Types::REAL, Promotion::COMMON, kFixed};
+constexpr BinaryRow kPow{"pow", "Tensor_Tensor", Types::REAL, Promotion::COMMON, kFixed};
+constexpr BinaryRow kDiv{"div", "Tensor", Types::FLOAT, Promotion::FLOATING, kFixed};
+
+template <const BinaryRow& Row>
+const ElementwiseKernels& kernels() {
+  static const ElementwiseKernels k(Row.name, 2, Row.order);
+  return k;
+}
+
+Tensor wrapped(const Scalar& s) {
+  Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
+// Integer division by zero is an error on the CPU, and no kernel may see it (it traps).
+void check_divisor(at::ScalarType type, const Tensor& b) {
+  if (!at::isIntegralType(type, true) || b.numel() == 0) return;
+  TORCH_CHECK(at::isFloatingType(b.scalar_type()) || b.all().item<bool>(), "ZeroDivisionError");
+}
+
+template <const BinaryRow& Row>
+Tensor compute(at::ScalarType type, const Tensor& a, const Tensor& b) {
+  if constexpr (&Row != &kPow && &Row != &kDiv) check_divisor(type, b);
+  return run_binary(Row, kernels<Row>(), type, a, b, ScalarParams{}, Tensor());
+}
+template <const BinaryRow& Row>
+Tensor& compute_out(at::ScalarType type, const Tensor& a, const Tensor& b, Tensor& out) {
+  if constexpr (&Row != &kPow && &Row != &kDiv) check_divisor(type, b);
+  return run_binary_out(Row, kernels<Row>(), type, a, b, ScalarParams{}, out);
+}
+
+// ---- floor_divide, fmod, remainder: (Tensor, Tensor)
+
+template <const BinaryRow& Row>
+const Forms& forms() {
+  static const Forms f(Row.name, Row.overload);
+  return f;
+}
+template <const BinaryRow& Row>
+Tensor functional(const Tensor& a, const Tensor& b) {
+  const auto type = binary_compute_type(Row, a, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(forms<Row>().op.c_str(), Row.overload, a, b);
+  return compute<Row>(type, a, b);
+}
+template <const BinaryRow& Row>
+Tensor& out_form(const Tensor& a, const Tensor& b, Tensor& out) {
+  const auto type = binary_compute_type(Row, a, b);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>(forms<Row>().op.c_str(), forms<Row>().out.c_str(), a, b, out), out;
+  return compute_out<Row>(type, a, b, out);
+}
+template <const BinaryRow& Row>
+Tensor& in_place(Tensor& self, const Tensor& b) {
+  return out_form<Row>(self, b, self);
+}
+
+// ---- div with rounding_mode
+
+// 0: none, 1: trunc, 2: floor
+int rounding(const std::optional<c10::string_view>& mode) {
+  if (!mode) return 0;
+  TORCH_CHECK(*mode == "trunc" || *mode == "floor",
+              "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *mode, "'");
+  return *mode == "trunc" ? 1 : 2;
+}
+at::ScalarType div_type(int mode, const Tensor& a, const Tensor& b) {
+  return mode == 0 ? binary_compute_type(kDiv, a, b) : binary_compute_type(kFloorDivide, a, b);
+}
+Tensor div_mode(const Tensor& a, const Tensor& b, std::optional<c10::string_view> mode) {
+  const int m = rounding(mode);
+  const auto type = div_type(m, a, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::div", "Tensor_mode", a, b, mode);
+  return m == 0 ? compute<kDiv>(type, a, b) : m == 1 ? compute<kDivTrunc>(type, a, b) : compute<kFloorDivide>(type, a, b);
+}
+Tensor& div_mode_out(const Tensor& a, const Tensor& b, std::optional<c10::string_view> mode, Tensor& out) {
+  const int m = rounding(mode);
+  const auto type = div_type(m, a, b);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>("aten::div", "out_mode", a, b, mode, out), out;
+  return m == 0   ? compute_out<kDiv>(type, a, b, out)
+         : m == 1 ? compute_out<kDivTrunc>(type, a, b, out)
+                  : compute_out<kFloorDivide>(type, a, b, out);
+}
+Tensor& div_mode_write(Tensor& self, const Tensor& b, std::optional<c10::string_view> mode) {
+  return div_mode_out(self, b, mode, self);
+}
+
+// ---- pow
+
+bool integer_overflow_rule(at::ScalarType type, const Tensor& a, const Scalar& exponent) {
+  return at::isIntegralType(type, true) && exponent.isIntegral(false) && exponent.toLong() < 0 && a.numel() > 0;
+}
+
+// Small exponents as PyTorch's CPU kernel computes them, which is exact where pow() rounds.
+Tensor pow_small(const Tensor& a, double exponent) {
+  if (exponent == 0.5) return a.sqrt();
+  if (exponent == 2.0) return a.mul(a);
+  if (exponent == 3.0) return a.mul(a).mul(a);
+  if (exponent == -0.5) return a.rsqrt();
+  if (exponent == -1.0) return a.reciprocal();
+  return a.mul(a).reciprocal();  // -2
+}
+bool is_small(double e) { return e == 0.5 || e == 2.0 || e == 3.0 || e == -0.5 || e == -1.0 || e == -2.0; }
+
+Tensor pow_number(const Tensor& a, const Scalar& exponent) {
+  const Tensor b = wrapped(exponent);
+  const auto type = binary_compute_type(kPow, a, b);
+  if (type == at::ScalarType::Undefined)
+    return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
+  TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
+  if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
+    return pow_small(a, exponent.toDouble());
+  return compute<kPow>(type, a, b);
+}
+Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
+  const Tensor b = wrapped(exponent);
+  const auto type = binary_compute_type(kPow, a, b);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>("aten::pow", "Tensor_Scalar_out", a, exponent, out), out;
+  TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
+  if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
+    return write_out("pow", pow_small(a, exponent.toDouble()), out);
+  return compute_out<kPow>(type, a, b, out);
+}
+Tensor& pow_number_write(Tensor& self, const Scalar& exponent) { return pow_number_out(self, exponent, self); }
+
+Tensor pow_of_number(const Scalar& base, const Tensor& exponent) {
+  const Tensor a = wrapped(base);
+  const auto type = binary_compute_type(kPow, a, exponent);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Scalar", base, exponent);
+  return compute<kPow>(type, a, exponent);
+}
+Tensor& pow_of_number_out(const Scalar& base, const Tensor& exponent, Tensor& out) {
+  const Tensor a = wrapped(base);
+  const auto type = binary_compute_type(kPow, a, exponent);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>("aten::pow", "Scalar_out", base, exponent, out), out;
+  return compute_out<kPow>(type, a, exponent, out);
+}
+
+Tensor& pow_write(Tensor& self, const Tensor& b) {
+  const auto type = binary_compute_type(kPow, self, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow_", "Tensor", self, b), self;
+  return compute_out<kPow>(type, self, b, self);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  forms<kFloorDivide>().add(m, &functional<kFloorDivide>, &in_place<kFloorDivide>, &out_form<kFloorDivide>);
+  m.impl("floor_divide_.Tensor", &in_place<kFloorDivide>);
+  forms<kFmod>().add(m, &functional<kFmod>, &in_place<kFmod>, &out_form<kFmod>);
+  forms<kRemainder>().add(m, &functional<kRemainder>, &in_place<kRemainder>, &out_form<kRemainder>);
+  m.impl("div.Tensor_mode", &div_mode);
+  m.impl("div_.Tensor_mode", &div_mode_write);
+  m.impl("div.out_mode", &div_mode_out);
+  m.impl("pow.Tensor_Tensor", &functional<kPow>);
+  m.impl("pow.Tensor_Tensor_out", &out_form<kPow>);
+  m.impl("pow_.Tensor", &pow_write);
+  m.impl("pow.Tensor_Scalar", &pow_number);
+  m.impl("pow.Tensor_Scalar_out", &pow_number_out);
+  m.impl("pow_.Scalar", &pow_number_write);
+  m.impl("pow.Scalar", &pow_of_number);
+  m.impl("pow.Scalar_out", &pow_of_number_out);
+}
+
+}  // namespace mpsx::ops

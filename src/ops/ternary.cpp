@@ -1,0 +1,303 @@
+// where, masked_fill, clamp, addcmul, addcdiv, lerp.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/native/TypeProperties.h>
+#include <ATen/ops/result_type.h>
+#include <torch/library.h>
+
+#include "ops/binary.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+
+bool usable(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() && t.dim() == 0); }
+Tensor wrapped(const Scalar& s) {
+  Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
+// Operands a, b, c into `out`; those of one type but `a`, which may be a condition. At most one of b and c may lie on
+// the CPU, as a kernel takes one scalar.
+Tensor run(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
+           const ScalarParams& s, const Tensor& out, bool condition = false) {
+  if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);
+  const Tensor x = condition ? a : to_common(a, type), y = to_common(b, type), z = to_common(c, type);
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .add_output(out)
+                                .add_const_input(x)
+                                .add_const_input(y)
+                                .add_const_input(z)
+                                .check_all_same_dtype(false)
+                                .allow_cpu_scalars(true)
+                                .declare_static_dtype(type)
+                                .build();
+  kernels.run(iter, tag_of(type), s);
+  return iter.output();
+}
+
+// ---- where, masked_fill
+
+at::ScalarType where_type(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (!is_plain(condition) || condition.scalar_type() != at::kBool || !usable(a) || !usable(b))
+    return at::ScalarType::Undefined;
+  const auto type = at::result_type(a, b);
+  return covers(Types::ALL, tag_of(type)) ? type : at::ScalarType::Undefined;
+}
+const ElementwiseKernels& where_kernels() {
+  static const ElementwiseKernels k("where", 3);
+  return k;
+}
+Tensor where_self(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const auto type = where_type(condition, a, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::where", "self", condition, a, b);
+  return run(where_kernels(), type, condition, a, b, ScalarParams{}, Tensor(), true);
+}
+Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
+  const auto type = where_type(condition, a, b);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>("aten::where", "self_out", condition, a, b, out), out;
+  if (out.scalar_type() != type) return write_out("where", where_self(condition, a, b), out);
+  run(where_kernels(), type, condition, a, b, ScalarParams{}, out, true);
+  return out;
+}
+
+bool fill_fits(const Tensor& self, const Tensor& mask) {
+  return is_plain(self) && is_plain(mask) && mask.scalar_type() == at::kBool && covers(Types::ALL, tag_of(self));
+}
+Tensor& masked_fill_write(Tensor& self, const Tensor& mask, const Scalar& value) {
+  if (!fill_fits(self, mask)) return fallback_call<Tensor>("aten::masked_fill_", "Scalar", self, mask, value), self;
+  TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "masked_fill_: expected a mask that broadcasts to ",
+              self.sizes(), ", got ", mask.sizes());
+  run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), wrapped(value), self, ScalarParams{}, self, true);
+  return self;
+}
+Tensor& masked_fill_tensor_write(Tensor& self, const Tensor& mask, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "masked_fill_: only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  if (!fill_fits(self, mask) || !usable(value))
+    return fallback_call<Tensor>("aten::masked_fill_", "Tensor", self, mask, value), self;
+  TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "masked_fill_: expected a mask that broadcasts to ",
+              self.sizes(), ", got ", mask.sizes());
+  run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), value, self, ScalarParams{}, self, true);
+  return self;
+}
+template <typename Value>
+Tensor masked_fill(const Tensor& self, const Tensor& mask, const Value& value) {
+  if (!fill_fits(self, mask))
+    return fallback_call<Tensor>("aten::masked_fill", std::is_same_v<Value, Scalar> ? "Scalar" : "Tensor", self, mask,
+                                 value);
+  const auto sizes = at::infer_size(self.sizes(), mask.sizes());
+  Tensor other;
+  if constexpr (std::is_same_v<Value, Scalar>) {
+    other = wrapped(value);
+  } else {
+    TORCH_CHECK(value.dim() == 0, "masked_fill: only supports a 0-dimensional value tensor, but got tensor with ",
+                value.dim(), " dimension(s).");
+    other = value;
+  }
+  return run(where_kernels(), self.scalar_type(), mask.expand(sizes), other, self.expand(sizes), ScalarParams{},
+             Tensor(), true);
+}
+
+// ---- clamp
+
+// Numbers at both ends are `hardtanh` in the float types and clamp by tensors in general.
+at::ScalarType clamp_type(const Tensor& self, std::initializer_list<const Tensor*> bounds) {
+  if (!is_plain(self)) return at::ScalarType::Undefined;
+  auto state = at::native::update_result_type_state(self, {});
+  for (const Tensor* t : bounds) {
+    if (!usable(*t)) return at::ScalarType::Undefined;
+    state = at::native::update_result_type_state(*t, state);
+  }
+  const auto type = at::native::result_type(state);
+  return covers(Types::REAL, tag_of(type)) ? type : at::ScalarType::Undefined;
+}
+
+constexpr BinaryRow kMaximum{"maximum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::swaps};
+constexpr BinaryRow kMinimum{"minimum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::swaps};
+const ElementwiseKernels& maximum_kernels() {
+  static const ElementwiseKernels k("maximum", 2, ElementwiseKernels::Order::swaps);
+  return k;
+}
+const ElementwiseKernels& minimum_kernels() {
+  static const ElementwiseKernels k("minimum", 2, ElementwiseKernels::Order::swaps);
+  return k;
+}
+
+// Max with the lower bound, then min with the upper; either may be absent. NaN in a bound wins, as in PyTorch.
+Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high,
+                     const Tensor& out) {
+  static const ElementwiseKernels both("clamp", 3);
+  if (low.defined() && high.defined() && !(low.device().is_cpu() && high.device().is_cpu()))
+    return run(both, type, self, low, high, ScalarParams{}, out);
+  if (!low.defined()) return run_binary(kMinimum, minimum_kernels(), type, self, high, ScalarParams{}, out);
+  const Tensor raised = run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, high.defined() ? Tensor() : out);
+  return high.defined() ? run_binary(kMinimum, minimum_kernels(), type, raised, high, ScalarParams{}, out) : raised;
+}
+
+Tensor bound(const std::optional<Scalar>& s) { return s ? wrapped(*s) : Tensor(); }
+Tensor bound(const std::optional<Tensor>& t) { return t ? *t : Tensor(); }
+
+template <typename Bound>
+Tensor& clamp_into(const char* overload, const Tensor& self, const std::optional<Bound>& low,
+                   const std::optional<Bound>& high, Tensor& out) {
+  const Tensor a = bound(low), b = bound(high);
+  TORCH_CHECK(a.defined() || b.defined(), "clamp: At least one of 'min' or 'max' must not be None");
+  auto type = at::ScalarType::Undefined;
+  if (!self.is_complex() && is_plain(out))
+    type = !a.defined() ? clamp_type(self, {&b}) : !b.defined() ? clamp_type(self, {&a}) : clamp_type(self, {&a, &b});
+  if (type == at::ScalarType::Undefined)
+    return fallback_call<Tensor>("aten::clamp", overload, self, low, high, out), out;
+  if (out.scalar_type() != type) return write_out("clamp", clamp_tensors(type, self, a, b, Tensor()), out);
+  clamp_tensors(type, self, a, b, out);
+  return out;
+}
+template <typename Bound>
+Tensor clamp_new(const char* overload, const Tensor& self, const std::optional<Bound>& low,
+                 const std::optional<Bound>& high) {
+  const Tensor a = bound(low), b = bound(high);
+  TORCH_CHECK(a.defined() || b.defined(), "clamp: At least one of 'min' or 'max' must not be None");
+  auto type = at::ScalarType::Undefined;
+  if (!self.is_complex())
+    type = !a.defined() ? clamp_type(self, {&b}) : !b.defined() ? clamp_type(self, {&a}) : clamp_type(self, {&a, &b});
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::clamp", overload, self, low, high);
+  return clamp_tensors(type, self, a, b, Tensor());
+}
+
+using MaybeScalar = std::optional<Scalar>;
+using MaybeTensor = std::optional<Tensor>;
+Tensor clamp(const Tensor& self, const MaybeScalar& low, const MaybeScalar& high) {
+  return clamp_new("", self, low, high);
+}
+Tensor& clamp_write(Tensor& self, const MaybeScalar& low, const MaybeScalar& high) {
+  return clamp_into("out", self, low, high, self);
+}
+Tensor& clamp_out(const Tensor& self, const MaybeScalar& low, const MaybeScalar& high, Tensor& out) {
+  return clamp_into("out", self, low, high, out);
+}
+Tensor clamp_tensor(const Tensor& self, const MaybeTensor& low, const MaybeTensor& high) {
+  return clamp_new("Tensor", self, low, high);
+}
+Tensor& clamp_tensor_write(Tensor& self, const MaybeTensor& low, const MaybeTensor& high) {
+  return clamp_into("Tensor_out", self, low, high, self);
+}
+Tensor& clamp_tensor_out(const Tensor& self, const MaybeTensor& low, const MaybeTensor& high, Tensor& out) {
+  return clamp_into("Tensor_out", self, low, high, out);
+}
+Tensor& clamp_min_out(const Tensor& self, const Scalar& low, Tensor& out) {
+  return clamp_into<Scalar>("out", self, low, std::nullopt, out);
+}
+Tensor& clamp_max_out(const Tensor& self, const Scalar& high, Tensor& out) {
+  return clamp_into<Scalar>("out", self, std::nullopt, high, out);
+}
+Tensor clamp_min(const Tensor& self, const Scalar& low) { return clamp_new<Scalar>("", self, low, std::nullopt); }
+Tensor clamp_max(const Tensor& self, const Scalar& high) { return clamp_new<Scalar>("", self, std::nullopt, high); }
+Tensor& clamp_min_write(Tensor& self, const Scalar& low) { return clamp_min_out(self, low, self); }
+Tensor& clamp_max_write(Tensor& self, const Scalar& high) { return clamp_max_out(self, high, self); }
+Tensor& clamp_min_tensor_out(const Tensor& self, const Tensor& low, Tensor& out) {
+  return clamp_into<Tensor>("Tensor_out", self, low, std::nullopt, out);
+}
+Tensor& clamp_max_tensor_out(const Tensor& self, const Tensor& high, Tensor& out) {
+  return clamp_into<Tensor>("Tensor_out", self, std::nullopt, high, out);
+}
+
+// ---- addcmul, addcdiv, lerp
+
+at::ScalarType common_type(Types types, const Tensor& a, const Tensor& b, const Tensor& c) {
+  if (!is_plain(a) || !usable(b) || !usable(c)) return at::ScalarType::Undefined;
+  auto state = at::native::update_result_type_state(a, {});
+  state = at::native::update_result_type_state(b, state);
+  state = at::native::update_result_type_state(c, state);
+  const auto type = at::native::result_type(state);
+  return covers(types, tag_of(type)) ? type : at::ScalarType::Undefined;
+}
+
+struct TernaryOp {
+  const char* name;  // "aten::addcmul"
+  const char* kernels;
+  Types types;
+};
+constexpr TernaryOp kAddcmul{"aten::addcmul", "addcmul", Types::REAL};
+constexpr TernaryOp kAddcdiv{"aten::addcdiv", "addcdiv", Types::FLOAT};
+
+template <const TernaryOp& Op>
+Tensor& addc_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
+  static const ElementwiseKernels kernels(Op.kernels, 3);
+  const auto type = common_type(Op.types, self, a, b);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
+    return fallback_call<Tensor>(Op.name, "out", self, a, b, value, out), out;
+  if (out.scalar_type() != type)
+    return write_out(Op.kernels, run(kernels, type, self, a, b, scalar_params(value), Tensor()), out);
+  run(kernels, type, self, a, b, scalar_params(value), out);
+  return out;
+}
+template <const TernaryOp& Op>
+Tensor addc(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
+  static const ElementwiseKernels kernels(Op.kernels, 3);
+  const auto type = common_type(Op.types, self, a, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(Op.name, "", self, a, b, value);
+  return run(kernels, type, self, a, b, scalar_params(value), Tensor());
+}
+template <const TernaryOp& Op>
+Tensor& addc_write(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
+  return addc_out<Op>(self, a, b, value, self);
+}
+
+bool lerp_fits(const Tensor& a, const Tensor& b, const Tensor& w) {
+  return is_plain(a) && is_plain(b) && is_float_tag(tag_of(a)) && a.scalar_type() == b.scalar_type() &&
+         (!w.defined() || (usable(w) && w.scalar_type() == a.scalar_type()));
+}
+Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char* overload, Tensor& out,
+                  const MaybeScalar& number) {
+  static const ElementwiseKernels kernels("lerp", 3);
+  if (!lerp_fits(a, b, number ? Tensor() : w) || !is_plain(out) || out.scalar_type() != a.scalar_type()) {
+    if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
+    return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;
+  }
+  run(kernels, a.scalar_type(), a, b, number ? wrapped(*number) : w, ScalarParams{}, out);
+  return out;
+}
+Tensor& lerp_scalar_out(const Tensor& a, const Tensor& b, const Scalar& w, Tensor& out) {
+  return lerp_into(a, b, Tensor(), "Scalar_out", out, w);
+}
+Tensor& lerp_tensor_out(const Tensor& a, const Tensor& b, const Tensor& w, Tensor& out) {
+  return lerp_into(a, b, w, "Tensor_out", out, std::nullopt);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("where.self", &where_self);
+  m.impl("where.self_out", &where_out);
+  m.impl("masked_fill_.Scalar", &masked_fill_write);
+  m.impl("masked_fill_.Tensor", &masked_fill_tensor_write);
+  m.impl("masked_fill.Scalar", &masked_fill<Scalar>);
+  m.impl("masked_fill.Tensor", &masked_fill<Tensor>);
+  m.impl("clamp", &clamp);
+  m.impl("clamp_", &clamp_write);
+  m.impl("clamp.out", &clamp_out);
+  m.impl("clamp.Tensor", &clamp_tensor);
+  m.impl("clamp_.Tensor", &clamp_tensor_write);
+  m.impl("clamp.Tensor_out", &clamp_tensor_out);
+  m.impl("clamp_min", &clamp_min);
+  m.impl("clamp_min_", &clamp_min_write);
+  m.impl("clamp_min.out", &clamp_min_out);
+  m.impl("clamp_max", &clamp_max);
+  m.impl("clamp_max_", &clamp_max_write);
+  m.impl("clamp_max.out", &clamp_max_out);
+  m.impl("clamp_min.Tensor_out", &clamp_min_tensor_out);
+  m.impl("clamp_max.Tensor_out", &clamp_max_tensor_out);
+  m.impl("addcmul", &addc<kAddcmul>);
+  m.impl("addcmul_", &addc_write<kAddcmul>);
+  m.impl("addcmul.out", &addc_out<kAddcmul>);
+  m.impl("addcdiv", &addc<kAddcdiv>);
+  m.impl("addcdiv_", &addc_write<kAddcdiv>);
+  m.impl("addcdiv.out", &addc_out<kAddcdiv>);
+  m.impl("lerp.Scalar_out", &lerp_scalar_out);
+  m.impl("lerp.Tensor_out", &lerp_tensor_out);
+}
+
+}  // namespace mpsx::ops
