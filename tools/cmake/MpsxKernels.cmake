@@ -1,7 +1,7 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
 # libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h). On macOS a metallib.
 #
-#   mpsx_add_kernels(TARGET mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3…])
+#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3…])
 #
 # The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
 
@@ -111,8 +111,8 @@ function(mpsx_count_shards source include_flags preprocessor out)
   set(${out} ${shards} PARENT_SCOPE)
 endfunction()
 
-function(mpsx_add_kernels)
-  cmake_parse_arguments(K "" "TARGET;OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
+function(mpsx_add_kernels target)
+  cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
   if(APPLE)
     mpsx_add_metallib()
     return()
@@ -145,7 +145,7 @@ function(mpsx_add_kernels)
     list(APPEND include_flags -I "${dir}")
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
-  set(work "${CMAKE_CURRENT_BINARY_DIR}/${K_TARGET}")
+  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}")
   set(translated "")
   foreach(source IN LISTS K_SOURCES)
     get_filename_component(source "${source}" ABSOLUTE)
@@ -209,8 +209,8 @@ function(mpsx_add_kernels)
       COMMENT "Linking ${library}" VERBATIM)
     list(APPEND libraries "${library}")
   endforeach()
-  add_custom_target(${K_TARGET} ALL DEPENDS ${libraries})
-  set_target_properties(${K_TARGET} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
+  add_custom_target(${target} ALL DEPENDS ${libraries})
+  set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
 endfunction()
 
 # macOS: mpsx.metallib where Apple's compiler is there; mpsx.metal, from which the driver compiles, always.
@@ -251,6 +251,6 @@ macro(mpsx_add_metallib)
       DEPENDS ${airs} VERBATIM)
     list(APPEND files "${K_OUTPUT_DIRECTORY}/mpsx.metallib")
   endif()
-  add_custom_target(${K_TARGET} ALL DEPENDS ${files})
-  set_target_properties(${K_TARGET} PROPERTIES MPSX_KERNEL_FILES "${files}")
+  add_custom_target(${target} ALL DEPENDS ${files})
+  set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${files}")
 endmacro()
