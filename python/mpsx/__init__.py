@@ -1,0 +1,80 @@
+"""mpsx: a Metal backend for PyTorch that lives outside PyTorch.
+
+`import torch` loads this package through its entry point, so that `torch.device("mpsx")` simply works; importing it by
+name gives the extras: `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
+"""
+
+from __future__ import annotations
+
+
+def _autoload() -> None:
+    """Torch's entry point. Importing the package, which torch did to get here, has done everything."""
+
+
+# Everything from here on may re-enter this module: `import torch` calls _autoload.
+import os  # noqa: E402
+import sys  # noqa: E402
+import warnings  # noqa: E402
+
+from ._build_info import TORCH_VERSION as _BUILT_FOR  # noqa: E402
+from ._build_info import VERSION as __version__  # noqa: E402
+
+_failure: str | None = None
+
+
+def _check_torch_version(found: str) -> None:
+    """Raises when the C++ part was built against another minor version: torch keeps no ABI across those."""
+    built, running = (".".join(version.split(".")[:2]) for version in (_BUILT_FOR, found))
+    if built != running:
+        raise ImportError(
+            f"mpsx {__version__} was built for torch {built}, and this is torch {found}. "
+            f"Either install torch {built} (pip install 'torch=={built}.*'), or build mpsx for the torch you have "
+            "(pip install --no-build-isolation --force-reinstall mpsx)."
+        )
+
+
+def _load() -> None:
+    import torch
+
+    _check_torch_version(torch.__version__)
+    from . import _runtime
+
+    torch.utils.rename_privateuse1_backend("mpsx")
+    _runtime.initialize(os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+    from . import device_module, exit_order, fallback, serialization
+
+    device_module.register()
+    serialization.register()
+    exit_order.register()
+    fallback.configure(os.environ)
+
+
+def _torch_is_autoloading() -> bool:
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_import_device_backends":
+            return True
+        frame = frame.f_back
+    return False
+
+
+try:
+    _load()
+except Exception as error:
+    if not _torch_is_autoloading():
+        raise
+    # `import torch` must not fail because of us.
+    _failure = str(error)
+    warnings.warn(f"The device mpsx is not available: {error}", stacklevel=2)
+else:
+    from . import fallback
+    from ._runtime import driver
+    from .views import cpu_view, device_view, numpy_view
+
+    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view"]
+
+
+def __getattr__(name: str) -> object:
+    if _failure is not None and not name.startswith("__"):
+        raise ImportError(f"mpsx.{name}: {_failure}")
+    raise AttributeError(f"module 'mpsx' has no attribute {name!r}")

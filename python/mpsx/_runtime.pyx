@@ -1,0 +1,253 @@
+"""The C side of mpsx (src/c_api.h), as Python functions. Errors are raised as RuntimeError."""
+
+import sys
+import warnings
+
+from libc.stdint cimport uint32_t, uint64_t
+
+
+cdef extern from "c_api.h" nogil:
+    const char* mpsx_initialize(const char* library_directory)
+
+    ctypedef struct mpsx_driver_info:
+        const char *name
+        const char *device
+        const char *compiler
+        const char *isa
+        uint64_t total_memory
+        uint64_t free_memory
+        uint32_t vector_bytes
+        int asynchronous
+        int unified_addressing
+    const char* mpsx_driver(mpsx_driver_info* out)
+    int mpsx_driver_started()
+    const char* mpsx_synchronize()
+    const char* mpsx_restart_check()
+
+    ctypedef struct mpsx_memory_statistics:
+        uint64_t allocated, allocated_peak, reserved, reserved_peak, allocated_total, freed_total
+        uint64_t allocations, frees, active_blocks, active_blocks_peak, segments, segments_peak
+        uint64_t retries, out_of_memory
+    const char* mpsx_memory(mpsx_memory_statistics* out)
+    const char* mpsx_empty_cache()
+    const char* mpsx_reset_peak_memory()
+    const char* mpsx_reset_accumulated_memory()
+    const char* mpsx_set_memory_limit(uint64_t size)
+    const char* mpsx_memory_limit(uint64_t* size)
+
+    ctypedef int (*mpsx_warn_callback)(const char* message, const char** error)
+    void mpsx_set_fallback_mode(int mode)
+    int mpsx_fallback_mode()
+    void mpsx_set_warn_callback(mpsx_warn_callback callback)
+    void mpsx_reset_fallback()
+
+    ctypedef struct mpsx_list:
+        pass
+    ctypedef struct mpsx_row:
+        const char *name
+        const char *library
+        int route
+        uint64_t calls, nanoseconds, bytes
+    const char* mpsx_fallback_list(mpsx_list** out)
+    const char* mpsx_profile_list(mpsx_list** out)
+    const char* mpsx_kernel_list(mpsx_list** out)
+    const char* mpsx_close_launch_log(mpsx_list** out)
+    size_t mpsx_list_length(const mpsx_list* list)
+    mpsx_row mpsx_list_row(const mpsx_list* list, size_t index)
+    void mpsx_list_free(mpsx_list* list)
+
+    void mpsx_set_profiling(int on)
+    int mpsx_profiling()
+    void mpsx_reset_profile()
+    void mpsx_open_launch_log()
+
+
+_ROUTES = ("native", "vendor", "fallback")
+_error_text = b""  # keeps the message that _warn handed out alive
+
+
+cdef int check(const char* message) except -1:
+    if message != NULL:
+        raise RuntimeError(message.decode())
+    return 0
+
+
+cdef list rows(mpsx_list* listing):
+    cdef mpsx_row row
+    result = []
+    try:
+        for i in range(mpsx_list_length(listing)):
+            row = mpsx_list_row(listing, i)
+            result.append({
+                "name": row.name.decode(), "library": row.library.decode(), "route": _ROUTES[row.route],
+                "calls": row.calls, "nanoseconds": row.nanoseconds, "bytes": row.bytes,
+            })
+    finally:
+        mpsx_list_free(listing)
+    return result
+
+
+def _caller_depth():
+    """The stacklevel of the innermost frame that is not torch's own."""
+    depth, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "mpsx"):
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+cdef int _warn(const char* message, const char** error) noexcept with gil:
+    global _error_text
+    cdef bytes text
+    try:
+        try:
+            level = _caller_depth()
+        except ValueError:  # a thread without Python frames
+            return 0
+        warnings.warn(message.decode(), UserWarning, stacklevel=level)
+        return 1
+    except BaseException as failure:
+        text = str(failure).encode()
+        _error_text = text
+        error[0] = text
+        return -1
+
+
+def initialize(str library_directory):
+    """Registers the device with torch; kernel libraries lie in `library_directory`."""
+    check(mpsx_initialize(library_directory.encode()))
+    mpsx_set_warn_callback(_warn)
+
+
+def driver():
+    """What the driver in use says about itself."""
+    cdef mpsx_driver_info info
+    check(mpsx_driver(&info))
+    return {
+        "name": info.name.decode(), "device": info.device.decode(), "compiler": info.compiler.decode(),
+        "isa": info.isa.decode(), "total_memory": info.total_memory, "free_memory": info.free_memory,
+        "vector_bytes": info.vector_bytes, "asynchronous": bool(info.asynchronous),
+        "unified_addressing": bool(info.unified_addressing),
+    }
+
+
+def driver_started():
+    """Whether anything has used the device yet."""
+    return bool(mpsx_driver_started())
+
+
+def synchronize():
+    """Waits for all work of the device."""
+    cdef const char* message
+    with nogil:
+        message = mpsx_synchronize()
+    check(message)
+
+
+def restart_check():
+    """Raises in a forked process whose parent used an asynchronous device."""
+    check(mpsx_restart_check())
+
+
+def memory():
+    """The caching allocator's statistics."""
+    cdef mpsx_memory_statistics s
+    check(mpsx_memory(&s))
+    return {
+        "allocated": s.allocated, "allocated_peak": s.allocated_peak,
+        "reserved": s.reserved, "reserved_peak": s.reserved_peak,
+        "allocated_total": s.allocated_total, "freed_total": s.freed_total,
+        "allocations": s.allocations, "frees": s.frees,
+        "active_blocks": s.active_blocks, "active_blocks_peak": s.active_blocks_peak,
+        "segments": s.segments, "segments_peak": s.segments_peak,
+        "retries": s.retries, "out_of_memory": s.out_of_memory,
+    }
+
+
+def empty_cache():
+    """Returns unused memory to the system."""
+    check(mpsx_empty_cache())
+
+
+def reset_peak_memory():
+    """Sets peaks to what is in use now."""
+    check(mpsx_reset_peak_memory())
+
+
+def reset_accumulated_memory():
+    """Sets the accumulated statistics to zero."""
+    check(mpsx_reset_accumulated_memory())
+
+
+def set_memory_limit(uint64_t size):
+    """Limits what may be reserved, in bytes."""
+    check(mpsx_set_memory_limit(size))
+
+
+def memory_limit():
+    """What may be reserved, in bytes."""
+    cdef uint64_t size = 0
+    check(mpsx_memory_limit(&size))
+    return size
+
+
+def set_fallback_mode(int mode):
+    """0 warn, 1 silent, 2 error."""
+    mpsx_set_fallback_mode(mode)
+
+
+def fallback_mode():
+    """0 warn, 1 silent, 2 error."""
+    return mpsx_fallback_mode()
+
+
+def reset_fallback():
+    """Forgets the counts of the fallback, and which operators were warned about."""
+    mpsx_reset_fallback()
+
+
+def fallback_rows():
+    """A row an operator that fell back."""
+    cdef mpsx_list* listing = NULL
+    check(mpsx_fallback_list(&listing))
+    return rows(listing)
+
+
+def profile_rows():
+    """A row a kernel or operator that ran."""
+    cdef mpsx_list* listing = NULL
+    check(mpsx_profile_list(&listing))
+    return rows(listing)
+
+
+def kernel_names():
+    """Every kernel of the library in use."""
+    cdef mpsx_list* listing = NULL
+    check(mpsx_kernel_list(&listing))
+    return [row["name"] for row in rows(listing)]
+
+
+def open_launch_log():
+    """Starts noting the names of kernels and operators as they run."""
+    mpsx_open_launch_log()
+
+
+def close_launch_log():
+    """Stops noting, and returns what was noted."""
+    cdef mpsx_list* listing = NULL
+    check(mpsx_close_launch_log(&listing))
+    return [row["name"] for row in rows(listing)]
+
+
+def set_profiling(bint on):
+    """Switches timing of kernels and vendor calls."""
+    mpsx_set_profiling(on)
+
+
+def profiling():
+    """Whether kernels are timed."""
+    return bool(mpsx_profiling())
+
+
+def reset_profile():
+    """Sets counts and times to zero."""
+    mpsx_reset_profile()

@@ -1,0 +1,96 @@
+"""Memory: the `torch.mpsx` functions that mirror `torch.cuda`'s and `torch.mps`'s."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+
+from . import _runtime
+
+
+def memory_stats(device: object = None) -> OrderedDict[str, int]:
+    """The allocator's statistics, under the names that `torch.cuda.memory_stats` uses."""
+    return OrderedDict(sorted(torch.accelerator.memory_stats(0).items()))
+
+
+def memory_allocated(device: object = None) -> int:
+    """Bytes that tensors hold."""
+    return _runtime.memory()["allocated"]
+
+
+def max_memory_allocated(device: object = None) -> int:
+    """The most bytes that tensors held since the start or `reset_peak_memory_stats()`."""
+    return _runtime.memory()["allocated_peak"]
+
+
+def memory_reserved(device: object = None) -> int:
+    """Bytes taken from the driver: what tensors hold, and what waits for reuse."""
+    return _runtime.memory()["reserved"]
+
+
+def max_memory_reserved(device: object = None) -> int:
+    """The most bytes that were reserved since the start or `reset_peak_memory_stats()`."""
+    return _runtime.memory()["reserved_peak"]
+
+
+def reset_peak_memory_stats(device: object = None) -> None:
+    """Sets peaks to what is in use now."""
+    _runtime.reset_peak_memory()
+
+
+def reset_accumulated_memory_stats(device: object = None) -> None:
+    """Sets what is counted up to zero."""
+    _runtime.reset_accumulated_memory()
+
+
+def mem_get_info(device: object = None) -> tuple[int, int]:
+    """Free and total bytes of the device."""
+    info = _runtime.driver()
+    return info["free_memory"], info["total_memory"]
+
+
+def memory_summary(device: object = None, abbreviated: bool = False) -> str:
+    """The statistics that matter, as text."""
+    stats = _runtime.memory()
+    rows = [
+        ("allocated", stats["allocated"], stats["allocated_peak"]),
+        ("reserved", stats["reserved"], stats["reserved_peak"]),
+    ]
+    lines = [f"{'MiB':<12}{'now':>12}{'peak':>12}"]
+    lines += [f"{name:<12}{now / 2**20:>12.2f}{peak / 2**20:>12.2f}" for name, now, peak in rows]
+    if not abbreviated:
+        lines += [
+            f"{stats['active_blocks']} blocks in {stats['segments']} driver buffers; "
+            f"{stats['retries']} retries, {stats['out_of_memory']} times out of memory",
+            f"limit {_runtime.memory_limit() / 2**20:.2f} MiB",
+        ]
+    return "\n".join(lines)
+
+
+def empty_cache() -> None:
+    """Returns memory that no tensor holds to the driver."""
+    _runtime.empty_cache()
+
+
+def set_per_process_memory_fraction(fraction: float, device: object = None) -> None:
+    """Limits what this process may reserve to a share of `recommended_max_memory()`; 0 lifts the limit."""
+    if not 0 <= fraction <= 2:
+        raise ValueError(f"set_per_process_memory_fraction: expected a fraction from 0 to 2, got {fraction}")
+    limit = int(fraction * recommended_max_memory()) if fraction else 2**63 - 1
+    _runtime.set_memory_limit(limit)
+
+
+def current_allocated_memory() -> int:
+    """Bytes that tensors hold (the name in `torch.mps`)."""
+    return memory_allocated()
+
+
+def driver_allocated_memory() -> int:
+    """Bytes taken from the driver (the name in `torch.mps`)."""
+    return memory_reserved()
+
+
+def recommended_max_memory() -> int:
+    """Bytes that the device has."""
+    return _runtime.driver()["total_memory"]

@@ -1,0 +1,78 @@
+// CPU aliases of device tensors and device views of CPU tensors, for the duration of one operator call.
+//
+//   CpuAliases aliases;
+//   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // same bytes, seen by the CPU
+//   return aliases.device(result);                                // same bytes, seen by the device
+//
+// Identity is kept both ways: one tensor has one alias, tensors that share a storage have aliases that share one, and
+// a result that is (a view of) an argument comes back as (a view of) that argument.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <unordered_map>
+
+#include "backend/storage.h"
+
+namespace mpsx::backend {
+
+class CpuAliases {
+ public:
+  CpuAliases() = default;
+  CpuAliases(const CpuAliases&) = delete;
+  CpuAliases& operator=(const CpuAliases&) = delete;
+
+  // The CPU alias of a device tensor. Other tensors, and undefined ones, come back as they are. `written`: the operator
+  // may change the tensor itself (resize it, point it elsewhere, flip its conj bit); see write_back().
+  at::Tensor cpu(at::Tensor t, bool written = false);
+  std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
+
+  // The device's view of a CPU tensor that an operator returned.
+  at::Tensor device(const at::Tensor& t);
+
+  // Carries what operators did to written aliases over to the device tensors.
+  void write_back();
+
+  // A device tensor that was aliased, and a CPU tensor with dimensions that was passed beside it, if there were.
+  bool has_device_tensor() const { return !pairs_.empty(); }
+  const at::Tensor& device_tensor() const { return pairs_.front().device; }
+  const at::Tensor& cpu_tensor() const { return foreign_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Pair {
+    at::Tensor device, cpu;
+    bool written;
+  };
+  struct Adopted {
+    const c10::StorageImpl* cpu;
+    StoragePtr device;
+  };
+
+  Pair* find_device(const at::Tensor& t);
+  Pair* find_cpu(const at::Tensor& t);
+  void add(at::Tensor device, at::Tensor cpu, bool written);
+
+  at::Tensor alias(const at::Tensor& device, bool written);
+  at::Tensor alias_layout(const at::Tensor& device, bool written);
+  at::Tensor view(const at::Tensor& cpu);
+  at::Tensor view_layout(const at::Tensor& cpu);
+  StoragePtr device_storage(const c10::Storage& cpu);
+  void write_back(Pair& pair);
+  void write_back_layout(Pair& pair);
+
+  c10::SmallVector<Pair, 6> pairs_;
+  c10::SmallVector<Adopted, 2> adopted_;
+  // Indices into pairs_, by either tensor and by CPU storage, once a list is long enough to make a search slow.
+  std::unordered_map<const void*, uint32_t> index_;
+  at::Tensor foreign_;
+  uint64_t bytes_ = 0;
+};
+
+// One tensor's alias, alive as long as anybody wants it: mpsx.cpu_view().
+at::Tensor cpu_view(const at::Tensor& device);
+at::Tensor device_view(const at::Tensor& cpu);
+
+}  // namespace mpsx::backend

@@ -1,0 +1,81 @@
+// scaled_dot_product_attention: torch asks _fused_sdp_choice (by operator and by stub) whether this device has a fused
+// kernel, and calls the "overrideable" pair if so. Without these it would silently take the unfused path.
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "backend/alias.h"
+#include "backend/vendor.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+namespace {
+
+using at::Tensor;
+constexpr const char* kLibrary = "ATen flash attention";
+
+int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+               double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  CpuAliases a;
+  const auto chosen = static_cast<sdp::SDPBackend>(at::_fused_sdp_choice(
+      a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(mask), dropout, causal, scale, grouped));
+  return static_cast<int64_t>(chosen == sdp::SDPBackend::flash_attention ? sdp::SDPBackend::overrideable
+                                                                         : sdp::SDPBackend::math);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
+    const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias, double dropout,
+    bool causal, bool, std::optional<double> scale) {
+  static auto& route =
+      runtime::route_entry("aten::scaled_dot_product_attention", runtime::Route::vendor, kLibrary);
+  VendorCall call(route);
+  runtime::prepare_cpu_access();
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  CpuAliases a;
+  auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
+      a.cpu(query), a.cpu(key), a.cpu(value), dropout, causal, a.cpu(bias), scale);
+  // The flash kernel takes no dropout, so there is no random state to hand to the backward.
+  Tensor seed = at::empty({}, at::dtype(c10::kLong)), offset = at::empty({}, at::dtype(c10::kLong));
+  return {a.device(out), a.device(log_sum_exp), Tensor(), Tensor(), query.sym_size(2), key.sym_size(2),
+          seed,          offset,                Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
+    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+    std::array<bool, 4>, const Tensor& out, const Tensor& log_sum_exp, const Tensor&, const Tensor&, int64_t, int64_t,
+    double dropout, bool causal, const Tensor&, const Tensor&, std::optional<double> scale) {
+  static auto& route =
+      runtime::route_entry("aten::scaled_dot_product_attention_backward", runtime::Route::vendor, kLibrary);
+  VendorCall call(route);
+  runtime::prepare_cpu_access();
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  CpuAliases a;
+  auto [grad_query, grad_key, grad_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      a.cpu(grad), a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(out), a.cpu(log_sum_exp), dropout, causal,
+      a.cpu(std::optional(bias)), scale);
+  return {a.device(grad_query), a.device(grad_key), a.device(grad_value), Tensor()};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_fused_sdp_choice", choice);
+  m.impl("_scaled_dot_product_fused_attention_overrideable", forward);
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", backward);
+}
+
+}  // namespace
+
+int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+                         double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  return choice(query, key, value, mask, dropout, causal, scale, grouped);
+}
+
+}  // namespace mpsx::backend
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &mpsx::backend::fused_sdp_choice)
+}

@@ -1,0 +1,153 @@
+#include "c_api.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/operator_facts.h"
+#include "backend/policy.h"
+#include "backend/register.h"
+#include "runtime/allocator.h"
+#include "runtime/device.h"
+#include "runtime/profile.h"
+#include "runtime/stream.h"
+
+using namespace mpsx;
+
+namespace {
+
+// Runs `body`, turning what it throws into a message.
+template <typename F>
+const char* guarded(F&& body) noexcept {
+  static thread_local std::string message;
+  try {
+    body();
+    return nullptr;
+  } catch (const c10::Error& e) {
+    message = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    message = e.what();
+  } catch (...) {
+    message = "unknown error";
+  }
+  return message.c_str();
+}
+
+mpsx_warn_callback python_callback = nullptr;
+
+bool warn(const char* message, std::string* error) {
+  const char* text = nullptr;
+  const int told = python_callback(message, &text);
+  if (told < 0) *error = text ? text : message;
+  return told != 0;
+}
+
+}  // namespace
+
+struct mpsx_list {
+  struct Row {
+    std::string name, library;
+    runtime::Route route = runtime::Route::native;
+    uint64_t calls = 0, nanoseconds = 0, bytes = 0;
+  };
+  std::vector<Row> rows;
+};
+
+extern "C" {
+
+const char* mpsx_initialize(const char* library_directory) {
+  return guarded([&] { backend::initialize(library_directory); });
+}
+
+const char* mpsx_driver(mpsx_driver_info* out) {
+  return guarded([&] {
+    auto& driver = runtime::driver();
+    const auto& info = driver.info();
+    *out = {info.name.c_str(), info.device.c_str(),  info.compiler.c_str(), info.isa.c_str(),       info.total_memory,
+            driver.free_memory(), info.vector_bytes, info.asynchronous,     info.unified_addressing};
+  });
+}
+int mpsx_driver_started(void) { return runtime::driver_started(); }
+
+const char* mpsx_synchronize(void) {
+  return guarded([] { runtime::synchronize(); });
+}
+const char* mpsx_restart_check(void) {
+  return guarded([] { runtime::restart_check(); });
+}
+
+const char* mpsx_memory(mpsx_memory_statistics* out) {
+  return guarded([&] {
+    const auto m = runtime::memory_statistics();
+    *out = {m.allocated,   m.allocated_peak, m.reserved,      m.reserved_peak,      m.allocated_total,
+            m.freed_total, m.allocations,    m.frees,         m.active_blocks,      m.active_blocks_peak,
+            m.segments,    m.segments_peak,  m.retries,       m.out_of_memory};
+  });
+}
+const char* mpsx_empty_cache(void) {
+  return guarded([] { runtime::empty_cache(); });
+}
+const char* mpsx_reset_peak_memory(void) {
+  return guarded([] { runtime::reset_peak_statistics(); });
+}
+const char* mpsx_reset_accumulated_memory(void) {
+  return guarded([] { runtime::reset_accumulated_statistics(); });
+}
+const char* mpsx_set_memory_limit(uint64_t bytes) {
+  return guarded([&] { runtime::set_memory_limit(bytes); });
+}
+const char* mpsx_memory_limit(uint64_t* bytes) {
+  return guarded([&] { *bytes = runtime::memory_limit(); });
+}
+
+void mpsx_set_fallback_mode(int mode) { backend::fallback_mode = static_cast<backend::FallbackMode>(mode); }
+int mpsx_fallback_mode(void) { return static_cast<int>(backend::fallback_mode.load()); }
+void mpsx_set_warn_callback(mpsx_warn_callback callback) {
+  python_callback = callback;
+  backend::set_warn_callback(callback ? &warn : nullptr);
+}
+void mpsx_reset_fallback(void) { backend::reset_fallback_rows(); }
+
+const char* mpsx_fallback_list(mpsx_list** out) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    for (auto& r : backend::fallback_rows())
+      list->rows.push_back({r.name, "", runtime::Route::fallback, r.calls, r.nanoseconds, r.bytes});
+    *out = list.release();
+  });
+}
+const char* mpsx_profile_list(mpsx_list** out) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    for (auto& r : runtime::profile_rows()) list->rows.push_back({r.name, r.library, r.route, r.calls, r.nanoseconds, 0});
+    *out = list.release();
+  });
+}
+const char* mpsx_kernel_list(mpsx_list** out) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    for (auto& name : runtime::driver().kernel_names()) list->rows.emplace_back().name = name;
+    *out = list.release();
+  });
+}
+const char* mpsx_close_launch_log(mpsx_list** out) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    for (auto& name : runtime::close_launch_log()) list->rows.emplace_back().name = name;
+    *out = list.release();
+  });
+}
+size_t mpsx_list_length(const mpsx_list* list) { return list->rows.size(); }
+mpsx_row mpsx_list_row(const mpsx_list* list, size_t index) {
+  const auto& r = list->rows[index];
+  return {r.name.c_str(), r.library.c_str(), static_cast<int>(r.route), r.calls, r.nanoseconds, r.bytes};
+}
+void mpsx_list_free(mpsx_list* list) { delete list; }
+
+void mpsx_set_profiling(int on) { runtime::set_profiling(on); }
+int mpsx_profiling(void) { return runtime::profiling; }
+void mpsx_reset_profile(void) { runtime::reset_profile(); }
+void mpsx_open_launch_log(void) { runtime::open_launch_log(); }
+
+}  // extern "C"

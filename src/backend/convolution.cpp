@@ -1,0 +1,50 @@
+// Convolutions: torch sends any device it does not know to the "overrideable" pair, which has no CPU kernel of its own.
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <torch/library.h>
+
+#include "backend/alias.h"
+#include "backend/vendor.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+namespace {
+
+constexpr const char* kLibrary = "oneDNN through ATen";
+
+at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                   c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
+                   c10::IntArrayRef output_padding, int64_t groups) {
+  static auto& route = runtime::route_entry("aten::convolution", runtime::Route::vendor, kLibrary);
+  VendorCall call(route);
+  runtime::prepare_cpu_access();
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  CpuAliases a;
+  return a.device(at::convolution(a.cpu(input), a.cpu(weight), a.cpu(bias), stride, padding, dilation, transposed,
+                                  output_padding, groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Tensor& input,
+                                                        const at::Tensor& weight, c10::IntArrayRef stride,
+                                                        c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                                                        bool transposed, c10::IntArrayRef output_padding,
+                                                        int64_t groups, std::array<bool, 3> mask) {
+  static auto& route = runtime::route_entry("aten::convolution_backward", runtime::Route::vendor, kLibrary);
+  VendorCall call(route);
+  runtime::prepare_cpu_access();
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  CpuAliases a;
+  const std::array<int64_t, 1> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
+  auto [grad_input, grad_weight, grad_bias] = at::convolution_backward(
+      a.cpu(grad), a.cpu(input), a.cpu(weight), mask[2] ? at::OptionalIntArrayRef(bias_size) : std::nullopt, stride,
+      padding, dilation, transposed, output_padding, groups, mask);
+  return {a.device(grad_input), a.device(grad_weight), a.device(grad_bias)};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", forward);
+  m.impl("convolution_backward_overrideable", backward);
+}
+
+}  // namespace
+}  // namespace mpsx::backend

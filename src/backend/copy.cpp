@@ -1,0 +1,63 @@
+#include "backend/copy.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/Copy.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/copy_native.h>
+#include <torch/library.h>
+
+#include "backend/alias.h"
+#include "backend/device.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+
+std::atomic<NativeCopy> native_copy{nullptr};
+
+namespace {
+
+bool on_device(const at::Tensor& to, const at::Tensor& from) {
+  const auto native = native_copy.load(std::memory_order_relaxed);
+  if (!native || !is_mpsx(to.device()) || !is_mpsx(from.device())) return false;
+  if (to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg()) return false;
+  at::Tensor target = to;
+  if (to.sizes() == from.sizes()) return native(target, from);
+  return native(target, from.expand(to.sizes()));
+}
+
+// Not only _copy_from: core's copy_ resolves conj bits by cloning, which would come back here for ever.
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  if (self.is_same(source) || on_device(self, source)) return self;
+  runtime::prepare_cpu_access();
+  CpuAliases aliases;
+  at::Tensor to = aliases.cpu(self), from = aliases.cpu(source);
+  at::native::copy_(to, from, non_blocking);
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
+  at::Tensor target = to;
+  copy_(target, self, non_blocking);
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
+  to.resize_(self.sizes());
+  return copy_from(self, to, /*non_blocking=*/false);
+}
+
+at::Scalar local_scalar(const at::Tensor& self) {
+  runtime::prepare_cpu_access();
+  CpuAliases aliases;
+  return at::_local_scalar_dense(aliases.cpu(self));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", copy_);
+  m.impl("_copy_from", copy_from);
+  m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("_local_scalar_dense", local_scalar);
+}
+
+}  // namespace
+}  // namespace mpsx::backend

@@ -1,0 +1,167 @@
+#include "backend/fallback.h"
+
+#include <chrono>
+
+#include "backend/alias.h"
+#include "backend/device.h"
+#include "backend/generator.h"
+#include "backend/operator_facts.h"
+#include "backend/policy.h"
+#include "backend/register.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+namespace {
+
+using torch::jit::IValue;
+using torch::jit::Stack;
+
+// Replaces what belongs to the device by what the CPU understands, in place on the stack.
+struct Arguments {
+  CpuAliases aliases;
+  std::optional<c10::Device> device;  // a factory's, as it was given
+
+  void to_cpu(IValue& value, OperatorFacts::Argument facts) {
+    if (value.isTensor()) {
+      value = aliases.cpu(std::move(value).toTensor(), facts.written);
+    } else if (value.isNone()) {
+      if (facts.optional_generator) value = cpu_generator(default_generator());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorList();
+      c10::List<at::Tensor> out;
+      out.reserve(list.size());
+      for (const at::Tensor& t : list) out.push_back(aliases.cpu(t, facts.written));
+      value = std::move(out);
+    } else if (value.isOptionalTensorList()) {
+      const auto list = value.toOptionalTensorList();
+      c10::List<std::optional<at::Tensor>> out;
+      out.reserve(list.size());
+      for (const std::optional<at::Tensor>& t : list)
+        out.push_back(t && t->defined() ? std::optional(aliases.cpu(*t, facts.written)) : t);
+      value = std::move(out);
+    } else if (value.isDevice()) {
+      device = value.toDevice();
+      if (is_mpsx(*device)) value = c10::Device(c10::kCPU);
+    } else if (value.isGenerator()) {
+      auto generator = value.toGenerator();
+      if (generator.defined() && is_mpsx(generator.device())) value = cpu_generator(generator);
+    }
+  }
+
+  void to_device(IValue& value) {
+    if (value.isTensor()) {
+      value = aliases.device(value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorList();
+      c10::List<at::Tensor> out;
+      out.reserve(list.size());
+      for (const at::Tensor& t : list) out.push_back(aliases.device(t));
+      value = std::move(out);
+    }
+  }
+
+  // An explicit device decides where results belong, else the arguments do.
+  bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
+};
+
+void check_same_device(const OperatorFacts& facts, const CpuAliases& aliases) {
+  if (C10_LIKELY(!aliases.cpu_tensor().defined()) || !aliases.has_device_tensor() || facts.takes_mixed_devices) return;
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+              aliases.device_tensor().device(), " and cpu! (when checking arguments of ", facts.name, ")");
+}
+
+void announce(const c10::OperatorHandle& op, OperatorFacts& facts, c10::DispatchKey cpu_key) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_key), facts.name,
+                              ": no kernel for mpsx, and none for ", cpu_key, " to fall back to");
+  const auto mode = fallback_mode.load(std::memory_order_relaxed);
+  if (mode == FallbackMode::error) refuse_fallback(facts.name);
+  if (mode == FallbackMode::warn && !facts.warned.exchange(true)) warn_fallback(facts.name);
+}
+
+uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+}
+
+void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorFacts& facts,
+         runtime::RouteEntry& route, bool timed) {
+  const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  runtime::prepare_cpu_access();
+  Arguments arguments;
+  const size_t first = stack->size() - facts.arguments.size();
+  for (size_t i = 0; i < facts.arguments.size(); ++i) arguments.to_cpu((*stack)[first + i], facts.arguments[i]);
+  check_same_device(facts, arguments.aliases);
+
+  op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+
+  if (facts.writes) arguments.aliases.write_back();
+  if (arguments.results_on_device()) {
+    const size_t results = op.schema().returns().size();
+    for (size_t i = stack->size() - results; i < stack->size(); ++i) arguments.to_device((*stack)[i]);
+  }
+  route.calls.fetch_add(1, std::memory_order_relaxed);
+  if (timed) route.nanoseconds.fetch_add(nanoseconds_since(start), std::memory_order_relaxed);
+  if (&route == facts.fallback) facts.bytes.fetch_add(arguments.aliases.bytes(), std::memory_order_relaxed);
+  if (C10_UNLIKELY(runtime::logging.load(std::memory_order_relaxed))) runtime::log_launch(route.route, facts.name);
+}
+
+void fall_back_to(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
+  auto& facts = facts_of(op);
+  if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
+                   !facts.warned.load(std::memory_order_relaxed)))
+    announce(op, facts, cpu_key);
+  run(op, cpu_key, stack, facts, *facts.fallback, /*timed=*/true);
+}
+
+template <c10::DispatchKey cpu_key>
+void kernel(const c10::OperatorHandle& op, Stack* stack) {
+  fall_back_to(op, cpu_key, stack);
+}
+
+using Handles = std::vector<c10::RegistrationHandleRAII>;
+
+Handles& handles() {
+  static auto* h = new Handles();
+  return *h;
+}
+
+// The fallback under one key, and for each operator that would otherwise take a composite kernel although it has one
+// for this layout on the CPU (native_layer_norm, silu_backward, every sparse operator …).
+template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
+void register_key(bool composites_only) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  handles().push_back(dispatcher.registerFallback(
+      device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), "mpsx"));
+  for (auto& name : dispatcher.getRegistrationsForDispatchKey(cpu_key)) {
+    const auto op = dispatcher.findOp(name);
+    if (!op || op->hasKernelForDispatchKey(device_key)) continue;
+    if (composites_only && !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+      continue;
+    handles().push_back(dispatcher.registerImpl(name, device_key,
+                                                c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(),
+                                                std::nullopt, nullptr, "mpsx"));
+  }
+}
+
+}  // namespace
+
+void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
+                bool timed) {
+  run(op, cpu_key, stack, facts_of(op), route, timed);
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  fall_back_to(op, c10::DispatchKey::CPU, stack);
+}
+
+void register_fallback() {
+  using c10::DispatchKey;
+  handles().reserve(1024);
+  register_key<DispatchKey::PrivateUse1, DispatchKey::CPU>(/*composites_only=*/true);
+  register_key<DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU>(false);
+  register_key<DispatchKey::SparseCsrPrivateUse1, DispatchKey::SparseCsrCPU>(false);
+  register_key<DispatchKey::NestedTensorPrivateUse1, DispatchKey::NestedTensorCPU>(false);
+  register_key<DispatchKey::QuantizedPrivateUse1, DispatchKey::QuantizedCPU>(false);
+}
+
+}  // namespace mpsx::backend

@@ -1,0 +1,124 @@
+#include "backend/generator.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/Utils.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "backend/device.h"
+
+namespace mpsx::backend {
+
+// Shared between generators that graphsafe_get_state tied together.
+struct Generator::State {
+  uint64_t seed = c10::default_rng_seed_val;
+  uint64_t offset = 0;
+  at::Generator cpu = at::detail::createCPUGenerator(c10::default_rng_seed_val);
+};
+
+namespace {
+
+// A saved state: seed, offset, then the CPU generator's own state.
+constexpr size_t kHeader = 2 * sizeof(uint64_t);
+
+Generator* implementation(const at::Generator& generator) {
+  TORCH_CHECK(generator.defined() && is_mpsx(generator.device()), "generator: expected one for device mpsx, got one for ",
+              generator.defined() ? generator.device().str() : "nothing");
+  return static_cast<Generator*>(generator.unsafeGetGeneratorImpl());
+}
+
+}  // namespace
+
+Generator::Generator() : Generator(std::make_shared<State>()) {}
+Generator::Generator(std::shared_ptr<State> state)
+    : GeneratorImpl(this_device(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), state_(std::move(state)) {}
+
+c10::DeviceType Generator::device_type() { return kDeviceType; }
+
+void Generator::set_current_seed(uint64_t seed) {
+  state_->seed = seed;
+  state_->offset = 0;
+  std::lock_guard lock(state_->cpu.mutex());
+  state_->cpu.set_current_seed(seed);
+}
+
+uint64_t Generator::current_seed() const { return state_->seed; }
+
+uint64_t Generator::seed() {
+  const uint64_t random = c10::detail::getNonDeterministicRandom();
+  set_current_seed(random);
+  return random;
+}
+
+void Generator::set_offset(uint64_t offset) { state_->offset = offset; }
+uint64_t Generator::get_offset() const { return state_->offset; }
+
+c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
+  const at::Tensor cpu = state_->cpu.get_state();
+  auto saved = at::detail::empty_cpu({static_cast<int64_t>(kHeader) + cpu.numel()}, c10::kByte);
+  auto* bytes = saved.mutable_data_ptr<uint8_t>();
+  std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
+  std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
+  std::memcpy(bytes + kHeader, cpu.const_data_ptr<uint8_t>(), cpu.numel());
+  return saved.getIntrusivePtr();
+}
+
+void Generator::set_state(const c10::TensorImpl& state) {
+  at::detail::check_rng_state(state);
+  const at::Tensor current = state_->cpu.get_state();
+  const int64_t expected = static_cast<int64_t>(kHeader) + current.numel();
+  TORCH_CHECK(state.numel() == expected, "set_state: expected an mpsx generator state of ", expected,
+              " bytes, got ", state.numel());
+  const auto* bytes = static_cast<const uint8_t*>(state.data());
+  at::Tensor cpu = at::detail::empty_cpu({current.numel()}, c10::kByte);
+  std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes + kHeader, current.numel());
+  {
+    std::lock_guard lock(state_->cpu.mutex());
+    state_->cpu.set_state(cpu);
+  }
+  std::memcpy(&state_->seed, bytes, sizeof(uint64_t));
+  std::memcpy(&state_->offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
+}
+
+void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
+  TORCH_CHECK(other && is_mpsx(other->device()), "graphsafe_set_state: expected a generator of device mpsx");
+  state_ = static_cast<Generator*>(other.get())->state_;
+}
+
+c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
+  return c10::intrusive_ptr<c10::GeneratorImpl>::unsafe_steal_from_new(new Generator(state_));
+}
+
+Generator* Generator::clone_impl() const {
+  auto copy = std::make_shared<State>(*state_);
+  copy->cpu = state_->cpu.clone();
+  return new Generator(std::move(copy));
+}
+
+const at::Generator& Generator::cpu() const { return state_->cpu; }
+
+PhiloxState Generator::next(uint64_t increment) {
+  const PhiloxState now{state_->seed, state_->offset};
+  state_->offset += increment;
+  return now;
+}
+
+const at::Generator& default_generator() {
+  static auto* generator = new at::Generator(new_generator());
+  return *generator;
+}
+
+at::Generator new_generator() { return at::make_generator<Generator>(); }
+
+at::Generator cpu_generator(const at::Generator& mpsx) { return implementation(mpsx)->cpu(); }
+
+PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment) {
+  const auto& chosen = generator && generator->defined() ? *generator : default_generator();
+  auto* impl = implementation(chosen);
+  std::lock_guard lock(impl->mutex_);
+  return impl->next(increment);
+}
+
+}  // namespace mpsx::backend

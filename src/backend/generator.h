@@ -1,0 +1,52 @@
+// Random numbers: a Philox counter for the device's own kernels, and a CPU generator seeded alike for operators that
+// fall back, so that one seed reproduces both.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace mpsx::backend {
+
+struct PhiloxState {
+  uint64_t seed;
+  uint64_t offset;  // in units of one 128-bit Philox block
+};
+
+// Takes `increment` Philox blocks a thread from the generator (the default one if none is given).
+PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment);
+
+class Generator final : public c10::GeneratorImpl {
+ public:
+  Generator();
+
+  static c10::DeviceType device_type();
+  void set_current_seed(uint64_t seed) override;
+  uint64_t current_seed() const override;
+  uint64_t seed() override;
+  void set_offset(uint64_t offset) override;
+  uint64_t get_offset() const override;
+  void set_state(const c10::TensorImpl& state) override;
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
+
+  const at::Generator& cpu() const;
+  PhiloxState next(uint64_t increment);
+
+ private:
+  struct State;
+  explicit Generator(std::shared_ptr<State> state);
+  Generator* clone_impl() const override;
+  std::shared_ptr<State> state_;
+};
+
+const at::Generator& default_generator();
+at::Generator new_generator();
+
+// The CPU generator behind an mpsx generator.
+at::Generator cpu_generator(const at::Generator& mpsx);
+
+}  // namespace mpsx::backend

@@ -1,0 +1,24 @@
+// What Python reaches through torch.ops.mpsx and has no kernel behind it.
+#include <torch/library.h>
+
+#include "backend/alias.h"
+#include "backend/generator.h"
+
+namespace mpsx::backend {
+namespace {
+
+// Boxed: the schema that torch infers from a C++ function returning a Generator says "Generator?".
+void push_default_generator(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  stack->emplace_back(default_generator());
+}
+
+TORCH_LIBRARY_FRAGMENT(mpsx, m) {
+  m.def("_default_generator() -> Generator",
+        torch::CppFunction::makeFromBoxedFunction<&push_default_generator>());
+  // Not declared as views: autograd would want them to be on their base's device.
+  m.def("_cpu_view(Tensor self) -> Tensor", cpu_view);
+  m.def("_device_view(Tensor self) -> Tensor", device_view);
+}
+
+}  // namespace
+}  // namespace mpsx::backend

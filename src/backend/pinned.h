@@ -1,0 +1,17 @@
+// Pinned host memory. With unified memory any page will do, so this only remembers which ranges were asked for: that
+// makes is_pinned() true for them, which DataLoader(pin_memory=True) relies on.
+#pragma once
+
+#include <cstddef>
+
+namespace c10 {
+struct Allocator;
+}
+
+namespace mpsx::backend {
+
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* p);
+void register_pinned_allocator();
+
+}  // namespace mpsx::backend

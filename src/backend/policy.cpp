@@ -1,0 +1,45 @@
+#include "backend/policy.h"
+
+#include <c10/util/Exception.h>
+
+#include <string_view>
+#include <typeinfo>
+
+namespace mpsx::backend {
+
+std::atomic<FallbackMode> fallback_mode{FallbackMode::warn};
+
+namespace {
+
+std::atomic<WarnCallback> warn_callback{nullptr};
+// The handler that prints to stderr: where it is in place, no Python frame of torch's is waiting for warnings.
+c10::WarningHandler* const base_handler = c10::WarningUtils::get_warning_handler();
+
+}  // namespace
+
+void set_warn_callback(WarnCallback callback) { warn_callback = callback; }
+
+void warn_fallback(const std::string& op) {
+  const std::string message =
+      op + ": no mpsx kernel yet, so it runs on the CPU (without copying). This is said once an operator; see "
+           "mpsx.fallback for a report, or set MPSX_FALLBACK=silent or error.";
+  auto* const handler = c10::WarningUtils::get_warning_handler();
+  if (handler == base_handler) {
+    if (auto callback = warn_callback.load()) {
+      std::string error;
+      const bool told = callback(message.c_str(), &error);
+      TORCH_CHECK(error.empty(), error);
+      if (told) return;
+    }
+  }
+  // Without a file, torch's Python handler names the Python line that called; others need one to print.
+  const bool python = std::string_view(typeid(*handler).name()).find("PyWarning") != std::string_view::npos;
+  c10::warn(c10::Warning(c10::UserWarning(), {"fallback", python ? nullptr : "mpsx", 0}, message, /*verbatim=*/false));
+}
+
+void refuse_fallback(const std::string& op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": no mpsx kernel, and falling back to the CPU is switched off (MPSX_FALLBACK=",
+                              "error, PYTORCH_ENABLE_MPS_FALLBACK=0 or mpsx.fallback.set_mode(\"error\"))");
+}
+
+}  // namespace mpsx::backend

@@ -1,0 +1,132 @@
+#include "backend/storage.h"
+
+#include <c10/core/impl/COW.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "backend/allocator.h"
+#include "backend/device.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+namespace {
+
+// What a device storage's DataPtr owns: its block (none for adopted CPU memory) and the twin, once there is one.
+struct Twin {
+  runtime::Block* block;
+  std::atomic<c10::StorageImpl*> cpu;
+};
+
+void delete_twin(void* context) {
+  auto* twin = static_cast<Twin*>(context);
+  if (auto* cpu = twin->cpu.load(std::memory_order_acquire)) StoragePtr::reclaim(cpu);
+  if (twin->block) runtime::release(twin->block);
+  delete twin;
+}
+
+void release_block(void* context) { runtime::release(static_cast<runtime::Block*>(context)); }
+void release_storage(void* context) { StoragePtr::reclaim(static_cast<c10::StorageImpl*>(context)); }
+
+c10::DataPtr block_on_cpu(runtime::Block* block) {
+  return {block->data, block, &release_block, c10::Device(c10::kCPU)};
+}
+
+// A twin's own allocator: what CPU kernels that resize an output call. A null context stands for zero bytes.
+struct TwinAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(runtime::allocate(bytes)); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    if (bytes) std::memcpy(to, from, bytes);
+  }
+};
+
+StoragePtr cpu_storage(size_t bytes, c10::DataPtr data) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                               twin_allocator(), /*resizable=*/true);
+}
+
+Twin* twin_of(const c10::StorageImpl* device) {
+  const auto& data = device->data_ptr();
+  return data.get_deleter() == &delete_twin ? static_cast<Twin*>(data.get_context()) : nullptr;
+}
+
+c10::DataPtr data_over(StoragePtr cpu) {
+  void* p = cpu->mutable_data();
+  return {p, new Twin{nullptr, {cpu.release()}}, &delete_twin, this_device()};
+}
+
+// Memory that somebody else's DataPtr owns (from_blob, DLPack): the alias keeps the device storage alive instead.
+StoragePtr borrowed(c10::StorageImpl* device) {
+  void* p = device->mutable_data();
+  auto keep = StoragePtr::reclaim_copy(device);
+  return cpu_storage(device->nbytes(), {p, keep.release(), &release_storage, c10::Device(c10::kCPU)});
+}
+
+}  // namespace
+
+c10::Allocator* twin_allocator() {
+  static auto* allocator = new TwinAllocator();
+  return allocator;
+}
+
+c10::DataPtr allocate_data(size_t bytes) {
+  auto* block = runtime::allocate(bytes);
+  return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
+}
+
+c10::StorageImpl* existing_twin(const c10::StorageImpl* device) {
+  auto* twin = twin_of(device);
+  return twin ? twin->cpu.load(std::memory_order_acquire) : nullptr;
+}
+
+StoragePtr cpu_twin(c10::StorageImpl* device) {
+  auto* twin = twin_of(device);
+  if (C10_UNLIKELY(!twin)) {
+    if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
+    twin = twin_of(device);
+    if (!twin) return borrowed(device);
+  }
+  auto* cpu = twin->cpu.load(std::memory_order_acquire);
+  if (!cpu) {
+    runtime::retain(twin->block);
+    auto made = cpu_storage(device->nbytes(), block_on_cpu(twin->block));
+    if (twin->cpu.compare_exchange_strong(cpu, made.get(), std::memory_order_acq_rel)) cpu = made.release();
+  } else if (C10_UNLIKELY(cpu->nbytes() != device->nbytes())) {
+    cpu->set_nbytes(device->nbytes());
+  }
+  return StoragePtr::reclaim_copy(cpu);
+}
+
+StoragePtr adopt(StoragePtr cpu) {
+  const size_t bytes = cpu->nbytes();
+  c10::DataPtr data;
+  if (runtime::driver().info().unified_addressing || bytes == 0) {
+    data = data_over(std::move(cpu));
+  } else {
+    data = allocate_data(bytes);
+    std::memcpy(data.get(), cpu->data(), bytes);
+  }
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                               device_allocator(), /*resizable=*/true);
+}
+
+void rebind(c10::StorageImpl* device, StoragePtr cpu) {
+  const size_t bytes = cpu->nbytes();
+  device->set_data_ptr_noswap(data_over(std::move(cpu)));
+  device->set_nbytes(bytes);
+}
+
+void resize_storage(c10::StorageImpl* device, size_t bytes) {
+  TORCH_CHECK(device->resizable(), "resize_: this storage on mpsx is not resizable");
+  c10::DataPtr data = allocate_data(bytes);
+  const size_t kept = std::min(bytes, device->nbytes());
+  if (kept) {
+    runtime::prepare_cpu_access();
+    std::memcpy(data.get(), device->data(), kept);
+  }
+  device->set_data_ptr_noswap(std::move(data));
+  device->set_nbytes(bytes);
+}
+
+}  // namespace mpsx::backend

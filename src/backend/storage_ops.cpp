@@ -1,0 +1,73 @@
+// Operators that change a tensor's storage or size in place: resize_ and set_.
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+#include "backend/allocator.h"
+#include "backend/device.h"
+#include "backend/storage.h"
+
+namespace mpsx::backend {
+namespace {
+
+// Enough storage for the tensor's sizes and strides; the tensor gets a storage of its own if it had none.
+void reserve(c10::TensorImpl* tensor) {
+  if (tensor->numel() == 0) return;
+  const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(),
+                                                         tensor->dtype().itemsize(), tensor->storage_offset());
+  auto* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+  if (storage->nbytes() < needed) resize_storage(storage, needed);
+}
+
+const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::MemoryFormat> format) {
+  auto* tensor = self.unsafeGetTensorImpl();
+  if (tensor->sizes() != size) {
+    tensor->set_sizes_contiguous(size);
+    reserve(tensor);
+  }
+  if (format) {
+    TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "resize_: unsupported memory format ", *format);
+    tensor->empty_tensor_restride(*format);
+  }
+  return self;
+}
+
+at::Tensor& set_storage_offset(at::Tensor& self, c10::Storage storage, int64_t offset, c10::IntArrayRef size,
+                               c10::IntArrayRef stride) {
+  at::native::checkSetStorage(self, std::move(storage), offset, size, stride);
+  auto* tensor = self.unsafeGetTensorImpl();
+  tensor->set_storage_offset(offset);
+  if (stride.data() == nullptr) {
+    tensor->set_sizes_contiguous(size);
+  } else {
+    tensor->set_sizes_and_strides(size, stride);
+  }
+  reserve(tensor);
+  return self;
+}
+
+at::Tensor& set_storage(at::Tensor& self, c10::Storage storage) {
+  const auto count = static_cast<int64_t>(storage.nbytes() / self.dtype().itemsize());
+  return set_storage_offset(self, std::move(storage), 0, {count}, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  if (self.is_same(source)) return self;
+  return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_empty(at::Tensor& self) {
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, device_allocator(), /*resizable=*/true);
+  return set_storage_offset(self, std::move(storage), 0, {0}, {});
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("resize_", resize_);
+  m.impl("set_.source_Storage_storage_offset", set_storage_offset);
+  m.impl("set_.source_Storage", set_storage);
+  m.impl("set_.source_Tensor", set_tensor);
+  m.impl("set_", set_empty);
+}
+
+}  // namespace
+}  // namespace mpsx::backend

@@ -1,0 +1,15 @@
+// Every difference between the torch minor versions that mpsx builds against (2.11 to 2.15). No other file asks.
+#pragma once
+
+#include <torch/version.h>
+
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 15
+#error "mpsx builds against torch 2.11 to 2.15"
+#endif
+
+// DeviceGuardImplInterface::isStreamCapturing exists since 2.13.
+#if TORCH_VERSION_MINOR >= 13
+#define MPSX_SINCE_2_13(...) __VA_ARGS__
+#else
+#define MPSX_SINCE_2_13(...)
+#endif

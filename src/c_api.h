@@ -1,0 +1,80 @@
+/* What Python needs of mpsx beside operators, in plain C for Cython.
+ *
+ * Functions that can fail return a message, which stays valid until the thread's next call, or NULL. Nothing throws. */
+#ifndef MPSX_C_API_H
+#define MPSX_C_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MPSX_API __attribute__((visibility("default")))
+#else
+#define MPSX_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Registers the device with torch. `library_directory`: where kernel libraries lie. */
+MPSX_API const char* mpsx_initialize(const char* library_directory);
+
+/* The driver in use; starts it. Strings live as long as the process. */
+typedef struct {
+  const char *name, *device, *compiler, *isa;
+  uint64_t total_memory, free_memory;
+  uint32_t vector_bytes;
+  int asynchronous, unified_addressing;
+} mpsx_driver_info;
+MPSX_API const char* mpsx_driver(mpsx_driver_info* out);
+MPSX_API int mpsx_driver_started(void);
+
+MPSX_API const char* mpsx_synchronize(void);
+MPSX_API const char* mpsx_restart_check(void);
+
+/* Memory, in bytes. */
+typedef struct {
+  uint64_t allocated, allocated_peak, reserved, reserved_peak, allocated_total, freed_total;
+  uint64_t allocations, frees, active_blocks, active_blocks_peak, segments, segments_peak, retries, out_of_memory;
+} mpsx_memory_statistics;
+MPSX_API const char* mpsx_memory(mpsx_memory_statistics* out);
+MPSX_API const char* mpsx_empty_cache(void);
+MPSX_API const char* mpsx_reset_peak_memory(void);
+MPSX_API const char* mpsx_reset_accumulated_memory(void);
+MPSX_API const char* mpsx_set_memory_limit(uint64_t bytes);
+MPSX_API const char* mpsx_memory_limit(uint64_t* bytes);
+
+/* The fallback. Modes: 0 warn, 1 silent, 2 error. The callback warns a Python caller; it returns 0 when it could not,
+ * 1 when it did, and -1 with a message (valid until its next call) when the warning became an error. */
+typedef int (*mpsx_warn_callback)(const char* message, const char** error);
+MPSX_API void mpsx_set_fallback_mode(int mode);
+MPSX_API int mpsx_fallback_mode(void);
+MPSX_API void mpsx_set_warn_callback(mpsx_warn_callback callback);
+MPSX_API void mpsx_reset_fallback(void);
+
+/* Lists, as snapshots: ask for the length, read rows, free. Route: 0 native, 1 vendor, 2 fallback. */
+typedef struct mpsx_list mpsx_list;
+typedef struct {
+  const char *name, *library;
+  int route;
+  uint64_t calls, nanoseconds, bytes;
+} mpsx_row;
+MPSX_API const char* mpsx_fallback_list(mpsx_list** out);
+MPSX_API const char* mpsx_profile_list(mpsx_list** out);
+MPSX_API const char* mpsx_kernel_list(mpsx_list** out);
+MPSX_API const char* mpsx_close_launch_log(mpsx_list** out);
+MPSX_API size_t mpsx_list_length(const mpsx_list*);
+MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
+MPSX_API void mpsx_list_free(mpsx_list*);
+
+/* What ran. */
+MPSX_API void mpsx_set_profiling(int on);
+MPSX_API int mpsx_profiling(void);
+MPSX_API void mpsx_reset_profile(void);
+MPSX_API void mpsx_open_launch_log(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
