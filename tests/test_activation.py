@@ -1,0 +1,149 @@
+"""Activations and their backwards, and operators of three tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from layouts import LAYOUTS, make, on_device
+from tables import DTYPES, FLOAT
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "elu": lambda x: F.elu(x, 0.7),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 1.3),
+    "hardtanh": lambda x: F.hardtanh(x, -0.5, 0.8),
+    "relu6": F.relu6,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "softplus": lambda x: F.softplus(x, 2.0, 5.0),
+    "mish": F.mish,
+    "logsigmoid": F.logsigmoid,
+    "threshold": lambda x: F.threshold(x, 0.1, -7.0),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_values(name: str, layout: str) -> None:
+    for dtype in FLOAT:
+        x = make(layout, dtype, low=-8, high=8)
+        expected, result = ACTIVATIONS[name](x), ACTIVATIONS[name](on_device(x))
+        assert result.stride() == expected.stride()
+        torch.testing.assert_close(result.cpu(), expected)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_gradient(name: str) -> None:
+    for dtype in FLOAT:
+        for layout in ("contiguous", "transposed", "scalar", "empty"):
+            x = make(layout, dtype, low=-6, high=6)
+            weight = make(layout, dtype, seed=3)
+            a, b = x.clone().requires_grad_(), on_device(x).detach().requires_grad_()
+            ACTIVATIONS[name](a).backward(weight)
+            ACTIVATIONS[name](b).backward(on_device(weight))
+            torch.testing.assert_close(b.grad.cpu(), a.grad)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_extremes(name: str) -> None:
+    x = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 100.0, -100.0, 1e-30])
+    torch.testing.assert_close(ACTIVATIONS[name](x.to("mpsx")).cpu(), ACTIVATIONS[name](x), equal_nan=True)
+
+
+def test_in_place_and_out() -> None:
+    x = make("slice", torch.float32)
+    for function in (F.silu, F.elu, F.leaky_relu, F.hardswish, F.mish, F.relu):
+        target = on_device(x)
+        assert function(target, inplace=True) is target
+        torch.testing.assert_close(target.cpu(), function(x))
+    out = torch.empty(0, device="mpsx")
+    torch._C._nn.gelu(on_device(x), approximate="tanh", out=out)
+    torch.testing.assert_close(out.cpu(), F.gelu(x, approximate="tanh"))
+
+
+def test_gelu_refuses_an_unknown_approximation() -> None:
+    with pytest.raises(RuntimeError, match="gelu: expected approximate"):
+        F.gelu(torch.ones(3, device="mpsx"), approximate="fast")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_where_and_masked_fill(layout: str) -> None:
+    for dtype in DTYPES["ALL"]:
+        a, b, mask = make(layout, dtype, seed=1), make(layout, dtype, seed=2), make(layout, torch.bool, seed=3)
+        da, db, dmask = on_device(a), on_device(b), on_device(mask)
+        torch.testing.assert_close(torch.where(dmask, da, db).cpu(), torch.where(mask, a, b))
+        torch.testing.assert_close(torch.where(dmask, da, 1).cpu(), torch.where(mask, a, 1))
+        torch.testing.assert_close(torch.where(dmask, 1, da).cpu(), torch.where(mask, 1, a))
+        torch.testing.assert_close(da.masked_fill(dmask, 1).cpu(), a.masked_fill(mask, 1))
+        torch.testing.assert_close(da.masked_fill(dmask, torch.tensor(1).to(dtype)).cpu(), a.masked_fill(mask, 1))
+        if layout != "expanded":
+            torch.testing.assert_close(on_device(a).masked_fill_(dmask, 1).cpu(), a.clone().masked_fill_(mask, 1))
+
+
+def test_where_broadcasts_and_promotes() -> None:
+    mask = torch.tensor([[True], [False]])
+    a, b = torch.arange(3), torch.randn(2, 3, dtype=torch.float16)
+    expected = torch.where(mask, a, b)
+    result = torch.where(mask.to("mpsx"), a.to("mpsx"), b.to("mpsx"))
+    assert result.dtype == expected.dtype
+    torch.testing.assert_close(result.cpu(), expected)
+    torch.testing.assert_close(torch.where(mask.to("mpsx"), 1.5, 2.5).cpu(), torch.where(mask, 1.5, 2.5))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_clamp(layout: str) -> None:
+    for dtype in DTYPES["REAL"]:
+        x, low, high = make(layout, dtype), make(layout, dtype, seed=1) - 1, make(layout, dtype, seed=2) + 1
+        if dtype == torch.uint8:
+            low, high = make(layout, dtype, seed=1), make(layout, dtype, seed=2)
+        d = on_device(x)
+        for bounds in ({"min": 0}, {"max": 1}, {"min": 0, "max": 2}, {"min": 2, "max": 1}, {"min": 0.5}):
+            torch.testing.assert_close(d.clamp(**bounds).cpu(), x.clamp(**bounds))
+        torch.testing.assert_close(d.clamp(on_device(low), on_device(high)).cpu(), x.clamp(low, high))
+        torch.testing.assert_close(d.clamp_min(1).cpu(), x.clamp_min(1))
+        torch.testing.assert_close(torch.clamp_max(d, on_device(high)).cpu(), torch.clamp_max(x, high))
+        if layout != "expanded":
+            torch.testing.assert_close(on_device(x).clamp_(0, 2).cpu(), x.clone().clamp_(0, 2))
+
+
+def test_clamp_nan() -> None:
+    x = torch.tensor([float("nan"), 1.0, -1.0])
+    torch.testing.assert_close(x.to("mpsx").clamp(0, 0.5).cpu(), x.clamp(0, 0.5), equal_nan=True)
+    low = torch.tensor([0.0, float("nan"), 0.0])
+    torch.testing.assert_close(x.to("mpsx").clamp(min=low.to("mpsx")).cpu(), x.clamp(min=low), equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_addcmul_addcdiv_lerp(layout: str) -> None:
+    for dtype in FLOAT:
+        a, b, c = (make(layout, dtype, seed=s) for s in (1, 2, 3))
+        c = c.abs() + 0.5
+        da, db, dc = on_device(a), on_device(b), on_device(c)
+        torch.testing.assert_close(torch.addcmul(da, db, dc, value=0.5).cpu(), torch.addcmul(a, b, c, value=0.5))
+        torch.testing.assert_close(torch.addcdiv(da, db, dc, value=-2).cpu(), torch.addcdiv(a, b, c, value=-2))
+        torch.testing.assert_close(torch.lerp(da, db, 0.3).cpu(), torch.lerp(a, b, 0.3))
+        torch.testing.assert_close(torch.lerp(da, db, dc).cpu(), torch.lerp(a, b, c))
+
+
+def test_gradients_of_three() -> None:
+    tensors = [torch.rand(4, 5) + 0.5 for _ in range(3)]
+    for function in (torch.addcmul, torch.addcdiv, torch.lerp, lambda a, b, c: torch.where(a > 1, b, c),
+                     lambda a, b, c: a.clamp(b - 0.3, c + 0.3)):  # fmt: skip
+        cpu = [t.clone().requires_grad_() for t in tensors]
+        device = [t.to("mpsx").requires_grad_() for t in tensors]
+        function(*cpu).sum().backward()
+        function(*device).sum().backward()
+        for x, y in zip(cpu, device, strict=True):
+            assert (x.grad is None) == (y.grad is None)
+            if x.grad is not None:
+                torch.testing.assert_close(y.grad.cpu(), x.grad)

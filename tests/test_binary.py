@@ -1,0 +1,175 @@
+"""Every row of binary.def and compare.def, division and powers: values, promotion, broadcasting, forms, gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from layouts import LAYOUTS, make, on_device
+from tables import DTYPES, FLOAT, INT, rows
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+ARITHMETIC = [(row[0], row[2]) for row in rows("elementwise/binary.def", "MPSX_BINARY", 3)]
+COMPARE = [(row[0], "ALL") for row in rows("elementwise/compare.def", "MPSX_COMPARE", 2)]
+DIVISION = [("floor_divide", "REAL"), ("fmod", "REAL"), ("remainder", "REAL"), ("pow", "REAL")]
+ALL = ARITHMETIC + COMPARE + DIVISION
+NAMES = [name for name, _ in ALL]
+
+
+def operands(name: str, layout: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    a = make(layout, dtype, seed=1)
+    b = make(layout, dtype, seed=2)
+    if name == "pow":
+        a = make(layout, dtype, seed=1, low=0.1 if dtype.is_floating_point else 1, high=4)
+        b = make(layout, dtype, seed=2, low=0, high=3)
+    elif name in ("floor_divide", "fmod", "remainder", "div"):
+        b = torch.where(b == 0, torch.ones_like(b), b) if b.numel() else b
+    return a, b
+
+
+def check(function, *tensors: torch.Tensor, **kwargs) -> None:
+    try:
+        expected = function(*tensors, **kwargs)
+    except (RuntimeError, NotImplementedError):  # no such type on the CPU: nothing to compare with
+        return
+    result = function(*(on_device(t) for t in tensors), **kwargs)
+    assert result.device.type == "mpsx"
+    assert result.dtype == expected.dtype
+    assert result.stride() == expected.stride()
+    torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("name", "types"), ALL)
+def test_values(name: str, types: str, layout: str) -> None:
+    for dtype in DTYPES["ALL"] if types == "FLOAT" else DTYPES[types]:
+        check(getattr(torch, name), *operands(name, layout, dtype))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mixed_layouts(name: str) -> None:
+    types = dict(ALL)[name]
+    dtype = DTYPES[types][0]
+    for first, second in itertools.permutations(("contiguous", "transposed", "slice", "step", "expanded"), 2):
+        a, _ = operands(name, first, dtype)
+        _, b = operands(name, second, dtype)
+        check(getattr(torch, name), a, b)
+
+
+@pytest.mark.parametrize("shapes", [((4, 5), (5,)), ((5,), (4, 5)), ((4, 1), (4, 5)), ((4, 5), (4, 1)), ((4, 1), (1, 5)),
+                                    ((2, 3, 4, 5), (3, 1, 5)), ((), (4, 5)), ((4, 5), ()), ((0, 5), (5,)), ((1,), (1,)),
+                                    ((2, 3, 2, 3, 2, 2), (2, 1, 2, 1, 2, 1))])  # fmt: skip
+@pytest.mark.parametrize("name", NAMES)
+def test_broadcasting(name: str, shapes: tuple) -> None:
+    dtype = DTYPES[dict(ALL)[name]][0]
+    generator = torch.Generator().manual_seed(0)
+    a, b = ((torch.rand(s, generator=generator) * 3 + 1).to(dtype) for s in shapes)
+    check(getattr(torch, name), a, b)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "eq", "lt", "floor_divide", "pow"])
+def test_promotion(name: str) -> None:
+    dtypes = (*FLOAT, *INT, torch.bool)
+    for left, right in itertools.product(dtypes, dtypes):
+        check(getattr(torch, name), torch.tensor([[1, 2, 3]]).to(left), torch.tensor([[1], [2]]).to(right))
+
+
+@pytest.mark.parametrize("number", [2, 2.5, -1, True, 0.1])
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers(name: str, number: float) -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
+        for layout in ("contiguous", "transposed"):
+            a, _ = operands(name, layout, dtype)
+            check(lambda t, n=number: getattr(torch, name)(t, n), a)
+            if name in ("add", "sub", "mul", "div", "pow"):
+                symbol = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__"}
+                check(lambda t, n=number, s=symbol[name]: getattr(t, s)(n), a)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cpu_scalar_tensor(name: str) -> None:
+    a, _ = operands(name, "slice", DTYPES[dict(ALL)[name]][0])
+    scalar = torch.tensor(2).to(a.dtype)
+    expected = getattr(torch, name)(a, scalar)
+    torch.testing.assert_close(getattr(torch, name)(on_device(a), scalar).cpu(), expected)
+    expected = getattr(torch, name)(scalar, a)
+    torch.testing.assert_close(getattr(torch, name)(scalar, on_device(a)).cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forms(name: str) -> None:
+    dtype = DTYPES[dict(ALL)[name]][0]
+    a, b = operands(name, "slice", dtype)
+    expected = getattr(torch, name)(a, b)
+    if hasattr(torch.Tensor, f"{name}_"):
+        target = on_device(a)
+        assert getattr(target, f"{name}_")(on_device(b)) is target
+        torch.testing.assert_close(target.cpu(), getattr(a.clone(), f"{name}_")(b))
+    for out in (torch.empty(0, dtype=expected.dtype), torch.empty(expected.shape[::-1], dtype=expected.dtype).permute(2, 1, 0)):
+        target = on_device(out)
+        assert getattr(torch, name)(on_device(a), on_device(b), out=target) is target
+        torch.testing.assert_close(target.cpu(), expected)
+
+
+@pytest.mark.parametrize("alpha", [2, -3, 0.5])
+def test_alpha(alpha: float) -> None:
+    for dtype in (torch.float32, torch.float16, torch.int32):
+        a, b = make("contiguous", dtype, seed=1), make("transposed", dtype, seed=2)
+        check(lambda x, y: torch.add(x, y, alpha=alpha), a, b)
+        check(lambda x, y: torch.sub(x, y, alpha=alpha), a, b)
+        check(lambda x: torch.add(x, 2, alpha=alpha), a)
+    with pytest.raises(RuntimeError, match="must not be a floating point"):
+        torch.add(torch.ones(2, dtype=torch.int64, device="mpsx"), 1, alpha=0.5)
+
+
+@pytest.mark.parametrize("mode", ["trunc", "floor", None])
+def test_rounding_mode(mode: str | None) -> None:
+    for dtype in (*FLOAT, *INT):
+        a, b = operands("div", "contiguous", dtype)
+        check(lambda x, y: torch.div(x, y, rounding_mode=mode), a, b)
+
+
+def test_integer_edges() -> None:
+    for dtype in (torch.int64, torch.int32):
+        low = torch.iinfo(dtype).min
+        a, b = torch.tensor([low, low, 7, -7], dtype=dtype), torch.tensor([-1, 1, -2, 2], dtype=dtype)
+        for function in (torch.floor_divide, torch.remainder, torch.fmod, torch.add, torch.mul, torch.sub):
+            if function is torch.floor_divide:
+                a, b = a[1:], b[1:]  # the CPU's own result of INT_MIN / -1 is undefined
+            check(function, a, b)
+    for function in (torch.floor_divide, torch.remainder, torch.fmod):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(torch.ones(3, dtype=torch.int64, device="mpsx"), torch.tensor([1, 0, 2], device="mpsx"))
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(torch.ones(3, dtype=torch.int64, device="mpsx"), 0)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum", "fmax", "atan2", "hypot", "pow"])
+def test_nan_and_infinity(name: str) -> None:
+    values = torch.tensor([0.0, -0.0, 1.0, -2.0, float("inf"), -float("inf"), float("nan"), 3e38, 1e-40])
+    a, b = torch.meshgrid(values, values, indexing="ij")
+    check(getattr(torch, name), a.contiguous(), b.contiguous())
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum", "atan2", "hypot", "pow", "fmod"])
+def test_gradient(name: str) -> None:
+    a, b = (t.abs() + 0.5 for t in operands(name, "contiguous", torch.float32))
+    b = b[:, :1]
+    cpu = [a.clone().requires_grad_(), b.clone().requires_grad_()]
+    device = [t.detach().to("mpsx").requires_grad_() for t in cpu]
+    getattr(torch, name)(*cpu).sum().backward()
+    getattr(torch, name)(*device).sum().backward()
+    for x, y in zip(cpu, device, strict=True):
+        torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_overlap_and_shape_errors() -> None:
+    x = torch.ones(1, 4, device="mpsx").expand(3, 4)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        torch.ones(3, device="mpsx") + torch.ones(4, device="mpsx")
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3, device="mpsx") + torch.ones(3)

@@ -1,0 +1,100 @@
+"""Copies, casts, fills and sequences on the device."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from layouts import LAYOUTS, make, on_device
+from tables import DTYPES
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_clone_and_contiguous(layout: str) -> None:
+    for dtype in (*DTYPES["ALL"], torch.float64, torch.complex64):
+        x = make(layout, dtype)
+        with mpsx.profiler.launch_log() as log:
+            result = on_device(x).contiguous().clone(memory_format=torch.contiguous_format)
+        torch.testing.assert_close(result.cpu(), x.contiguous())
+        assert any(entry.startswith("kernel:copy_") for entry in log) or layout == "empty"
+
+
+@pytest.mark.parametrize(("source", "target"), itertools.product(DTYPES["ALL"], DTYPES["ALL"]))
+def test_casts(source: torch.dtype, target: torch.dtype) -> None:
+    for layout in ("contiguous", "transposed", "slice", "scalar", "empty"):
+        x = make(layout, source, low=0 if torch.uint8 in (source, target) else -100, high=100)
+        if source == torch.bool and target == torch.int8:
+            pass  # by way of the int8 copy of bool's own bytes: still compared below
+        torch.testing.assert_close(on_device(x).to(target).cpu(), x.to(target))
+
+
+@pytest.mark.parametrize("target", [torch.bool, torch.int64, torch.int32])
+def test_casts_of_special_values(target: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, 0.4, -0.6, 1e-40, 2.5, -2.5, 1000.7])
+    torch.testing.assert_close(x.to("mpsx").to(target).cpu(), x.to(target))
+    if target == torch.bool:
+        nan = torch.tensor([float("nan"), float("inf")])
+        torch.testing.assert_close(nan.to("mpsx").to(target).cpu(), nan.to(target))
+
+
+@pytest.mark.parametrize("target", [torch.float16, torch.bfloat16])
+def test_rounding_of_every_half(target: torch.dtype) -> None:
+    bits = torch.randint(-(2**31), 2**31 - 1, (200_000,), dtype=torch.int64, generator=torch.Generator().manual_seed(0))
+    x = bits.to(torch.int32).view(torch.float32)
+    result = x.to("mpsx").to(target).cpu()
+    torch.testing.assert_close(result, x.to(target), rtol=0, atol=0, equal_nan=True)
+    every = torch.arange(-(2**15), 2**15).to(torch.int16).view(target)
+    torch.testing.assert_close(every.to("mpsx").float().cpu(), every.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_copy_broadcasts_and_checks() -> None:
+    target = torch.zeros(3, 4, device="mpsx")
+    target.copy_(torch.arange(4.0, device="mpsx"))
+    torch.testing.assert_close(target.cpu(), torch.arange(4.0).expand(3, 4))
+    with pytest.raises(RuntimeError, match="(must match|doesn't match|broadcast)"):
+        target.copy_(torch.zeros(5, device="mpsx"))
+
+
+def test_copy_to_and_from_cpu() -> None:
+    x = make("slice", torch.float32)
+    device = torch.empty(x.shape, device="mpsx").copy_(x)
+    torch.testing.assert_close(device.cpu(), x)
+    back = torch.empty(x.shape, dtype=torch.float64).copy_(device)
+    torch.testing.assert_close(back, x.double())
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "expanded"])
+def test_fill(layout: str) -> None:
+    for dtype in (*DTYPES["ALL"], torch.float64, torch.complex64):
+        x = make(layout, dtype)
+        for value in (0, 1, 3):
+            torch.testing.assert_close(on_device(x).fill_(value).cpu(), x.clone().fill_(value))
+        torch.testing.assert_close(on_device(x).zero_().cpu(), torch.zeros_like(x))
+        scalar = torch.tensor(2).to(dtype)
+        torch.testing.assert_close(on_device(x).fill_(scalar).cpu(), x.clone().fill_(scalar))
+    base = torch.zeros(6, 9, 12, device="mpsx")
+    base[1:, 1:8, 2:11].fill_(1)
+    assert base.sum().item() == 5 * 7 * 9
+
+
+def test_factories() -> None:
+    for function in (torch.zeros, torch.ones):
+        torch.testing.assert_close(function(3, 4, device="mpsx").cpu(), function(3, 4))
+    torch.testing.assert_close(torch.full((2, 3), 1.5, device="mpsx").cpu(), torch.full((2, 3), 1.5))
+    torch.testing.assert_close(torch.full_like(torch.ones(3, device="mpsx"), 7).cpu(), torch.full((3,), 7.0))
+
+
+@pytest.mark.parametrize("arguments", [(5,), (2, 9), (2, 9, 3), (9, 2, -2), (0.0, 1.0, 0.1), (1, 1), (-3.5, 4.2, 0.7), (0, 70000)])
+def test_arange(arguments: tuple) -> None:
+    for dtype in (None, torch.float32, torch.float16, torch.int64, torch.int32):
+        if dtype == torch.float16 and arguments[-1] == 70000:
+            continue  # past float16's range
+        expected = torch.arange(*arguments, dtype=dtype)
+        torch.testing.assert_close(torch.arange(*arguments, dtype=dtype, device="mpsx").cpu(), expected)
+    with pytest.raises(RuntimeError, match="step must be nonzero"):
+        torch.arange(0, 5, 0, device="mpsx")
