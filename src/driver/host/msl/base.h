@@ -1,0 +1,103 @@
+// Compiler differences, and the names of C++ that Metal takes for granted.
+#pragma once
+
+#define MPSX_FN inline __attribute__((always_inline))
+
+#if defined(__clang__)
+#define MPSX_PRAGMA(x) _Pragma(#x)
+#define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
+// Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
+#define MPSX_USER_CODE_BEGIN _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")
+#define MPSX_USER_CODE_END _Pragma("clang attribute pop")
+#define MPSX_ENTRY
+#else
+#define MPSX_PRAGMA(x) _Pragma(#x)
+#define MPSX_VECTORIZE_LOOP _Pragma("GCC ivdep")
+#define MPSX_USER_CODE_BEGIN
+#define MPSX_USER_CODE_END
+#define MPSX_ENTRY __attribute__((flatten))
+#endif
+#define MPSX_REDUCE_LOOP(...) MPSX_PRAGMA(omp simd reduction(__VA_ARGS__))
+
+#define M_E_F 2.71828182845904523536f
+#define M_LOG2E_F 1.44269504088896340736f
+#define M_LOG10E_F 0.43429448190325182765f
+#define M_LN2_F 0.69314718055994530942f
+#define M_LN10_F 2.30258509299404568402f
+#define M_PI_F 3.14159265358979323846f
+#define M_PI_2_F 1.57079632679489661923f
+#define M_PI_4_F 0.78539816339744830962f
+#define M_1_PI_F 0.31830988618379067154f
+#define M_2_PI_F 0.63661977236758134308f
+#define M_2_SQRTPI_F 1.12837916709551257390f
+#define M_SQRT2_F 1.41421356237309504880f
+#define M_SQRT1_2_F 0.70710678118654752440f
+#define M_E_H half(M_E_F)
+#define M_PI_H half(M_PI_F)
+#define M_SQRT2_H half(M_SQRT2_F)
+#define MAXFLOAT __FLT_MAX__
+#define HUGE_VALF __builtin_huge_valf()
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+#define FLT_MAX __FLT_MAX__
+#define FLT_MIN __FLT_MIN__
+#define FLT_EPSILON __FLT_EPSILON__
+#define INT_MAX __INT_MAX__
+#define INT_MIN (-__INT_MAX__ - 1)
+#define UINT_MAX (__INT_MAX__ * 2u + 1u)
+#define LONG_MAX __LONG_MAX__
+#define LONG_MIN (-__LONG_MAX__ - 1l)
+#define ULONG_MAX (__LONG_MAX__ * 2ul + 1ul)
+#define SHRT_MAX 32767
+#define SHRT_MIN (-32768)
+#define USHRT_MAX 65535
+#define CHAR_BIT 8
+#define CHAR_MAX 127
+#define CHAR_MIN (-128)
+#define UCHAR_MAX 255
+
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+typedef __INTPTR_TYPE__ intptr_t;
+
+namespace metal {
+using ::int16_t;
+using ::int32_t;
+using ::int64_t;
+using ::int8_t;
+using ::intptr_t;
+using ::ptrdiff_t;
+using ::size_t;
+using ::uint16_t;
+using ::uint32_t;
+using ::uint64_t;
+using ::uint8_t;
+using ::uintptr_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+static_assert(sizeof(long) == 8, "Metal's long has 64 bits");
+
+// The bits of one type as another of the same size.
+template <class To, class From>
+MPSX_FN constexpr To as_type(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "as_type: the sizes differ");
+  if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) {
+    return __builtin_bit_cast(To, from);
+  } else {  // vectors, and half where its copy assignment is written out
+    To to(0);
+    __builtin_memcpy(static_cast<void*>(&to), &from, sizeof to);
+    return to;
+  }
+}
+}  // namespace metal

@@ -1,0 +1,164 @@
+// half and bfloat: 16 bits that compute in float and round after every operation, as Metal's do.
+#pragma once
+
+namespace metal {
+// The integer conversions serve constant expressions and processors without an instruction; both round to nearest
+// even and keep NaN.
+MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
+  const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
+  // 2^112 moves the exponent's bias from 15 to 127 and normalises subnormals on the way.
+  const uint32_t finite = as_type<uint32_t>(as_type<float>(magnitude) * 0x1p112f);
+  const uint32_t bits = (h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : finite;
+  return as_type<float>(bits | uint32_t(h & 0x8000u) << 16);
+}
+MPSX_FN constexpr uint16_t mpsx_float_to_half_bits(float f) {
+  const uint32_t u = as_type<uint32_t>(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+  const uint32_t normal = (a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13;
+  // Below 2^-14 the float adder rounds at the right bit when 0.5 is added. Clamped: larger values are not used.
+  const uint32_t small = as_type<uint32_t>(as_type<float>(a < 0x38800000u ? a : 0u) + 0.5f) - 0x3f000000u;
+  uint32_t r = a < 0x38800000u ? small : normal;
+  r = a >= 0x477ff000u ? 0x7c00u : r;
+  r = a > 0x7f800000u ? 0x7e00u : r;
+  return uint16_t(r | sign);
+}
+#if defined(__F16C__) || defined(__aarch64__)
+#define MPSX_NATIVE_HALF 1
+#else
+#define MPSX_NATIVE_HALF 0
+#endif
+MPSX_FN constexpr float mpsx_half_to_float(uint16_t h) {
+#if MPSX_NATIVE_HALF
+  if (!__builtin_is_constant_evaluated()) return float(as_type<_Float16>(h));
+#endif
+  return mpsx_half_to_float_bits(h);
+}
+MPSX_FN constexpr uint16_t mpsx_float_to_half(float f) {
+#if MPSX_NATIVE_HALF
+  if (!__builtin_is_constant_evaluated()) return as_type<uint16_t>(_Float16(f));
+#endif
+  return mpsx_float_to_half_bits(f);
+}
+MPSX_FN constexpr float mpsx_bfloat_to_float(uint16_t b) { return as_type<float>(uint32_t(b) << 16); }
+MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
+  const uint32_t u = as_type<uint32_t>(f);
+  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return uint16_t((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+}
+
+// Copy assignment is written out because gcc does not vectorise the implicit one; clang does and keeps it trivial.
+#if defined(__clang__)
+#define MPSX_COPY(TYPE)                          \
+  constexpr TYPE& operator=(const TYPE&) = default;
+#else
+#define MPSX_COPY(TYPE)                                    \
+  MPSX_FN constexpr TYPE& operator=(const TYPE& o) {       \
+    bits = o.bits;                                         \
+    return *this;                                          \
+  }
+#endif
+#define MPSX_MINIFLOAT(TYPE, OTHER, TO_FLOAT, FROM_FLOAT)                                             \
+  struct TYPE {                                                                                       \
+    uint16_t bits;                                                                                    \
+    TYPE() = default;                                                                                 \
+    constexpr TYPE(const TYPE&) = default;                                                            \
+    MPSX_COPY(TYPE)                                                                                   \
+    template <class A, class = enable_if_t<is_same_v<A, float> || is_same_v<A, double> || is_integral_v<A>>>                    \
+    MPSX_FN constexpr TYPE(A a) : bits(FROM_FLOAT(float(a))) {}                                       \
+    MPSX_FN explicit constexpr TYPE(OTHER);                                                           \
+    MPSX_FN constexpr operator float() const { return TO_FLOAT(bits); }                               \
+    static MPSX_FN constexpr TYPE from_bits(unsigned bits) {                                          \
+      TYPE r(0);                                                                                      \
+      r.bits = uint16_t(bits);                                                                        \
+      return r;                                                                                       \
+    }                                                                                                 \
+  };
+struct half;
+struct bfloat;
+MPSX_MINIFLOAT(half, bfloat, mpsx_half_to_float, mpsx_float_to_half)
+MPSX_MINIFLOAT(bfloat, half, mpsx_bfloat_to_float, mpsx_float_to_bfloat)
+#undef MPSX_MINIFLOAT
+#undef MPSX_COPY
+MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
+MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) {}
+
+// half with half or an integer stays half; with float it becomes float, by the built-in operators.
+#define MPSX_MINIFLOAT_BINARY(TYPE, OP)                                                                 \
+  MPSX_FN constexpr TYPE operator OP(TYPE a, TYPE b) { return TYPE(float(a) OP float(b)); }             \
+  template <class I, class = enable_if_t<is_integral_v<I>>>                                             \
+  MPSX_FN constexpr TYPE operator OP(TYPE a, I b) {                                                     \
+    return TYPE(float(a) OP float(TYPE(b)));                                                            \
+  }                                                                                                     \
+  template <class I, class = enable_if_t<is_integral_v<I>>>                                             \
+  MPSX_FN constexpr TYPE operator OP(I a, TYPE b) {                                                     \
+    return TYPE(float(TYPE(a)) OP float(b));                                                            \
+  }                                                                                                     \
+  MPSX_FN constexpr float operator OP(TYPE a, float b) { return float(a) OP b; }                        \
+  MPSX_FN constexpr float operator OP(float a, TYPE b) { return a OP float(b); }                        \
+  template <class A>                                                                                    \
+  MPSX_FN constexpr TYPE& operator OP##=(TYPE& a, A b) {                                                \
+    return a = TYPE(a OP b);                                                                            \
+  }                                                                                                     \
+  template <class A, class = enable_if_t<is_arithmetic_v<A> && !is_same_v<A, half> && !is_same_v<A, bfloat>>> \
+  MPSX_FN constexpr A& operator OP##=(A& a, TYPE b) {                                                   \
+    return a = A(a OP b);                                                                               \
+  }
+#define MPSX_MINIFLOAT_COMPARE(TYPE, OP)                                                                \
+  MPSX_FN constexpr bool operator OP(TYPE a, TYPE b) { return float(a) OP float(b); }                   \
+  template <class A, class = enable_if_t<is_integral_v<A> || is_same_v<A, float>>>                      \
+  MPSX_FN constexpr bool operator OP(TYPE a, A b) {                                                     \
+    return float(a) OP float(b);                                                                        \
+  }                                                                                                     \
+  template <class A, class = enable_if_t<is_integral_v<A> || is_same_v<A, float>>>                      \
+  MPSX_FN constexpr bool operator OP(A a, TYPE b) {                                                     \
+    return float(a) OP float(b);                                                                        \
+  }
+#define MPSX_MINIFLOAT_OPERATORS(TYPE)                                                     \
+  MPSX_MINIFLOAT_BINARY(TYPE, +)                                                           \
+  MPSX_MINIFLOAT_BINARY(TYPE, -)                                                           \
+  MPSX_MINIFLOAT_BINARY(TYPE, *)                                                           \
+  MPSX_MINIFLOAT_BINARY(TYPE, /)                                                           \
+  MPSX_MINIFLOAT_COMPARE(TYPE, ==)                                                         \
+  MPSX_MINIFLOAT_COMPARE(TYPE, !=)                                                         \
+  MPSX_MINIFLOAT_COMPARE(TYPE, <)                                                          \
+  MPSX_MINIFLOAT_COMPARE(TYPE, <=)                                                         \
+  MPSX_MINIFLOAT_COMPARE(TYPE, >)                                                          \
+  MPSX_MINIFLOAT_COMPARE(TYPE, >=)                                                         \
+  MPSX_FN constexpr TYPE operator+(TYPE a) { return a; }                                   \
+  MPSX_FN constexpr TYPE operator-(TYPE a) { return TYPE::from_bits(a.bits ^ 0x8000u); } \
+  MPSX_FN constexpr TYPE& operator++(TYPE& a) { return a = a + 1; }                        \
+  MPSX_FN constexpr TYPE& operator--(TYPE& a) { return a = a - 1; }                        \
+  MPSX_FN constexpr TYPE operator++(TYPE& a, int) {                                        \
+    const TYPE old = a;                                                                    \
+    a = a + 1;                                                                             \
+    return old;                                                                            \
+  }                                                                                        \
+  MPSX_FN constexpr TYPE operator--(TYPE& a, int) {                                        \
+    const TYPE old = a;                                                                    \
+    a = a - 1;                                                                             \
+    return old;                                                                            \
+  }
+MPSX_MINIFLOAT_OPERATORS(half)
+MPSX_MINIFLOAT_OPERATORS(bfloat)
+#undef MPSX_MINIFLOAT_OPERATORS
+#undef MPSX_MINIFLOAT_COMPARE
+#undef MPSX_MINIFLOAT_BINARY
+
+template <class T, uint16_t MAX, uint16_t MIN, uint16_t EPSILON, uint16_t INF, int DIGITS, int EXPONENT>
+struct mpsx_minifloat_limits {
+  static constexpr bool is_specialized = true, is_integer = false, is_signed = true;
+  static constexpr bool has_infinity = true, has_quiet_NaN = true;
+  static constexpr int digits = DIGITS, max_exponent = EXPONENT, min_exponent = 3 - EXPONENT, radix = 2;
+  static constexpr T max() { return T::from_bits(MAX); }
+  static constexpr T min() { return T::from_bits(MIN); }
+  static constexpr T lowest() { return T::from_bits(MAX | 0x8000u); }
+  static constexpr T epsilon() { return T::from_bits(EPSILON); }
+  static constexpr T infinity() { return T::from_bits(INF); }
+  static constexpr T quiet_NaN() { return T::from_bits(INF | (INF >> 1)); }
+  static constexpr T denorm_min() { return T::from_bits(1); }
+};
+template <>
+struct numeric_limits<half> : mpsx_minifloat_limits<half, 0x7bff, 0x0400, 0x1400, 0x7c00, 11, 16> {};
+template <>
+struct numeric_limits<bfloat> : mpsx_minifloat_limits<bfloat, 0x7f7f, 0x0080, 0x3c00, 0x7f80, 8, 128> {};
+}  // namespace metal
+#define HALF_MAX half(65504.0f)

@@ -1,0 +1,71 @@
+// What entry points are written with: argument unpacking and the walk over the units of a dispatch.
+#pragma once
+
+namespace mpsx {
+// The parameter types of a kernel.
+template <class F>
+struct signature;
+template <class... P>
+struct signature<void(P...)> {
+  template <int I, class First, class... Rest>
+  struct pick : pick<I - 1, Rest...> {};
+  template <class First, class... Rest>
+  struct pick<0, First, Rest...> {
+    typedef First type;
+  };
+  template <int I>
+  using at = typename pick<I, P...>::type;
+};
+
+// A buffer as the pointer or reference that parameter type P asks for.
+template <class P>
+struct argument;
+template <class T>
+struct argument<T*> {
+  static MPSX_FN T* from(void* p) { return static_cast<T*>(p); }
+};
+template <class T>
+struct argument<T&> {
+  static MPSX_FN T& from(void* p) { return *static_cast<T*>(p); }
+};
+template <class P>
+MPSX_FN P address(void* p) {
+  return argument<metal::remove_cv_t<P>>::from(p);
+}
+// A constant argument by value: the compiler then knows that no store changes it.
+template <class P>
+MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
+  return argument<P>::from(p);
+}
+
+// A position in the type that the kernel declared: ushort or uint, up to three components.
+template <class P>
+MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
+  typedef typename metal::mpsx_vector<P>::scalar S;
+  if constexpr (metal::mpsx_vector<P>::size == 3)
+    return P(S(x), S(y), S(z));
+  else if constexpr (metal::mpsx_vector<P>::size == 2)
+    return P(S(x), S(y));
+  else
+    return P(x);
+}
+
+// Splits units [begin, end) of a grid into runs along x.
+struct runs {
+  unsigned nx, ny, nz, x0, x1, y, z;
+  unsigned long long at, end;
+  MPSX_FN runs(const unsigned* grid, unsigned long long begin, unsigned long long stop)
+      : nx(grid[0]), ny(grid[1]), nz(grid[2]), x0(0), x1(0), y(0), z(0), at(begin), end(stop) {}
+  MPSX_FN bool next() {
+    if (at >= end) return false;
+    const unsigned long long row = at / nx;
+    x0 = unsigned(at - row * nx);
+    y = unsigned(row % ny);
+    z = unsigned(row / ny);
+    const unsigned long long left = end - at;
+    x1 = left < nx - x0 ? unsigned(x0 + left) : nx;
+    at += x1 - x0;
+    return true;
+  }
+};
+}  // namespace mpsx

@@ -1,0 +1,125 @@
+// Rounding, sign and exponent functions of float: what has an instruction or a few.
+#pragma once
+
+namespace metal {
+#if !defined(__FMA__) && defined(__x86_64__)
+// No instruction: the product is exact in double; the sum is rounded to odd, so that rounding to float is right.
+MPSX_FN float fma(float a, float b, float c) {
+  const double p = double(a) * double(b), d = double(c), s = p + d;
+  const double t = s - p, error = (p - (s - t)) + (d - t);
+  const uint64_t bits = as_type<uint64_t>(s);
+  const bool finite = (bits & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
+  const bool away = (error < 0) == ((bits >> 63) == 0);  // the exact sum is nearer to zero than s
+  const uint64_t odd = ((bits - uint64_t(away)) | 1u);
+  return float(as_type<double>(finite && error != 0 ? odd : bits));
+}
+#else
+MPSX_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#endif
+
+MPSX_FN constexpr float fabs(float x) { return __builtin_fabsf(x); }
+MPSX_FN constexpr float abs(float x) { return __builtin_fabsf(x); }
+MPSX_FN constexpr float copysign(float x, float y) { return __builtin_copysignf(x, y); }
+MPSX_FN float sqrt(float x) { return __builtin_sqrtf(x); }
+MPSX_FN float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+MPSX_FN constexpr bool isnan(float x) { return (as_type<uint>(x) & 0x7fffffffu) > 0x7f800000u; }
+MPSX_FN constexpr bool isinf(float x) { return (as_type<uint>(x) & 0x7fffffffu) == 0x7f800000u; }
+MPSX_FN constexpr bool isfinite(float x) { return (as_type<uint>(x) & 0x7fffffffu) < 0x7f800000u; }
+MPSX_FN constexpr bool isnormal(float x) {
+  return (as_type<uint>(x) & 0x7fffffffu) - 0x00800000u < 0x7f800000u - 0x00800000u;
+}
+MPSX_FN constexpr bool signbit(float x) { return as_type<uint>(x) >> 31; }
+
+#if defined(__SSE4_1__) || defined(__aarch64__) || !defined(__x86_64__)
+MPSX_FN float floor(float x) { return __builtin_floorf(x); }
+MPSX_FN float ceil(float x) { return __builtin_ceilf(x); }
+MPSX_FN float trunc(float x) { return __builtin_truncf(x); }
+MPSX_FN float rint(float x) { return __builtin_rintf(x); }
+#else
+// Adding 2^23 leaves no room for a fraction; values that large have none.
+MPSX_FN float rint(float x) {
+  const float magic = copysign(0x1p23f, x), r = copysign((x + magic) - magic, x);
+  return fabs(x) < 0x1p23f ? r : x;
+}
+MPSX_FN float trunc(float x) {
+  const float a = fabs(x), r = rint(a), t = r > a ? r - 1.0f : r;
+  return copysign(t, x);
+}
+MPSX_FN float floor(float x) {
+  const float r = rint(x);
+  return copysign(r > x ? r - 1.0f : r, x);
+}
+MPSX_FN float ceil(float x) {
+  const float r = rint(x);
+  return copysign(r < x ? r + 1.0f : r, x);
+}
+#endif
+// Halfway cases away from zero.
+MPSX_FN float round(float x) {
+  const float t = trunc(x);
+  return copysign(fabs(x - t) >= 0.5f ? t + copysign(1.0f, x) : t, x);
+}
+MPSX_FN float fract(float x) {
+  const float f = x - floor(x);
+  return isinf(x) ? copysign(0.0f, x) : (f >= 1.0f ? 0x1.fffffep-1f : f);
+}
+MPSX_FN float modf(float x, float& whole) {
+  whole = trunc(x);
+  return copysign(isinf(x) ? 0.0f : x - whole, x);
+}
+// fmax of C: a NaN loses. clang vectorises its builtin, also in reductions; gcc vectorises the comparison.
+#if defined(__clang__)
+MPSX_FN float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+MPSX_FN float fmin(float a, float b) { return __builtin_fminf(a, b); }
+#else
+MPSX_FN float fmax(float a, float b) { return (a < b || a != a) ? b : a; }
+MPSX_FN float fmin(float a, float b) { return (b < a || a != a) ? b : a; }
+#endif
+MPSX_FN float fdim(float a, float b) { return a > b ? a - b : (isnan(a) || isnan(b) ? a + b : 0.0f); }
+MPSX_FN float fmax3(float a, float b, float c) { return fmax(fmax(a, b), c); }
+MPSX_FN float fmin3(float a, float b, float c) { return fmin(fmin(a, b), c); }
+MPSX_FN float divide(float a, float b) { return a / b; }
+
+// 2^n for n in [-252, 254], as a product of two so that subnormals are rounded once.
+MPSX_FN float mpsx_scale(float x, int n) {
+  const int half_n = n >> 1;
+  return x * as_type<float>((half_n + 127) << 23) * as_type<float>((n - half_n + 127) << 23);
+}
+MPSX_FN float ldexp(float x, int n) {
+  n = n < -300 ? -300 : n > 300 ? 300 : n;
+  const int a = n / 3;
+  const float f = as_type<float>((a + 127) << 23);
+  return x * f * f * as_type<float>((n - 2 * a + 127) << 23);
+}
+MPSX_FN float frexp(float x, int& exponent) {
+  const bool small = fabs(x) < __FLT_MIN__, plain = x != 0.0f && isfinite(x);
+  const uint bits = as_type<uint>(small ? x * 0x1p24f : x);
+  exponent = plain ? int((bits >> 23) & 0xffu) - 126 - (small ? 24 : 0) : 0;
+  return plain ? as_type<float>((bits & 0x807fffffu) | 0x3f000000u) : x;
+}
+MPSX_FN int ilogb(float x) {
+  int e;
+  frexp(x, e);
+  return x == 0.0f ? -__INT_MAX__ - 1 : isfinite(x) ? e - 1 : __INT_MAX__;
+}
+MPSX_FN float nextafter(float x, float y) {
+  if (isnan(x) || isnan(y)) return x + y;
+  if (x == y) return y;
+  if (x == 0.0f) return copysign(__FLT_DENORM_MIN__, y);
+  return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
+}
+// Exact, by long division in steps of 2^22; a loop, so not for hot paths.
+MPSX_FN float fmod(float x, float y) {
+  float r = fabs(x);
+  const float d = fabs(y);
+  if (!isfinite(x) || isnan(y) || d == 0.0f) return NAN;
+  while (r >= d) {
+    float t = d;
+    const int gap = int(as_type<uint>(r) >> 23) - int(as_type<uint>(d) >> 23);
+    if (gap > 22) t = ldexp(d, gap - 22);
+    r = fma(-trunc(r / t), t, r);
+    r = r < 0.0f ? r + t : r;
+  }
+  return copysign(r, x);
+}
+}  // namespace metal

@@ -1,0 +1,135 @@
+// Exponentials, logarithms and pow of float: without branches, so that loops over them are vectorised.
+#pragma once
+
+namespace metal {
+// exp(r) for |r| <= ln(2)/2, by its Taylor series: the remainder is below 2^-27.
+MPSX_FN float mpsx_exp_reduced(float r) {
+  float p = 1.0f / 5040.0f;
+  p = fma(p, r, 1.0f / 720.0f);
+  p = fma(p, r, 1.0f / 120.0f);
+  p = fma(p, r, 1.0f / 24.0f);
+  p = fma(p, r, 1.0f / 6.0f);
+  p = fma(p, r, 0.5f);
+  return fma(p * r, r, r) + 1.0f;
+}
+// exp(x) * 2^shift, rounded once; overflow and underflow come out of the scaling.
+MPSX_FN float mpsx_exp_shifted(float x, int shift) {
+  const float c = fmin(fmax(x, -105.0f), 90.0f);
+  const float n = rint(c * M_LOG2E_F);
+  const float r = fma(n, 0x1.05c61p-29f, fma(n, -0x1.62e43p-1f, c));  // ln(2) in two parts
+  const float e = mpsx_scale(mpsx_exp_reduced(r), int(n) + shift);
+  return isnan(x) ? x : e;
+}
+MPSX_FN float exp(float x) { return mpsx_exp_shifted(x, 0); }
+MPSX_FN float exp2(float x) {
+  const float c = fmin(fmax(x, -151.0f), 129.0f), n = rint(c), f = c - n;
+  const float e = mpsx_scale(mpsx_exp_reduced(f * M_LN2_F), int(n));
+  return isnan(x) ? x : e;
+}
+MPSX_FN float exp10(float x) {
+  const float c = fmin(fmax(x, -46.0f), 39.0f), n = rint(c * 3.32192809488736f);
+  const float r = fma(n, 0x1.ec10cp-27f, fma(n, -0x1.344136p-2f, c));
+  const float e = mpsx_scale(mpsx_exp_reduced(r * M_LN10_F), int(n));
+  return isnan(x) ? x : e;
+}
+
+struct mpsx_split { float fraction, exponent; };
+// x = (1 + fraction) * 2^exponent with 1 + fraction in [sqrt(1/2), sqrt(2)), for positive x.
+MPSX_FN mpsx_split mpsx_log_split(float x) {
+  const bool small = x < __FLT_MIN__;
+  const uint bits = as_type<uint>(small ? x * 0x1p24f : x) - 0x3f3504f3u;  // sqrt(1/2)
+  const int e = int(bits) >> 23;
+  return {as_type<float>((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f, float(small ? e - 24 : e)};
+}
+// log(1 + f) - f. Coefficients: Cephes, logf.c.
+MPSX_FN float mpsx_log_tail(float f) {
+  float p = 7.0376836292e-2f;
+  p = fma(p, f, -1.1514610310e-1f);
+  p = fma(p, f, 1.1676998740e-1f);
+  p = fma(p, f, -1.2420140846e-1f);
+  p = fma(p, f, 1.4249322787e-1f);
+  p = fma(p, f, -1.6668057665e-1f);
+  p = fma(p, f, 2.0000714765e-1f);
+  p = fma(p, f, -2.4999993993e-1f);
+  p = fma(p, f, 3.3333331174e-1f);
+  const float z = f * f;
+  return fma(z * f, p, -0.5f * z);
+}
+// The values at 0, infinity, negative numbers and NaN, around a logarithm that is right elsewhere.
+MPSX_FN float mpsx_log_ends(float x, float y) {
+  y = x == INFINITY ? x : y;
+  y = x == 0.0f ? -INFINITY : y;
+  y = x < 0.0f ? NAN : y;
+  return isnan(x) ? x : y;
+}
+MPSX_FN float log(float x) {
+  const mpsx_split s = mpsx_log_split(x);
+  const float low = fma(s.exponent, -2.12194440e-4f, mpsx_log_tail(s.fraction));
+  return mpsx_log_ends(x, fma(s.exponent, 0.693359375f, s.fraction + low));
+}
+// log2(e) - 1 and log10(e) apply to the leading term and its tail apart, which keeps the tail's digits.
+MPSX_FN float log2(float x) {
+  const mpsx_split s = mpsx_log_split(x);
+  const float tail = mpsx_log_tail(s.fraction);
+  const float low = fma(tail, 0.44269504088896340736f, fma(s.fraction, 0.44269504088896340736f, tail));
+  return mpsx_log_ends(x, s.exponent + (low + s.fraction));
+}
+MPSX_FN float log10(float x) {
+  const mpsx_split s = mpsx_log_split(x);
+  const float tail = mpsx_log_tail(s.fraction);
+  const float low = fma(s.exponent, 0x1.3509f8p-18f, tail * M_LOG10E_F);
+  const float fraction = fma(s.fraction, M_LOG10E_F, fma(s.fraction, -0x1.5b235ep-27f, low));
+  return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // log10(2) in two parts, the first short
+}
+// log(1 + x) for x >= -1/2 or so: the rounding error of 1 + x is put back to first order.
+MPSX_FN float mpsx_log1p(float x) {
+  const float u = 1.0f + x, d = u - 1.0f;
+  const float error = u > 2.0f ? 1.0f - (u - x) : x - d;
+  const float y = log(u) + error / u;
+  return isinf(x) || u == 1.0f ? x : y;
+}
+
+struct mpsx_pair { float high, low; };
+// log2(x) to about 2^-34, for positive finite x: log(m) = 2 atanh(q), q = (m - 1) / (m + 1), in pairs of floats.
+MPSX_FN mpsx_pair mpsx_log2_pair(float x) {
+  const mpsx_split s = mpsx_log_split(x);
+  const float f = s.fraction, d = f + 2.0f, d_low = f - (d - 2.0f);
+  const float q = f / d, q_low = fma(-q, d_low, fma(-q, d, f)) / d;
+  const float z = q * q, z_low = fma(q, q, -z) + 2.0f * q * q_low;
+  float t = 1.0f / 13.0f;
+  t = fma(t, z, 1.0f / 11.0f);
+  t = fma(t, z, 1.0f / 9.0f);
+  t = fma(t, z, 1.0f / 7.0f);
+  t = fma(t, z, 1.0f / 5.0f) * z;
+  const float third = 0x1.555556p-2f, third_low = -0x1.555556p-27f;
+  const float p = third + t, p_low = ((third - p) + t) + third_low;
+  const float r = z * p, r_low = fma(z, p, -r) + fma(z, p_low, z_low * p);
+  const float v = q * r, v_low = fma(q, r, -v) + fma(q, r_low, q_low * r);
+  const float h = q + v, h_low = ((q - h) + v) + (v_low + q_low);
+  const float scale = 0x1.715476p+1f, scale_low = 0x1.4ae0cp-25f;  // 2 log2(e)
+  const float l = h * scale, l_low = fma(h, scale, -l) + fma(h, scale_low, h_low * scale);
+  const float high = s.exponent + l;
+  return {high, ((s.exponent - high) + l) + l_low};
+}
+MPSX_FN float mpsx_pow_positive(float x, float y) {
+  const mpsx_pair l = mpsx_log2_pair(x);
+  const float product = y * l.high;
+  const float c = fmin(fmax(product, -160.0f), 140.0f);
+  const float low = c == product ? fma(y, l.high, -product) + y * l.low : 0.0f;
+  const float n = rint(c), f = (c - n) + low;
+  return mpsx_scale(mpsx_exp_reduced(f * M_LN2_F), int(n));
+}
+MPSX_FN float pow(float x, float y) {
+  const float a = fabs(x), half_y = y * 0.5f;
+  const bool whole = trunc(y) == y, odd = whole && trunc(half_y) != half_y;
+  float r = mpsx_pow_positive(a, y);
+  r = a == 1.0f ? 1.0f : r;
+  r = a == 0.0f || isinf(a) ? ((a == 0.0f) == (y < 0.0f) ? INFINITY : 0.0f) : r;
+  r = isinf(y) ? (a == 1.0f ? 1.0f : (a > 1.0f) == (y > 0.0f) ? INFINITY : 0.0f) : r;
+  r = odd ? copysign(r, x) : r;
+  r = x < 0.0f && !whole && !isinf(x) ? NAN : r;
+  r = isnan(x) || isnan(y) ? x + y : r;
+  return x == 1.0f || y == 0.0f ? 1.0f : r;
+}
+MPSX_FN float powr(float x, float y) { return x < 0.0f ? NAN : pow(x, y); }
+}  // namespace metal

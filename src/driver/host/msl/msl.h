@@ -1,0 +1,23 @@
+// The Metal standard library for translated kernels on a CPU. Freestanding: no other header, no C library beyond
+// memcpy and its like. Translated code lives inside namespace metal, so its names win over C's.
+#pragma once
+
+#include "../kernel_abi.h"
+#include "base.h"
+#include "traits.h"
+#include "limits.h"
+#include "half.h"
+#include "vector.h"
+#include "vector_ops.h"
+#include "math_basic.h"
+#include "common.h"
+#include "math_exp.h"
+#include "math_trig.h"
+#include "math_half.h"
+#include "math_vector.h"
+#include "geometric.h"
+#include "integer.h"
+#include "relational.h"
+#include "atomic.h"
+#include "simd.h"
+#include "launch.h"

@@ -1,0 +1,21 @@
+// <metal_relational>.
+#pragma once
+
+namespace metal {
+MPSX_FN constexpr bool any(bool x) { return x; }
+MPSX_FN constexpr bool all(bool x) { return x; }
+template <class A, class = enable_if_t<mpsx_is_vector<A>>>
+MPSX_FN constexpr bool any(const A& a) {
+  bool r = false;
+  for (int i = 0; i < mpsx_vector<A>::size; ++i) r = r || a.get(i);
+  return r;
+}
+template <class A, class = enable_if_t<mpsx_is_vector<A>>>
+MPSX_FN constexpr bool all(const A& a) {
+  bool r = true;
+  for (int i = 0; i < mpsx_vector<A>::size; ++i) r = r && a.get(i);
+  return r;
+}
+MPSX_FN constexpr bool isordered(float a, float b) { return a == a && b == b; }
+MPSX_FN constexpr bool isunordered(float a, float b) { return !isordered(a, b); }
+}  // namespace metal

@@ -1,0 +1,92 @@
+// Barriers and SIMD-group functions where a threadgroup is one thread and a SIMD group is one lane wide.
+#pragma once
+
+namespace metal {
+enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4, mem_threadgroup_imageblock = 8 };
+MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
+MPSX_FN void threadgroup_barrier(mem_flags) {}
+MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) {}
+MPSX_FN void simdgroup_barrier(mem_flags) {}
+MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {}
+
+#define MPSX_SIMD_IDENTITY(F)      \
+  template <class T>               \
+  MPSX_FN T simd_##F(T v) {        \
+    return v;                      \
+  }
+MPSX_SIMD_IDENTITY(sum)
+MPSX_SIMD_IDENTITY(product)
+MPSX_SIMD_IDENTITY(max)
+MPSX_SIMD_IDENTITY(min)
+MPSX_SIMD_IDENTITY(and)
+MPSX_SIMD_IDENTITY(or)
+MPSX_SIMD_IDENTITY(xor)
+MPSX_SIMD_IDENTITY(prefix_inclusive_sum)
+MPSX_SIMD_IDENTITY(prefix_inclusive_product)
+MPSX_SIMD_IDENTITY(broadcast_first)
+#undef MPSX_SIMD_IDENTITY
+template <class T>
+MPSX_FN T simd_prefix_exclusive_sum(T) {
+  return T(0);
+}
+template <class T>
+MPSX_FN T simd_prefix_exclusive_product(T) {
+  return T(1);
+}
+MPSX_FN bool simd_any(bool v) { return v; }
+MPSX_FN bool simd_all(bool v) { return v; }
+MPSX_FN bool simd_is_first() { return true; }
+MPSX_FN bool simd_is_helper_thread() { return false; }
+class simd_vote {
+ public:
+  typedef ulong vote_t;
+  explicit constexpr simd_vote(vote_t v) : v_(v) {}
+  explicit constexpr operator vote_t() const { return v_; }
+  bool any() const { return v_ & 1; }
+  bool all() const { return v_ & 1; }
+
+ private:
+  vote_t v_;
+};
+MPSX_FN simd_vote simd_ballot(bool v) { return simd_vote(v); }
+MPSX_FN simd_vote simd_active_threads_mask() { return simd_vote(1); }
+
+// There is no other lane to take from. Test builds return what no result survives, so that a kernel which counts on
+// 32 lanes fails instead of being off a little.
+template <class T>
+MPSX_FN T mpsx_other_lane(T v, bool self) {
+#ifdef MPSX_POISON_SHUFFLES
+  if (!self) __builtin_memset(&v, 0xff, sizeof v);
+#else
+  (void)self;
+#endif
+  return v;
+}
+#define MPSX_SIMD_SHUFFLE(F)                                       \
+  template <class T>                                               \
+  MPSX_FN T simd_##F(T v, ushort lane_or_delta) {                  \
+    return mpsx_other_lane(v, lane_or_delta == 0);                 \
+  }
+MPSX_SIMD_SHUFFLE(shuffle)
+MPSX_SIMD_SHUFFLE(broadcast)
+MPSX_SIMD_SHUFFLE(shuffle_down)
+MPSX_SIMD_SHUFFLE(shuffle_up)
+MPSX_SIMD_SHUFFLE(shuffle_xor)
+#undef MPSX_SIMD_SHUFFLE
+template <class T>
+MPSX_FN T simd_shuffle_rotate_down(T v, ushort) {
+  return v;
+}
+template <class T>
+MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
+  return v;
+}
+template <class T>
+MPSX_FN T simd_shuffle_and_fill_down(T v, T fill, ushort delta) {
+  return delta == 0 ? v : fill;
+}
+template <class T>
+MPSX_FN T simd_shuffle_and_fill_up(T v, T fill, ushort delta) {
+  return delta == 0 ? v : fill;
+}
+}  // namespace metal

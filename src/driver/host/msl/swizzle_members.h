@@ -1,0 +1,51 @@
+// The swizzles of a vector as members of its union: xy, zyx, rgba, … Included by vector.h only.
+#pragma once
+
+// MPSX_EACHn_k(M, letters, …): M(letter, index, …) for the n letters; four copies, since a macro cannot nest in itself.
+#define MPSX_EACH2_1(M, A, B, C, D, ...) M(A, 0, __VA_ARGS__) M(B, 1, __VA_ARGS__)
+#define MPSX_EACH3_1(M, A, B, C, D, ...) MPSX_EACH2_1(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
+#define MPSX_EACH4_1(M, A, B, C, D, ...) MPSX_EACH3_1(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
+#define MPSX_EACH2_2(M, A, B, C, D, ...) M(A, 0, __VA_ARGS__) M(B, 1, __VA_ARGS__)
+#define MPSX_EACH3_2(M, A, B, C, D, ...) MPSX_EACH2_2(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
+#define MPSX_EACH4_2(M, A, B, C, D, ...) MPSX_EACH3_2(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
+#define MPSX_EACH2_3(M, A, B, C, D, ...) M(A, 0, __VA_ARGS__) M(B, 1, __VA_ARGS__)
+#define MPSX_EACH3_3(M, A, B, C, D, ...) MPSX_EACH2_3(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
+#define MPSX_EACH4_3(M, A, B, C, D, ...) MPSX_EACH3_3(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
+#define MPSX_EACH2_4(M, A, B, C, D, ...) M(A, 0, __VA_ARGS__) M(B, 1, __VA_ARGS__)
+#define MPSX_EACH3_4(M, A, B, C, D, ...) MPSX_EACH2_4(M, A, B, C, D, __VA_ARGS__) M(C, 2, __VA_ARGS__)
+#define MPSX_EACH4_4(M, A, B, C, D, ...) MPSX_EACH3_4(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
+
+// Inner letters vary fastest; the arguments arrive innermost first.
+#define MPSX_SW2(b, j, a, i, N) mpsx_swizzle<T, N, i, j> a##b;
+#define MPSX_SW3(c, k, b, j, a, i, N) mpsx_swizzle<T, N, i, j, k> a##b##c;
+#define MPSX_SW4(d, l, c, k, b, j, a, i, N) mpsx_swizzle<T, N, i, j, k, l> a##b##c##d;
+
+#define MPSX_SW2_2(a, i, N, A, B, C, D) \
+  MPSX_EACH2_2(MPSX_SW2, A, B, C, D, a, i, N)
+#define MPSX_SW2_3A(b, j, a, i, N, A, B, C, D) MPSX_EACH2_3(MPSX_SW3, A, B, C, D, b, j, a, i, N)
+#define MPSX_SW2_3(a, i, N, A, B, C, D) MPSX_EACH2_2(MPSX_SW2_3A, A, B, C, D, a, i, N, A, B, C, D)
+#define MPSX_SW2_4B(c, k, b, j, a, i, N, A, B, C, D) MPSX_EACH2_4(MPSX_SW4, A, B, C, D, c, k, b, j, a, i, N)
+#define MPSX_SW2_4A(b, j, a, i, N, A, B, C, D) MPSX_EACH2_3(MPSX_SW2_4B, A, B, C, D, b, j, a, i, N, A, B, C, D)
+#define MPSX_SW2_4(a, i, N, A, B, C, D) MPSX_EACH2_2(MPSX_SW2_4A, A, B, C, D, a, i, N, A, B, C, D)
+
+#define MPSX_SW3_2(a, i, N, A, B, C, D) \
+  MPSX_EACH3_2(MPSX_SW2, A, B, C, D, a, i, N)
+#define MPSX_SW3_3A(b, j, a, i, N, A, B, C, D) MPSX_EACH3_3(MPSX_SW3, A, B, C, D, b, j, a, i, N)
+#define MPSX_SW3_3(a, i, N, A, B, C, D) MPSX_EACH3_2(MPSX_SW3_3A, A, B, C, D, a, i, N, A, B, C, D)
+#define MPSX_SW3_4B(c, k, b, j, a, i, N, A, B, C, D) MPSX_EACH3_4(MPSX_SW4, A, B, C, D, c, k, b, j, a, i, N)
+#define MPSX_SW3_4A(b, j, a, i, N, A, B, C, D) MPSX_EACH3_3(MPSX_SW3_4B, A, B, C, D, b, j, a, i, N, A, B, C, D)
+#define MPSX_SW3_4(a, i, N, A, B, C, D) MPSX_EACH3_2(MPSX_SW3_4A, A, B, C, D, a, i, N, A, B, C, D)
+
+#define MPSX_SW4_2(a, i, N, A, B, C, D) \
+  MPSX_EACH4_2(MPSX_SW2, A, B, C, D, a, i, N)
+#define MPSX_SW4_3A(b, j, a, i, N, A, B, C, D) MPSX_EACH4_3(MPSX_SW3, A, B, C, D, b, j, a, i, N)
+#define MPSX_SW4_3(a, i, N, A, B, C, D) MPSX_EACH4_2(MPSX_SW4_3A, A, B, C, D, a, i, N, A, B, C, D)
+#define MPSX_SW4_4B(c, k, b, j, a, i, N, A, B, C, D) MPSX_EACH4_4(MPSX_SW4, A, B, C, D, c, k, b, j, a, i, N)
+#define MPSX_SW4_4A(b, j, a, i, N, A, B, C, D) MPSX_EACH4_3(MPSX_SW4_4B, A, B, C, D, b, j, a, i, N, A, B, C, D)
+#define MPSX_SW4_4(a, i, N, A, B, C, D) MPSX_EACH4_2(MPSX_SW4_4A, A, B, C, D, a, i, N, A, B, C, D)
+
+#define MPSX_SWIZZLES_OF(n, A, B, C, D)                     \
+  MPSX_EACH##n##_1(MPSX_SW##n##_2, A, B, C, D, n, A, B, C, D) \
+  MPSX_EACH##n##_1(MPSX_SW##n##_3, A, B, C, D, n, A, B, C, D) \
+  MPSX_EACH##n##_1(MPSX_SW##n##_4, A, B, C, D, n, A, B, C, D)
+#define MPSX_SWIZZLES(n) MPSX_SWIZZLES_OF(n, x, y, z, w) MPSX_SWIZZLES_OF(n, r, g, b, a)

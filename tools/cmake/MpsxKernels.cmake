@@ -1,0 +1,256 @@
+# Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
+# libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h). On macOS a metallib.
+#
+#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3…])
+#
+# The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
+
+set(MPSX_TOOLS_DIR "${CMAKE_CURRENT_LIST_DIR}/..")
+get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
+set(MPSX_HOST_DIR "${MPSX_TOOLS_DIR}/../src/driver/host")
+get_filename_component(MPSX_HOST_DIR "${MPSX_HOST_DIR}" ABSOLUTE)
+
+# The compiler of kernels as a command (list) in MPSX_KERNEL_COMMAND, its description in MPSX_KERNEL_COMPILER and
+# whether it is zig in MPSX_KERNEL_ZIG.
+function(mpsx_find_kernel_compiler)
+  set(zig FALSE)
+  if(DEFINED ENV{MPSX_KERNEL_CXX})
+    separate_arguments(command UNIX_COMMAND "$ENV{MPSX_KERNEL_CXX}")
+  else()
+    execute_process(
+      COMMAND "${Python_EXECUTABLE}" -c
+              "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))"
+      OUTPUT_VARIABLE zig_path OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(zig_path)
+      set(command "${zig_path}" c++)
+    else()
+      find_program(MPSX_CLANGXX clang++)
+      find_program(MPSX_GXX NAMES g++ c++)
+      set(command "${MPSX_CLANGXX}")
+      if(NOT command)
+        set(command "${MPSX_GXX}")
+      endif()
+    endif()
+  endif()
+  execute_process(COMMAND ${command} --version OUTPUT_VARIABLE version RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed OR NOT command)
+    message(FATAL_ERROR "mpsx: no compiler for kernels (tried '${command}'). Install the Python package ziglang, "
+                        "clang++ or g++, or set MPSX_KERNEL_CXX.")
+  endif()
+  string(REGEX MATCH "^[^\n]+" description "${version}")
+  if(command MATCHES "zig")
+    set(zig TRUE)
+    execute_process(COMMAND ${zig_path} version OUTPUT_VARIABLE zig_version OUTPUT_STRIP_TRAILING_WHITESPACE
+                    ERROR_QUIET)
+    string(STRIP "${description} (ziglang ${zig_version})" description)
+    # A script, since ccache wants one program; zig's own cache stays in the build directory.
+    set(script "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
+    list(JOIN command "' '" quoted)
+    file(CONFIGURE OUTPUT "${script}" CONTENT [[
+#!/bin/sh
+ZIG_GLOBAL_CACHE_DIR='@CMAKE_BINARY_DIR@/zig-cache' ZIG_LOCAL_CACHE_DIR='@CMAKE_BINARY_DIR@/zig-cache'
+export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
+exec '@quoted@' "$@"
+]] @ONLY)
+    file(CHMOD "${script}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                                       WORLD_EXECUTE)
+    set(command "${script}")
+  endif()
+  set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
+  set(MPSX_KERNEL_COMPILER "${description}" PARENT_SCOPE)
+  set(MPSX_KERNEL_ZIG ${zig} PARENT_SCOPE)
+endfunction()
+
+# Flags for kernels. No fast-math, and no contraction: every ISA then computes the same, except for the order in
+# which a vectorised reduction adds up. Kernels say fma() where they want it.
+function(mpsx_kernel_flags out)
+  set(flags -std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno
+            -fno-trapping-math -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables
+            -fno-unwind-tables -g0 -w)
+  if(MPSX_KERNEL_ZIG)
+    list(APPEND flags -nostdlib++ -nostdinc++ -fno-sanitize=undefined)
+  endif()
+  set(${out} ${flags} PARENT_SCOPE)
+endfunction()
+
+# The compiler's flag for an ISA name; "baseline" is x86-64-v2 on x86 and the architecture's default elsewhere.
+function(mpsx_isa_flags isa out)
+  set(flags "")
+  if(isa STREQUAL "baseline" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(isa x86-64-v2)
+  endif()
+  if(NOT isa STREQUAL "baseline")
+    set(name "${isa}")
+    if(MPSX_KERNEL_ZIG)
+      string(REPLACE "-" "_" name "${isa}")
+    endif()
+    set(flags "-march=${name}")
+  endif()
+  if(isa STREQUAL "x86-64-v4")
+    list(APPEND flags -mprefer-vector-width=512)
+  endif()
+  set(${out} ${flags} PARENT_SCOPE)
+endfunction()
+
+# How many C++ files each source is spread over: about one for every 40 kernels.
+function(mpsx_count_shards source include_flags preprocessor out)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count "${source}" ${include_flags}
+            -DMPSX_VECTOR_BYTES=0 --preprocessor "${preprocessor}"
+    OUTPUT_VARIABLE count RESULT_VARIABLE failed ERROR_VARIABLE message OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(failed)
+    message(WARNING "mpsx: ${message}")
+    set(count 1)
+  endif()
+  math(EXPR shards "(${count} + 39) / 40")
+  if(shards LESS 1)
+    set(shards 1)
+  elseif(shards GREATER 8)
+    set(shards 8)
+  endif()
+  set(${out} ${shards} PARENT_SCOPE)
+endfunction()
+
+function(mpsx_add_kernels target)
+  cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
+  if(APPLE)
+    mpsx_add_metallib()
+    return()
+  endif()
+  mpsx_find_kernel_compiler()
+  message(STATUS "mpsx: kernels are compiled by ${MPSX_KERNEL_COMPILER}")
+  if(NOT K_ISAS)
+    set(K_ISAS baseline)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      list(APPEND K_ISAS x86-64-v3 x86-64-v4)
+    endif()
+  endif()
+  mpsx_kernel_flags(flags)
+  find_program(MPSX_CCACHE ccache)
+  set(launcher "")
+  if(MPSX_CCACHE)
+    set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_BINARY_DIR}" CCACHE_NOHASHDIR=1
+                 "CCACHE_COMPILERCHECK=string:${MPSX_KERNEL_COMPILER}" CCACHE_COMPILERTYPE=auto "${MPSX_CCACHE}")
+    if(MPSX_KERNEL_COMPILER MATCHES "clang")
+      list(TRANSFORM launcher REPLACE "COMPILERTYPE=auto" "COMPILERTYPE=clang")
+    endif()
+  endif()
+  list(JOIN MPSX_KERNEL_COMMAND " " preprocessor)
+  if(MPSX_KERNEL_ZIG)
+    string(APPEND preprocessor " -nostdlib++ -nostdinc++")
+  endif()
+  set(include_flags "")
+  foreach(dir IN LISTS K_INCLUDE_DIRS)
+    get_filename_component(dir "${dir}" ABSOLUTE)
+    list(APPEND include_flags -I "${dir}")
+  endforeach()
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
+  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}")
+  set(translated "")
+  foreach(source IN LISTS K_SOURCES)
+    get_filename_component(source "${source}" ABSOLUTE)
+    file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+    string(REGEX REPLACE "\\.metal$" "" name "${name}")
+    string(MAKE_C_IDENTIFIER "${name}" name)
+    mpsx_count_shards("${source}" "${include_flags}" "${preprocessor}" shards)
+    set(outputs "${work}/${name}.cpp")
+    if(shards GREATER 1)
+      math(EXPR last "${shards} - 1")
+      set(outputs "")
+      foreach(i RANGE ${last})
+        list(APPEND outputs "${work}/${name}.${i}.cpp")
+      endforeach()
+    endif()
+    add_custom_command(
+      OUTPUT ${outputs}
+      COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
+              --name ${name} --shards ${shards} ${include_flags} -DMPSX_VECTOR_BYTES=0 --mode wide
+              --depfile "${work}/${name}.d" --preprocessor "${preprocessor}"
+      DEPENDS "${source}" ${tools}
+      DEPFILE "${work}/${name}.d"
+      COMMENT "Translating ${name}" VERBATIM)
+    list(APPEND translated ${outputs})
+  endforeach()
+  set(index "${work}/index.cpp")
+  add_custom_command(
+    OUTPUT "${index}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" index ${translated} -o "${index}"
+    DEPENDS ${translated} ${tools}
+    COMMENT "Indexing kernels" VERBATIM)
+  set(libraries "")
+  foreach(isa IN LISTS K_ISAS)
+    mpsx_isa_flags(${isa} isa_flags)
+    set(objects "")
+    foreach(cpp IN LISTS translated index)
+      get_filename_component(stem "${cpp}" NAME)
+      set(object "${work}/${isa}/${stem}.o")
+      set(facts "")
+      if(stem STREQUAL "index.cpp")
+        set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
+      endif()
+      add_custom_command(
+        OUTPUT "${object}"
+        COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${isa_flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
+                "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
+        DEPENDS "${cpp}"
+        DEPFILE "${object}.d"
+        COMMENT "Compiling ${stem} for ${isa}" VERBATIM)
+      list(APPEND objects "${object}")
+      file(MAKE_DIRECTORY "${work}/${isa}")
+    endforeach()
+    set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
+    # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
+    add_custom_command(
+      OUTPUT "${library}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
+      COMMAND "${CMAKE_CXX_COMPILER}" -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs -o "${library}" ${objects} -lc
+              -lgcc
+      DEPENDS ${objects}
+      COMMENT "Linking ${library}" VERBATIM)
+    list(APPEND libraries "${library}")
+  endforeach()
+  add_custom_target(${target} ALL DEPENDS ${libraries})
+  set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
+endfunction()
+
+# macOS: mpsx.metallib where Apple's compiler is there; mpsx.metal, from which the driver compiles, always.
+macro(mpsx_add_metallib)
+  set(flat "${K_OUTPUT_DIRECTORY}/mpsx.metal")
+  set(include_flags "")
+  foreach(dir IN LISTS K_INCLUDE_DIRS)
+    get_filename_component(dir "${dir}" ABSOLUTE)
+    list(APPEND include_flags -I "${dir}")
+  endforeach()
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${K_INCLUDE_DIRS}/*.h ${K_INCLUDE_DIRS}/*.def)
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
+  add_custom_command(
+    OUTPUT "${flat}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" flatten ${K_SOURCES} ${include_flags} -o "${flat}"
+    WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+    DEPENDS ${K_SOURCES} ${headers} ${tools} VERBATIM)
+  set(files "${flat}")
+  execute_process(COMMAND xcrun -sdk macosx --find metal OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_metal)
+  if(no_metal)
+    message(STATUS "mpsx: no Metal compiler (xcrun metal); kernels are compiled when they are first used")
+  else()
+    set(airs "")
+    foreach(source IN LISTS K_SOURCES)
+      get_filename_component(source "${source}" ABSOLUTE)
+      file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+      string(MAKE_C_IDENTIFIER "${name}" name)
+      set(air "${CMAKE_CURRENT_BINARY_DIR}/${name}.air")
+      add_custom_command(
+        OUTPUT "${air}"
+        COMMAND xcrun -sdk macosx metal -std=metal3.1 -fno-fast-math ${include_flags} -c "${source}" -o "${air}"
+        DEPENDS "${source}" ${headers} VERBATIM)
+      list(APPEND airs "${air}")
+    endforeach()
+    add_custom_command(
+      OUTPUT "${K_OUTPUT_DIRECTORY}/mpsx.metallib"
+      COMMAND xcrun -sdk macosx metallib ${airs} -o "${K_OUTPUT_DIRECTORY}/mpsx.metallib"
+      DEPENDS ${airs} VERBATIM)
+    list(APPEND files "${K_OUTPUT_DIRECTORY}/mpsx.metallib")
+  endif()
+  add_custom_target(${target} ALL DEPENDS ${files})
+  set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${files}")
+endmacro()

@@ -1,0 +1,72 @@
+"""The command line of tools/msl.py."""
+
+import argparse
+import sys
+
+from .flatten import flatten
+from .source import MslError
+from .translate import load, translate, write_depfile, write_if_changed, write_index
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="msl.py", description="Metal Shading Language tools")
+    sub = top.add_subparsers(dest="command", required=True)
+
+    def source_options(p):
+        p.add_argument("-I", dest="include", action="append", default=[], help="include directory")
+        p.add_argument("-D", dest="define", action="append", default=[], help="macro definition")
+        p.add_argument("--preprocessor", help="compiler command that preprocesses (default: $CXX or c++)")
+
+    t = sub.add_parser("translate", help="a .metal file to C++")
+    t.add_argument("input")
+    t.add_argument("-o", dest="output", required=True)
+    t.add_argument("--mode", choices=["wide"], default="wide")
+    t.add_argument("--depfile")
+    t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
+    t.add_argument("--name", help="unique name of the file in its library (default: its stem)")
+    source_options(t)
+    f = sub.add_parser("flatten", help="many .metal files to one without includes of our own")
+    f.add_argument("inputs", nargs="+")
+    f.add_argument("-o", dest="output", required=True)
+    f.add_argument("-I", dest="include", action="append", default=[])
+    ls = sub.add_parser("list", help="the kernels of a .metal file and their buffers")
+    ls.add_argument("input")
+    ls.add_argument("--count", action="store_true", help="only how many")
+    source_options(ls)
+    x = sub.add_parser("index", help="the file that exports the table of all kernels")
+    x.add_argument("inputs", nargs="+")
+    x.add_argument("-o", dest="output", required=True)
+    return top
+
+
+def list_kernels(args):
+    _, module, _ = load(args.input, args.include, args.define, args.preprocessor)
+    if args.count:
+        print(len(module.instances))
+        return
+    for inst in module.instances:
+        buffers = [f"{p.index}: {p.text}" for p in inst.kernel.parameters if p.index >= 0]
+        print(f"{inst.host_name}\n    " + "\n    ".join(buffers))
+
+
+def main(argv=None):
+    args = parser().parse_args(argv)
+    try:
+        if args.command == "translate":
+            outs, files = translate(args.input, args.output, args.include, args.define, args.preprocessor,
+                                    args.shards, args.name)
+            if args.depfile:
+                write_depfile(args.depfile, outs[0], files)
+        elif args.command == "flatten":
+            write_if_changed(args.output, flatten(args.inputs, args.include))
+        elif args.command == "index":
+            write_index(args.output, args.inputs)
+        else:
+            list_kernels(args)
+    except MslError as e:
+        print(e, file=sys.stderr)
+        return 1
+    except OSError as e:
+        print(f"{e.filename}: {e.strerror}", file=sys.stderr)
+        return 1
+    return 0

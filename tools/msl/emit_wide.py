@@ -1,0 +1,119 @@
+"""Wide mode: one thread a threadgroup, SIMD width 1; the compiler vectorises loops over threads or inside them.
+
+Of a kernel that knows its place in the grid only, the unit is a thread. Of one that uses threadgroups in any way,
+the unit is a threadgroup of one thread."""
+
+ZERO, ONE, POSITION, EXTENT = "0", "1", "position", "extent"
+GRID_ATTRIBUTES = {"thread_position_in_grid": POSITION, "threads_per_grid": EXTENT}
+GROUP_ATTRIBUTES = {
+    "threadgroup_position_in_grid": POSITION,
+    "threadgroups_per_grid": EXTENT,
+    "thread_position_in_threadgroup": ZERO,
+    "thread_index_in_threadgroup": ZERO,
+    "thread_index_in_simdgroup": ZERO,
+    "simdgroup_index_in_threadgroup": ZERO,
+    "thread_index_in_quadgroup": ZERO,
+    "quadgroup_index_in_threadgroup": ZERO,
+    "threads_per_threadgroup": ONE,
+    "dispatch_threads_per_threadgroup": ONE,
+    "threads_per_simdgroup": ONE,
+    "thread_execution_width": ONE,
+    "simdgroups_per_threadgroup": ONE,
+    "dispatch_simdgroups_per_threadgroup": ONE,
+    "quadgroups_per_threadgroup": ONE,
+}
+VALUES = {ZERO: "0u, 0u, 0u", ONE: "1u, 1u, 1u", POSITION: "X, Y, Z", EXTENT: "NX, NY, NZ"}
+GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
+
+
+def is_group_kernel(src, kernel):
+    """Whether the kernel uses threadgroups in any way."""
+    if any(p.space == "threadgroup" or GROUP_ATTRIBUTES.keys() & p.attributes.keys() for p in kernel.parameters):
+        return True
+    return any(src.texts[i].startswith(GROUP_WORDS) for i in range(*kernel.body) if src.kinds[i] == "word")
+
+
+def uses_atomics(src, kernel):
+    words = (src.texts[i] for i in range(*kernel.body) if src.kinds[i] == "word")
+    return any("atomic" in p.text for p in kernel.parameters) or any("atomic" in w for w in words)
+
+
+def argument(src, kernel, i, p):
+    """The declaration that precedes the loops (or nothing) and the argument's expression."""
+    if p.space == "constant" and p.shape == "&":
+        return f"const auto a{i} = mpsx::value<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+    if p.space in ("device", "constant") and p.shape:
+        return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+    if p.space == "threadgroup" and p.shape:
+        return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[31 + {p.index}]);", f"a{i}"
+    for name in p.attributes:
+        source = GRID_ATTRIBUTES.get(name) or GROUP_ATTRIBUTES.get(name)
+        if source:
+            return "", f"mpsx::position<S::at<{i}>>({VALUES[source]})"
+    what = ", ".join(p.attributes) or "no attribute"
+    raise src.error(p.token, f"kernel '{kernel.name}', parameter '{p.text}': expected a device, constant or "
+                    f"threadgroup pointer or reference, or a position attribute; got {what}")
+
+
+class WideEmitter:
+    """Writes the entry points and the table of one C++ file."""
+
+    def __init__(self, src):
+        self.src = src
+        self.plans = {}
+
+    def plan(self, kernel):
+        """What is the same for every instance of a kernel: declarations and the loop."""
+        if kernel.name not in self.plans:
+            groups = is_group_kernel(self.src, kernel)
+            pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
+            declarations = "".join(f"  {d}\n" for d, _ in pairs if d)
+            hint = "" if groups or uses_atomics(self.src, kernel) else "    MPSX_VECTORIZE_LOOP\n"
+            text = ", ".join(a for _, a in pairs)
+            buffers = max((p.index + 1 for p in kernel.parameters if p.space in ("device", "constant")), default=0)
+            self.plans[kernel.name] = groups, declarations, hint, text, buffers
+        return self.plans[kernel.name]
+
+    def entry(self, symbol, instance):
+        groups, declarations, hint, arguments, _ = self.plan(instance.kernel)
+        body = (
+            f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
+            "unsigned long long begin, unsigned long long end) {\n"
+            f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
+            f"{declarations}"
+            f"  mpsx::runs runs(launch->{'groups' if groups else 'threads'}, begin, end);\n"
+            "  const unsigned NX = runs.nx, NY = runs.ny, NZ = runs.nz;\n"
+            "  while (runs.next()) {\n"
+            "    const unsigned x0 = runs.x0, x1 = runs.x1, Y = runs.y, Z = runs.z;\n"
+            f"{hint}"
+            f"    for (unsigned X = x0; X < x1; ++X) {instance.expression}({arguments});\n"
+            "    (void)Y, (void)Z;\n"
+            "  }\n"
+            "  (void)NX, (void)NY, (void)NZ, (void)args;\n"
+            "}\n")
+        for scope in reversed(instance.scope):
+            body = f"namespace {scope} {{\n{body}}}\n"
+        return body
+
+    def entries(self, instances):
+        """The entry points; they belong in the namespace of the translated source."""
+        text = "".join(self.entry(f"mpsx_entry_{i}", k) for i, k in enumerate(instances))
+        return f'#line 1 "<entries>"\n{text}'
+
+    def record(self, symbol, instance, prefix):
+        groups, _, _, _, buffers = self.plan(instance.kernel)
+        scope = prefix + "".join(f"{s}::" for s in instance.scope if s)
+        unit = "MPSX_UNIT_GROUPS" if groups else "MPSX_UNIT_THREADS"
+        threads = instance.kernel.attributes.get("max_total_threads_per_threadgroup", "1024")
+        if not threads.isdigit():
+            raise self.src.error(instance.kernel.token, f"max_total_threads_per_threadgroup({threads}): "
+                                 "expected a number")
+        return f'{{"{instance.host_name}", {scope}{symbol}, {unit}, {buffers}, 0, {threads}}}'
+
+    def table(self, instances, name, prefix):
+        """The records of `instances` as the array `name`; `prefix` qualifies the entry points."""
+        if not instances:
+            return ""
+        records = ",\n    ".join(self.record(f"mpsx_entry_{i}", k, prefix) for i, k in enumerate(instances))
+        declaration = f'extern "C" const mpsx_kernel_record {name}[];\n'
+        return f"{declaration}const mpsx_kernel_record {name}[] = {{\n    {records}}};\n"

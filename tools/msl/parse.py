@@ -1,0 +1,234 @@
+"""Finds kernels and their instantiations in a token stream."""
+
+import ast
+from dataclasses import dataclass, field
+
+SPACES = ("device", "constant", "threadgroup")
+UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
+
+
+@dataclass
+class Parameter:
+    token: int          # where it starts, for messages
+    text: str
+    space: str          # device, constant, threadgroup or ""
+    shape: str          # "*", "&" or "" (by value)
+    attributes: dict    # name -> argument text
+    index: int = -1     # buffer or threadgroup index
+
+
+@dataclass
+class Kernel:
+    name: str
+    token: int
+    is_template: bool
+    parameters: list
+    attributes: dict
+    body: tuple         # token range of { ... }
+    scope: tuple        # enclosing namespaces
+
+
+@dataclass
+class Instance:
+    """One compiled kernel: a host name and the C++ expression that names the function."""
+    host_name: str
+    expression: str
+    kernel: Kernel
+    scope: tuple
+    token: int
+
+
+@dataclass
+class Module:
+    kernels: dict = field(default_factory=dict)
+    instances: list = field(default_factory=list)
+    removed: list = field(default_factory=list)   # token ranges of instantiations
+    markers: list = field(default_factory=list)   # token ranges of `kernel` / [[kernel]]
+    constants: list = field(default_factory=list)
+
+
+def attributes(src, begin, end):
+    """Attributes in tokens [begin, end) as a dict, and the tokens outside of them."""
+    found, rest, i = {}, [], begin
+    while i < end:
+        stop = src.attribute_end(i)
+        if stop is None:
+            rest.append(i)
+            i += 1
+            continue
+        for a, b in src.split(i + 2, stop - 1):
+            name = src.texts[a]
+            if a + 2 < b and src.texts[a + 1] == "::":
+                a += 2
+                name = src.texts[a]
+            found[name] = src.span(a + 2, b - 1) if a + 1 < b and src.texts[a + 1] == "(" else ""
+        i = stop + 1
+    return found, rest
+
+
+def string_value(src, token, text):
+    try:
+        return ast.literal_eval(f"({text})")
+    except (SyntaxError, ValueError):
+        raise src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
+
+
+def parse_parameter(src, begin, end):
+    attrs, rest = attributes(src, begin, end)
+    words = [src.texts[i] for i in rest]
+    space = next((w for w in words if w in SPACES), "")
+    depth, shape = 0, ""
+    for w in words:
+        depth += (w in "<(") - (w in ">)")
+        if depth == 0 and w in ("*", "&"):
+            shape = w
+    text = src.span(begin, end)
+    for w in words:
+        if w.startswith(UNSUPPORTED):
+            raise src.error(begin, f"kernel parameter '{text}': {w} is not supported")
+    return Parameter(begin, text, space, shape, attrs)
+
+
+def number_buffers(src, kernel):
+    """Explicit buffer and threadgroup indices, then the lowest free ones in order."""
+    for kind, spaces, limit in (("buffer", ("device", "constant"), 31), ("threadgroup", ("threadgroup",), 31)):
+        mine = [p for p in kernel.parameters if p.space in spaces]
+        used = set()
+        for p in mine:
+            if kind not in p.attributes:
+                continue
+            if not p.attributes[kind].isdigit() or int(p.attributes[kind]) >= limit:
+                raise src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {limit}")
+            p.index = int(p.attributes[kind])
+            if p.index in used:
+                raise src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
+            used.add(p.index)
+        for p in mine:
+            if p.index < 0:
+                p.index = next(n for n in range(limit + 1) if n not in used)
+                used.add(p.index)
+
+
+def parse_kernel(src, module, begin, marker_end, scope, is_template, attrs):
+    """A kernel definition; `begin` is the `kernel` token, or the [[ of its attribute. Returns the next token."""
+    i = marker_end
+    while i < len(src) and src.texts[i] not in ("(", ";", "{", "="):
+        stop = src.attribute_end(i)
+        if stop is not None:
+            attrs.update(attributes(src, i, stop + 1)[0])
+            i = stop
+        i += 1
+    if i >= len(src) or src.texts[i] != "(" or src.kinds[i - 1] != "word":
+        raise src.error(begin, "expected a function after 'kernel'")
+    name, close = src.texts[i - 1], src.match[i]
+    if src.texts[marker_end:i - 1].count("void") != 1:
+        raise src.error(i - 1, f"kernel '{name}' must return void")
+    body = close + 1
+    while body < len(src) and src.attribute_end(body) is not None:
+        stop = src.attribute_end(body)
+        attrs.update(attributes(src, body, stop + 1)[0])
+        body = stop + 1
+    if src.texts[body] == ";":
+        return body
+    if src.texts[body] != "{":
+        raise src.error(body, f"expected the body of kernel '{name}'")
+    parameters = [parse_parameter(src, a, b) for a, b in src.split(i + 1, close) if src.span(a, b) != "void"]
+    kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope)
+    if name in module.kernels:
+        raise src.error(i - 1, f"kernel '{name}' is defined twice")
+    number_buffers(src, kernel)
+    module.kernels[name] = kernel
+    if not is_template:
+        host = attrs.get("host_name")
+        host = string_value(src, begin, host) if host is not None else name
+        module.instances.append(Instance(host, name, kernel, scope, i - 1))
+    return src.match[body]
+
+
+def parse_instantiation(src, module, begin, scope):
+    """`template [[host_name("x")]] kernel decltype(f<T>) f<T>;` or with the signature typed again."""
+    end = begin
+    while end < len(src) and src.texts[end] != ";":
+        if src.texts[end] in "{}":
+            raise src.error(begin, "explicit instantiation without ';'")
+        end = src.match[end] + 1 if src.texts[end] in ("(", "[") else end + 1
+    attrs, rest = attributes(src, begin + 1, end)
+    is_kernel = "kernel" in attrs or "host_name" in attrs or any(src.texts[i] == "kernel" for i in rest)
+    if not is_kernel:
+        return end
+    rest = [i for i in rest if src.texts[i] != "kernel"]
+    if "host_name" not in attrs:
+        raise src.error(begin, "kernel instantiation without [[host_name(\"...\")]]")
+    host = string_value(src, begin, attrs["host_name"])
+    if rest and src.texts[rest[0]] == "decltype":
+        first, last = src.match[rest[1]] + 1, end
+    elif rest and src.texts[rest[0]] == "void" and src.texts[rest[-1]] == ")":
+        first, last = rest[1], src.match[rest[-1]]
+    else:
+        raise src.error(begin, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>` or `void f<...>(...)`")
+    name = next((src.texts[i] for i in range(first, last) if i + 1 >= last or src.texts[i + 1] == "<"), "")
+    module.instances.append(Instance(host, src.span(first, last), name, scope, first))
+    module.removed.append((begin, end + 1))
+    return end
+
+
+def parse(src):
+    """All kernels and instances of a translation unit."""
+    module, scopes, i = Module(), {}, 0   # scopes: closing brace -> namespace names opened there
+    stack, template, attrs = [], False, {}
+    while i < len(src):
+        t = src.texts[i]
+        stop = src.attribute_end(i) if t == "[" else None
+        if stop is not None:
+            found = attributes(src, i, stop + 1)[0]
+            attrs.update(found)
+            if "kernel" in found:
+                module.markers.append((i, stop + 1))
+                i = parse_kernel(src, module, i, stop + 1, tuple(stack), template, attrs)
+                template, attrs = False, {}
+            else:
+                i = stop
+        elif src.kinds[i] == "string" or src.kinds[i] == "number":
+            pass
+        elif t == "template":
+            if src.texts[i + 1] == "<":
+                template, i = True, src.angle_end(i + 1)
+            else:
+                i = parse_instantiation(src, module, i, tuple(stack))
+        elif t == "kernel":
+            module.markers.append((i, i + 1))
+            i = parse_kernel(src, module, i, i + 1, tuple(stack), template, attrs)
+            template, attrs = False, {}
+        elif t == "namespace" and src.texts[i + 1] != "=" and src.texts[i - 1] != "using":
+            brace = i + 1
+            while src.texts[brace] not in ("{", ";", "="):
+                brace += 1
+            if src.texts[brace] == "{":
+                names = [w for w in src.texts[i + 1:brace] if w not in ("::", "inline")] or [""]
+                stack += names
+                scopes[src.match[brace]] = len(names)
+                i = brace
+        elif t == "{":
+            i, template, attrs = src.match[i], False, {}
+        elif t == "}":
+            del stack[len(stack) - scopes.get(i, 0):]
+        elif t == ";":
+            template, attrs = False, {}
+        i += 1
+    resolve(src, module)
+    return module
+
+
+def resolve(src, module):
+    """Ties instances to their kernels and refuses host names given twice."""
+    seen = {}
+    for inst in module.instances:
+        if isinstance(inst.kernel, str):
+            kernel = module.kernels.get(inst.kernel)
+            if kernel is None:
+                raise src.error(inst.token, f"host_name(\"{inst.host_name}\"): no kernel named '{inst.kernel}'")
+            inst.kernel = kernel
+        if inst.host_name in seen:
+            first = src.location(seen[inst.host_name])
+            raise src.error(inst.token, f"host_name(\"{inst.host_name}\") is taken already, at {first}")
+        seen[inst.host_name] = inst.token

@@ -1,0 +1,44 @@
+"""Runs a C preprocessor over a .metal file, with Apple's headers left out."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+
+from .source import LINE_MARKER, MslError
+
+# Apple's headers; their contents come from src/driver/host/msl when the translated code is compiled.
+APPLE_HEADERS = """metal_stdlib metal_atomic metal_common metal_compute metal_config metal_extended_vector
+    metal_geometric metal_graphics metal_initializer_list metal_integer metal_limits metal_logging metal_math
+    metal_matrix metal_numeric metal_pack metal_packed_vector metal_quadgroup metal_relational metal_simdgroup
+    metal_simdgroup_matrix metal_texture metal_tuple metal_type_traits metal_types metal_utility
+    metal_array metal_assert metal_uniform""".split()
+
+# The hints of metal/lib/types.h stay names until the C++ compiler, which knows what it understands, defines them.
+DEFINES = [
+    "__METAL__=1",
+    "__METAL_VERSION__=320",
+    "MPSX_REDUCE(...)=MPSX_REDUCE_LOOP(__VA_ARGS__)",
+    "MPSX_VECTORIZE=MPSX_VECTORIZE_LOOP",
+]
+
+
+def preprocess(path, include_dirs=(), defines=(), command=None):
+    """Returns the preprocessed text and the user's files it was made of."""
+    command = command or os.environ.get("CXX") or "c++"
+    with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
+        for name in APPLE_HEADERS:
+            with open(os.path.join(stubs, name), "w"):
+                pass
+        args = shlex.split(command) + ["-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
+        for d in include_dirs:
+            args += ["-I", d]
+        args += [f"-D{d}" for d in DEFINES] + [f"-D{d}" for d in defines] + [path]
+        run = subprocess.run(args, capture_output=True, text=True)
+        if run.returncode:
+            raise MslError(run.stderr.strip() or f"{shlex.join(args)} failed with {run.returncode}")
+        files = [path]
+        for _, name in LINE_MARKER.findall(run.stdout):
+            if not name.startswith(("<", stubs)) and name not in files:
+                files.append(name)
+    return run.stdout, files

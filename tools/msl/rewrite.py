@@ -1,0 +1,101 @@
+"""Turns Metal's own syntax into C++: address spaces, attributes, literals. What each mode needs differently is an
+argument, so that one walk over the tokens serves them all."""
+
+import re
+
+DROPPED_SPACES = {"device", "thread", "ray_data", "object_data"}
+KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely"}
+FLOAT = re.compile(r"""(?P<value>(?:\d[\d']*\.[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?|\d[\d']*[eE][+-]?\d+
+    |0[xX][\da-fA-F.]*[pP][+-]?\d+)(?P<suffix>[fFhH]|bf|BF)?$""", re.X)
+HALF_INTEGER = re.compile(r"(?P<value>\d+)(?P<suffix>[hH])$")
+
+
+def literal(text):
+    """Metal's floating literals: no suffix means float, h half, bf bfloat."""
+    m = FLOAT.match(text) or HALF_INTEGER.match(text)
+    if not m:
+        return text
+    suffix = (m["suffix"] or "").lower()
+    value = m["value"] if re.search(r"[.eEpP]", m["value"]) else m["value"] + ".0"
+    return {"h": f"half({value}f)", "bf": f"bfloat({value}f)"}.get(suffix, value + "f")
+
+
+def at_declaration(src, i):
+    """The end of the declaration specifiers that token i is part of: where * & ; = , ( { or ) comes."""
+    depth = 0
+    for j in range(i, len(src)):
+        t = src.texts[j]
+        depth += (t == "<") - (t == ">")
+        if depth <= 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", ">", "["):
+            return j
+    return len(src)
+
+
+def constant(src, i, depth):
+    """What `constant` at token i becomes."""
+    words = src.texts[i + 1:at_declaration(src, i)]
+    before = i
+    while before and src.texts[before - 1] in ("static", "constexpr", "const", "inline", "extern"):
+        before -= 1
+    words = src.texts[before:i] + words
+    const = "" if "const" in words or "constexpr" in words else "const"
+    end = at_declaration(src, i)
+    variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
+    if not variable:
+        return const
+    return " ".join(filter(None, ["" if "static" in words else "static", const]))
+
+
+def rewrite(src, module, kernel_word="inline", threadgroup_word=""):
+    """Edits `src` in place. `threadgroup_word`: what a threadgroup variable's storage is called."""
+    for begin, end in module.removed:
+        src.replace(begin, end)
+    for begin, end in module.markers:
+        src.replace(begin, end, kernel_word)
+    namespaces = namespace_braces(src)
+    depth, i = 0, 0   # depth counts brackets that are not namespaces
+    while i < len(src):
+        kind, t = src.kinds[i], src.texts[i]
+        if kind == "op":
+            stop = src.attribute_end(i) if t == "[" else None
+            if stop is not None:
+                if "function_constant" in src.texts[i:stop]:
+                    raise src.error(i, "function constants are not supported: use a template parameter")
+                if not KEPT_ATTRIBUTES & set(src.texts[i:stop]):
+                    src.replace(i, stop + 1)
+                i = stop + 1
+                continue
+            if t in "([{" and i not in namespaces:
+                depth += 1
+            elif t in ")]}" and i not in namespaces:
+                depth -= 1
+        elif kind == "number":
+            new = literal(t)
+            if new != t:
+                src.replace(i, i + 1, new)
+        elif kind == "word" and i and src.texts[i - 1] not in (".", "->"):
+            if t in DROPPED_SPACES:
+                src.replace(i, i + 1)
+            elif t == "constant":
+                src.replace(i, i + 1, constant(src, i, depth))
+            elif t == "threadgroup":
+                pointer = src.texts[at_declaration(src, i)] in ("*", "&", ")", ",", ">")
+                src.replace(i, i + 1, "" if pointer else threadgroup_word)
+            elif t == "double":
+                raise src.error(i, "Metal has no double")
+        elif kind == "word" and t in DROPPED_SPACES | {"constant"}:
+            src.replace(i, i + 1, "" if t != "constant" else constant(src, i, depth))
+        i += 1
+
+
+def namespace_braces(src):
+    """Tokens of the braces that belong to namespaces."""
+    found = set()
+    for i, t in enumerate(src.texts):
+        if t == "namespace" and src.kinds[i] == "word" and (i == 0 or src.texts[i - 1] != "using"):
+            brace = i + 1
+            while src.texts[brace] not in ("{", ";", "="):
+                brace += 1
+            if src.texts[brace] == "{":
+                found |= {brace, src.match[brace]}
+    return found

@@ -1,0 +1,144 @@
+"""Preprocessed source text as tokens that remember where in the user's files they came from."""
+
+import bisect
+import re
+
+TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+  | (?P<directive>(?<![^\n])[ \t]*\#[^\n]*)
+  | (?P<string>"(?:\\.|[^"\\\n])*")
+  | (?P<char>'(?:\\.|[^'\\\n])*')
+  | (?P<number>\.?\d(?:[eE][+-]|[pP][+-]|[\w.'])*)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<op>::|->|<<=|>>=|<=|>=|==|!=|&&|\|\||\+\+|--|[-+*/%&|^]=|.)""",
+    re.X | re.S,
+)
+LINE_MARKER = re.compile(r'^[ \t]*#(?:line)?[ \t]+(\d+)[ \t]+"((?:\\.|[^"\\])*)"[^\n]*', re.M)
+CLOSER = {"(": ")", "[": "]", "{": "}"}
+
+
+class MslError(Exception):
+    """A complaint about the user's source, with the place already in the text."""
+
+
+class Source:
+    """Text plus its tokens. `edits` maps a token range to what replaces it; whitespace and lines stay."""
+
+    def __init__(self, text):
+        self.text = text
+        self.markers = [(m.end() + 1, int(m.group(1)), m.group(2)) for m in LINE_MARKER.finditer(text)]
+        self._marker_starts = [m[0] for m in self.markers]
+        self.kinds, self.texts, self.starts = [], [], []
+        for m in TOKEN.finditer(text):
+            kind = m.lastgroup
+            if kind in ("skip", "directive"):
+                continue
+            self.kinds.append(kind)
+            self.texts.append(m.group())
+            self.starts.append(m.start())
+        self.match = self._brackets()
+        self._replacements = []
+
+    def __len__(self):
+        return len(self.texts)
+
+    def location(self, token):
+        """file:line:column of a token, in the user's files."""
+        offset = self.starts[min(token, len(self.starts) - 1)] if self.starts else 0
+        i = bisect.bisect_right(self._marker_starts, offset) - 1
+        begin, line, file = self.markers[i] if i >= 0 else (0, 1, "<input>")
+        column = offset - self.text.rfind("\n", 0, offset)
+        return f"{file}:{line + self.text.count(chr(10), begin, offset)}:{column}"
+
+    def error(self, token, message):
+        return MslError(f"{self.location(token)}: error: {message}")
+
+    def _brackets(self):
+        """Index of the partner for every bracket token."""
+        match, stack = {}, []
+        for i, t in enumerate(self.texts):
+            if self.kinds[i] != "op":
+                continue
+            if t in CLOSER:
+                stack.append(i)
+            elif t in ")]}":
+                if not stack or CLOSER[self.texts[stack[-1]]] != t:
+                    raise self.error(i, f"'{t}' closes nothing")
+                j = stack.pop()
+                match[i], match[j] = j, i
+        if stack:
+            raise self.error(stack[-1], f"'{self.texts[stack[-1]]}' is never closed")
+        return match
+
+    def attribute_end(self, i):
+        """Last token of an attribute [[...]] that begins at token i, or None."""
+        if self.texts[i] != "[" or i + 1 >= len(self) or self.texts[i + 1] != "[":
+            return None
+        return self.match[i] if self.match[i] == self.match[i + 1] + 1 else None
+
+    def angle_end(self, i):
+        """The '>' that closes the template '<' at token i."""
+        depth, j = 0, i
+        while j < len(self):
+            t = self.texts[j]
+            if t in CLOSER:
+                j = self.match[j]
+            elif t == "<":
+                depth += 1
+            elif t == ">":
+                depth -= 1
+                if depth == 0:
+                    return j
+            elif t in (";", "}"):
+                break
+            j += 1
+        raise self.error(i, "'<' is never closed")
+
+    def split(self, begin, end):
+        """Token ranges between top-level commas in [begin, end)."""
+        parts, start, angle, i = [], begin, 0, begin
+        while i < end:
+            t = self.texts[i]
+            if t in CLOSER:
+                i = self.match[i]
+            elif t == "<":
+                angle += 1
+            elif t == ">":
+                angle -= 1
+            elif t == "," and angle == 0:
+                parts.append((start, i))
+                start = i + 1
+            i += 1
+        if start < end:
+            parts.append((start, end))
+        return parts
+
+    def span(self, begin, end):
+        """The text of tokens [begin, end) on one line, markers dropped."""
+        return " ".join(self.texts[begin:end])
+
+    def replace(self, begin, end, new=""):
+        """Replaces tokens [begin, end); lines are kept, and columns too where `new` is not longer."""
+        self._replacements.append((begin, end, new))
+
+    def result(self):
+        """The edited text, with the preprocessor's line markers as #line directives."""
+        out, at = [], 0
+        for begin, end, new in sorted(self._replacements):
+            start, stop = self.starts[begin], self.starts[end - 1] + len(self.texts[end - 1])
+            if start < at:
+                continue  # inside a range that is already replaced
+            old = self.text[start:stop]
+            kept = LINE_MARKER.findall(old)
+            if kept:
+                line, file = kept[-1]
+                tail = old.count("\n", old.rindex(f'"{file}"'))
+                blank = f'\n#line {int(line) + tail - 1} "{file}"\n'
+            elif "\n" in old:
+                blank = "\n" * old.count("\n")
+            else:
+                blank = " " * max(0, len(old) - len(new))
+            out += [self.text[at:start], new, blank]
+            at = stop
+        out.append(self.text[at:])
+        return LINE_MARKER.sub(lambda m: f'#line {m.group(1)} "{m.group(2)}"', "".join(out))

@@ -1,0 +1,95 @@
+"""A .metal file to one or more C++ files, and the index that makes a library of them."""
+
+import os
+import re
+
+from .emit_wide import WideEmitter
+from .parse import parse
+from .preprocess import preprocess
+from .rewrite import rewrite
+from .source import MslError, Source
+
+HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
+
+
+def load(path, include_dirs, defines, preprocessor):
+    text, files = preprocess(path, include_dirs, defines, preprocessor)
+    src = Source(text)
+    return src, parse(src), files
+
+
+def identifier(path):
+    return re.sub(r"\W", "_", os.path.splitext(path)[0])
+
+
+def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None):
+    """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs."""
+    src, module, files = load(path, include_dirs, defines, preprocessor)
+    rewrite(src, module)
+    stem = identifier(name or os.path.basename(path))
+    emitter, body = WideEmitter(src), src.result()
+    stem_out, ext = os.path.splitext(out)
+    outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
+    for i, target in enumerate(outs):
+        mine = module.instances[i::shards]
+        table = f"mpsx_records_{stem}_{i}"
+        text = (f"// mpsx-kernels: {len(mine)} {table}\n"
+                f'#include "msl/msl.h"\nnamespace metal {{ namespace k_{stem} {{ namespace {{\n'
+                f"MPSX_USER_CODE_BEGIN\n{body}\nMPSX_USER_CODE_END\n"
+                f"{emitter.entries(mine)}}} }} }}\n{emitter.table(mine, table, f'metal::k_{stem}::')}")
+        write_if_changed(target, text)
+    return outs, files
+
+
+def write_if_changed(path, text):
+    """Leaves a file alone that says the same already, so that nothing after it is rebuilt."""
+    try:
+        with open(path) as f:
+            if f.read() == text:
+                return
+    except OSError:
+        pass
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def write_depfile(path, target, files):
+    def escape(p):
+        return os.path.abspath(p).replace(" ", "\\ ")
+    deps = " \\\n  ".join(escape(f) for f in files)
+    with open(path, "w") as f:
+        f.write(f"{escape(target)}: \\\n  {deps}\n")
+
+
+def write_index(out, translated):
+    """The C++ file that exports mpsx_kernel_table for the given translated files."""
+    tables = []
+    for path in translated:
+        with open(path) as f:
+            m = HEADER.match(f.readline())
+        if not m:
+            raise MslError(f"{path}: not a file that `translate` wrote")
+        tables.append((int(m[1]), m[2]))
+    check_host_names(translated)
+    externs = "".join(f'extern "C" const mpsx_kernel_record {name}[];\n' for count, name in tables if count)
+    pointers = "".join(f"    &{name}[{i}],\n" for count, name in tables for i in range(count))
+    total = sum(count for count, _ in tables)
+    write_if_changed(out, '#include "kernel_abi.h"\n'
+                     f"{externs}static const mpsx_kernel_record* const records[] = {{\n{pointers}    nullptr}};\n"
+                     'extern "C" __attribute__((visibility("default"))) extern const mpsx_kernel_table_t '
+                     "mpsx_kernel_table;\n"
+                     f"const mpsx_kernel_table_t mpsx_kernel_table = {{MPSX_KERNEL_ABI_VERSION, {total}, records, "
+                     "MPSX_KERNEL_COMPILER, MPSX_KERNEL_ISA};\n")
+
+
+def check_host_names(translated):
+    """Two files must not export the same kernel."""
+    owner = {}
+    for path in translated:
+        with open(path) as f:
+            text = f.read()
+        for name in re.findall(r'^ *(?:const .*\{\n +)?\{"([^"]+)", [\w:]+, MPSX_UNIT_', text, re.M):
+            if name in owner:
+                raise MslError(f"kernel '{name}' is defined by both {owner[name]} and {path}")
+            owner[name] = path
