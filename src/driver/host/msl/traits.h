@@ -96,7 +96,7 @@ template <class T>
 constexpr bool mpsx_is_integral = false;
 #define MPSX_INTEGRAL(T) \
   template <>            \
-  constexpr bool mpsx_is_integral<T> = true;
+  inline constexpr bool mpsx_is_integral<T> = true;
 MPSX_INTEGRAL(bool)
 MPSX_INTEGRAL(char)
 MPSX_INTEGRAL(signed char)
