@@ -67,11 +67,11 @@ except Exception as error:
     _failure = str(error)
     warnings.warn(f"The device mpsx is not available: {error}", stacklevel=2)
 else:
-    from . import fallback
+    from . import fallback, profiler
     from ._runtime import driver
     from .views import cpu_view, device_view, numpy_view
 
-    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view"]
+    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "profiler"]
 
 
 def __getattr__(name: str) -> object:

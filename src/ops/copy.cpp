@@ -1,5 +1,6 @@
 #include "ops/copy.h"
 
+#include "backend/copy.h"
 #include "ops/elementwise.h"
 
 namespace mpsx::ops {
@@ -33,5 +34,13 @@ bool copy_on_device(const Tensor& target, const Tensor& source) {
   (same ? copy : cast).run(iter, from, ScalarParams{}, to);
   return true;
 }
+
+namespace {
+// The backend's copy_ asks this first.
+[[maybe_unused]] const bool registered = [] {
+  backend::native_copy.store(&copy_on_device);
+  return true;
+}();
+}  // namespace
 
 }  // namespace mpsx::ops

@@ -1,0 +1,86 @@
+"""What ran on the device, and for how long.
+
+    with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f32", "vendor:aten::mm", …
+        model(x)
+    with mpsx.profiler.profile() as profile:    # counts and times
+        model(x)
+    print(profile.table())
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from . import _runtime
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel (route "native") or one operator that ran on the CPU ("vendor", "fallback")."""
+
+    name: str
+    route: str
+    library: str  # vendor: what it is, such as "oneDNN/MKL through ATen"
+    calls: int
+    seconds: float  # of native and vendor rows only while a profile() was open
+
+
+def rows() -> list[Row]:
+    """Everything that ran since the start or the last `reset()`, the longest first."""
+    found = [
+        Row(row["name"], row["route"], row["library"], row["calls"], row["nanoseconds"] / 1e9)
+        for row in _runtime.profile_rows()
+    ]
+    return sorted(found, key=lambda row: (row.seconds, row.calls), reverse=True)
+
+
+def reset() -> None:
+    """Sets counts and times to zero."""
+    _runtime.reset_profile()
+
+
+@dataclass
+class Profile:
+    """What ran inside a `profile()` block; filled in when it ends."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def calls(self, route: str) -> int:
+        """How many launches or calls took `route`."""
+        return sum(row.calls for row in self.rows if row.route == route)
+
+    def table(self, limit: int = 25) -> str:
+        """The rows as text, the longest first."""
+        width = max([len(row.name) for row in self.rows[:limit]], default=4)
+        lines = [f"{'name':<{width}}  {'route':<8}  {'calls':>8}  {'ms':>10}"]
+        lines += [
+            f"{row.name:<{width}}  {row.route:<8}  {row.calls:>8}  {row.seconds * 1e3:>10.3f}" for row in self.rows[:limit]
+        ]
+        return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[Profile]:
+    """Counts and times what runs inside the block, in every thread. Blocks do not nest: each resets the counts."""
+    result = Profile()
+    before = _runtime.profiling()
+    _runtime.reset_profile()
+    _runtime.set_profiling(True)
+    try:
+        yield result
+    finally:
+        _runtime.set_profiling(before)
+        result.rows = rows()
+
+
+@contextlib.contextmanager
+def launch_log() -> Iterator[list[str]]:
+    """The names of what ran inside the block, in order; the list is filled in when it ends. Blocks do not nest."""
+    names: list[str] = []
+    _runtime.open_launch_log()
+    try:
+        yield names
+    finally:
+        names.extend(_runtime.close_launch_log())

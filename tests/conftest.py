@@ -1,0 +1,33 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsx
+
+sys.path.insert(0, str(Path(__file__).parent))  # layouts.py, tables.py
+
+
+@pytest.fixture
+def no_fallback() -> Iterator[None]:
+    """An operator that falls back to the CPU is an error for the length of the test."""
+    with mpsx.fallback.using_mode("error"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test starts from one state of the generators, so that its outcome does not depend on its neighbours."""
+    torch.manual_seed(0)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One thread a worker: the workers already use every core."""
+    if hasattr(config, "workerinput"):
+        torch.set_num_threads(1)
