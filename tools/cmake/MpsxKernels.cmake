@@ -10,105 +10,58 @@ get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
 set(MPSX_HOST_DIR "${MPSX_TOOLS_DIR}/../src/driver/host")
 get_filename_component(MPSX_HOST_DIR "${MPSX_HOST_DIR}" ABSOLUTE)
 
-# The compiler of kernels as a command (list) in MPSX_KERNEL_COMMAND, its description in MPSX_KERNEL_COMPILER and
-# whether it is zig in MPSX_KERNEL_ZIG.
+# The compiler of kernels, as tools/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (its
+# description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
-  set(zig FALSE)
-  if(DEFINED ENV{MPSX_KERNEL_CXX})
-    separate_arguments(command UNIX_COMMAND "$ENV{MPSX_KERNEL_CXX}")
-  else()
-    execute_process(
-      COMMAND "${Python_EXECUTABLE}" -c
-              "import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), 'zig'))"
-      OUTPUT_VARIABLE zig_path OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(zig_path)
-      set(command "${zig_path}" c++)
-    else()
-      find_program(MPSX_CLANGXX clang++)
-      find_program(MPSX_GXX NAMES g++ c++)
-      set(command "${MPSX_CLANGXX}")
-      if(NOT command)
-        set(command "${MPSX_GXX}")
-      endif()
-    endif()
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler
+    OUTPUT_VARIABLE answer ERROR_VARIABLE message RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(failed)
+    message(FATAL_ERROR "mpsx: ${message}")
   endif()
-  execute_process(COMMAND ${command} --version OUTPUT_VARIABLE version RESULT_VARIABLE failed ERROR_QUIET)
-  if(failed OR NOT command)
-    message(FATAL_ERROR "mpsx: no compiler for kernels (tried '${command}'). Install the Python package ziglang, "
-                        "clang++ or g++, or set MPSX_KERNEL_CXX.")
-  endif()
-  string(REGEX MATCH "^[^\n]+" description "${version}")
-  if(command MATCHES "zig")
-    set(zig TRUE)
-    execute_process(COMMAND ${zig_path} version OUTPUT_VARIABLE zig_version OUTPUT_STRIP_TRAILING_WHITESPACE
-                    ERROR_QUIET)
-    string(STRIP "${description} (ziglang ${zig_version})" description)
+  string(REGEX MATCH "^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)" answer "${answer}")
+  set(command "${CMAKE_MATCH_1}")
+  set(MPSX_KERNEL_COMPILER "${CMAKE_MATCH_2}" PARENT_SCOPE)
+  set(MPSX_KERNEL_PREPROCESSOR "${CMAKE_MATCH_3}" PARENT_SCOPE)
+  set(MPSX_KERNEL_ISAS "${CMAKE_MATCH_4}" PARENT_SCOPE)
+  if(command MATCHES "zig;c\\+\\+$")
     # A script, since ccache wants one program; zig's own cache stays in the build directory.
-    set(script "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     list(JOIN command "' '" quoted)
-    file(CONFIGURE OUTPUT "${script}" CONTENT [[
+    set(command "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
+    file(CONFIGURE OUTPUT "${command}" CONTENT [[
 #!/bin/sh
 ZIG_GLOBAL_CACHE_DIR='@CMAKE_BINARY_DIR@/zig-cache' ZIG_LOCAL_CACHE_DIR='@CMAKE_BINARY_DIR@/zig-cache'
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
 exec '@quoted@' "$@"
 ]] @ONLY)
-    file(CHMOD "${script}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
-                                       WORLD_EXECUTE)
-    set(command "${script}")
+    file(CHMOD "${command}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                                        WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
-  set(MPSX_KERNEL_COMPILER "${description}" PARENT_SCOPE)
-  set(MPSX_KERNEL_ZIG ${zig} PARENT_SCOPE)
 endfunction()
 
-# Flags for kernels. No fast-math, and no contraction: every ISA then computes the same, except for the order in
-# which a vectorised reduction adds up. Kernels say fma() where they want it.
-function(mpsx_kernel_flags out)
-  set(flags -std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno
-            -fno-trapping-math -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables
-            -fno-unwind-tables -g0 -w)
-  if(MPSX_KERNEL_ZIG)
-    list(APPEND flags -nostdlib++ -nostdinc++ -fno-sanitize=undefined)
-  endif()
-  set(${out} ${flags} PARENT_SCOPE)
-endfunction()
-
-# The compiler's flag for an ISA name; "baseline" is x86-64-v2 on x86 and the architecture's default elsewhere.
-function(mpsx_isa_flags isa out)
-  set(flags "")
-  if(isa STREQUAL "baseline" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    set(isa x86-64-v2)
-  endif()
-  if(NOT isa STREQUAL "baseline")
-    set(name "${isa}")
-    if(MPSX_KERNEL_ZIG)
-      string(REPLACE "-" "_" name "${isa}")
-    endif()
-    set(flags "-march=${name}")
-  endif()
-  if(isa STREQUAL "x86-64-v4")
-    list(APPEND flags -mprefer-vector-width=512)
-  endif()
-  set(${out} ${flags} PARENT_SCOPE)
-endfunction()
-
-# How many C++ files each source is spread over: about one for every 40 kernels.
-function(mpsx_count_shards source include_flags preprocessor out)
+# How many C++ files each source is spread over: one for every 40 kernels or so, so that all cores have work when a
+# single source changed.
+function(mpsx_count_shards sources include_flags out)
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count "${source}" ${include_flags}
-            -DMPSX_VECTOR_BYTES=0 --preprocessor "${preprocessor}"
-    OUTPUT_VARIABLE count RESULT_VARIABLE failed ERROR_VARIABLE message OUTPUT_STRIP_TRAILING_WHITESPACE)
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
+            -DMPSX_VECTOR_BYTES=0 --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
+    OUTPUT_VARIABLE counts ERROR_VARIABLE message RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    message(WARNING "mpsx: ${message}")
-    set(count 1)
+    message(WARNING "mpsx: ${message}")  # the build will say it again, and stop
   endif()
-  math(EXPR shards "(${count} + 39) / 40")
-  if(shards LESS 1)
-    set(shards 1)
-  elseif(shards GREATER 8)
-    set(shards 8)
-  endif()
-  set(${out} ${shards} PARENT_SCOPE)
+  set(result "")
+  string(REPLACE "\n" ";" counts "${counts}")
+  foreach(count IN LISTS counts)
+    math(EXPR shards "(${count} + 39) / 40")
+    if(shards LESS 1)
+      set(shards 1)
+    elseif(shards GREATER 8)
+      set(shards 8)
+    endif()
+    list(APPEND result ${shards})
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
 function(mpsx_add_kernels target)
@@ -120,12 +73,8 @@ function(mpsx_add_kernels target)
   mpsx_find_kernel_compiler()
   message(STATUS "mpsx: kernels are compiled by ${MPSX_KERNEL_COMPILER}")
   if(NOT K_ISAS)
-    set(K_ISAS baseline)
-    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-      list(APPEND K_ISAS x86-64-v3 x86-64-v4)
-    endif()
+    set(K_ISAS ${MPSX_KERNEL_ISAS})
   endif()
-  mpsx_kernel_flags(flags)
   find_program(MPSX_CCACHE ccache)
   set(launcher "")
   if(MPSX_CCACHE)
@@ -135,10 +84,6 @@ function(mpsx_add_kernels target)
       list(TRANSFORM launcher REPLACE "COMPILERTYPE=auto" "COMPILERTYPE=clang")
     endif()
   endif()
-  list(JOIN MPSX_KERNEL_COMMAND " " preprocessor)
-  if(MPSX_KERNEL_ZIG)
-    string(APPEND preprocessor " -nostdlib++ -nostdinc++")
-  endif()
   set(include_flags "")
   foreach(dir IN LISTS K_INCLUDE_DIRS)
     get_filename_component(dir "${dir}" ABSOLUTE)
@@ -147,12 +92,16 @@ function(mpsx_add_kernels target)
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
   set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}")
   set(translated "")
+  mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
   foreach(source IN LISTS K_SOURCES)
+    set(shards 1)
+    if(shard_counts)
+      list(POP_FRONT shard_counts shards)
+    endif()
     get_filename_component(source "${source}" ABSOLUTE)
     file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
     string(REGEX REPLACE "\\.metal$" "" name "${name}")
     string(MAKE_C_IDENTIFIER "${name}" name)
-    mpsx_count_shards("${source}" "${include_flags}" "${preprocessor}" shards)
     set(outputs "${work}/${name}.cpp")
     if(shards GREATER 1)
       math(EXPR last "${shards} - 1")
@@ -165,7 +114,7 @@ function(mpsx_add_kernels target)
       OUTPUT ${outputs}
       COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
               --name ${name} --shards ${shards} ${include_flags} -DMPSX_VECTOR_BYTES=0 --mode wide
-              --depfile "${work}/${name}.d" --preprocessor "${preprocessor}"
+              --depfile "${work}/${name}.d" --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
       DEPENDS "${source}" ${tools}
       DEPFILE "${work}/${name}.d"
       COMMENT "Translating ${name}" VERBATIM)
@@ -179,7 +128,8 @@ function(mpsx_add_kernels target)
     COMMENT "Indexing kernels" VERBATIM)
   set(libraries "")
   foreach(isa IN LISTS K_ISAS)
-    mpsx_isa_flags(${isa} isa_flags)
+    execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
+                    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
     set(objects "")
     foreach(cpp IN LISTS translated index)
       get_filename_component(stem "${cpp}" NAME)
@@ -190,7 +140,7 @@ function(mpsx_add_kernels target)
       endif()
       add_custom_command(
         OUTPUT "${object}"
-        COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${isa_flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
+        COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
                 "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
         DEPENDS "${cpp}"
         DEPFILE "${object}.d"

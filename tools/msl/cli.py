@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from .compiler import print_for_cmake
 from .flatten import flatten
 from .source import MslError
 from .translate import load, translate, write_depfile, write_if_changed, write_index
@@ -29,24 +30,27 @@ def parser():
     f.add_argument("inputs", nargs="+")
     f.add_argument("-o", dest="output", required=True)
     f.add_argument("-I", dest="include", action="append", default=[])
-    ls = sub.add_parser("list", help="the kernels of a .metal file and their buffers")
-    ls.add_argument("input")
-    ls.add_argument("--count", action="store_true", help="only how many")
+    ls = sub.add_parser("list", help="the kernels of .metal files and their buffers")
+    ls.add_argument("inputs", nargs="+")
+    ls.add_argument("--count", action="store_true", help="only how many each file has")
     source_options(ls)
     x = sub.add_parser("index", help="the file that exports the table of all kernels")
     x.add_argument("inputs", nargs="+")
     x.add_argument("-o", dest="output", required=True)
+    c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
+    c.add_argument("--isa", help="the flags for this ISA instead")
     return top
 
 
 def list_kernels(args):
-    _, module, _ = load(args.input, args.include, args.define, args.preprocessor)
-    if args.count:
-        print(len(module.instances))
-        return
-    for inst in module.instances:
-        buffers = [f"{p.index}: {p.text}" for p in inst.kernel.parameters if p.index >= 0]
-        print(f"{inst.host_name}\n    " + "\n    ".join(buffers))
+    for path in args.inputs:
+        _, module, _ = load(path, args.include, args.define, args.preprocessor)
+        if args.count:
+            print(len(module.instances))
+            continue
+        for inst in module.instances:
+            buffers = [f"{p.index}: {p.text}" for p in inst.kernel.parameters if p.index >= 0]
+            print(inst.host_name, *buffers, sep="\n    ")
 
 
 def main(argv=None):
@@ -61,6 +65,8 @@ def main(argv=None):
             write_if_changed(args.output, flatten(args.inputs, args.include))
         elif args.command == "index":
             write_index(args.output, args.inputs)
+        elif args.command == "compiler":
+            print_for_cmake(args.isa)
         else:
             list_kernels(args)
     except MslError as e:

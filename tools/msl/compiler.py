@@ -1,0 +1,92 @@
+"""The compiler of translated kernels: which one, and with which flags. CMake and the tests both ask here."""
+
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from .source import MslError
+
+# No fast-math, and no contraction: every ISA then computes the same, except for the order in which a vectorised
+# reduction adds up. Kernels say fma() where they want it.
+FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
+    -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
+    -g0 -w""".split()  # noqa: SIM905
+ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
+
+
+@dataclass(frozen=True)
+class Compiler:
+    command: tuple
+    description: str
+
+    @property
+    def is_zig(self):
+        return "ziglang" in self.description
+
+    def flags(self, isa=""):
+        return FLAGS + (ZIG_FLAGS if self.is_zig else []) + self.isa_flags(isa)
+
+    def isa_flags(self, isa):
+        """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""
+        if isa == "baseline":
+            isa = "x86-64-v2" if is_x86() else ""
+            if not isa:
+                return []
+        if not isa:
+            return ["-march=native"] if is_x86() else ["-mcpu=native"]
+        # Wide registers paid on every kernel measured; the compiler's default on x86-64-v4 is 256 bits.
+        wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
+        return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
+
+    def preprocessor(self):
+        """One string for the `--preprocessor` option."""
+        return shlex.join(self.command) + (" -nostdlib++ -nostdinc++" if self.is_zig else "")
+
+
+def is_x86():
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def isas():
+    """What is built by default on this processor family."""
+    return ["baseline", "x86-64-v3", "x86-64-v4"] if is_x86() else ["baseline"]
+
+
+def describe(command):
+    try:
+        run = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise MslError(f"{shlex.join(command)}: not a working compiler: {e}") from None
+    return run.stdout.partition("\n")[0].strip()
+
+
+def find_compiler():
+    """$MPSX_KERNEL_CXX, else the clang of the Python package ziglang, else clang++, else g++."""
+    chosen = os.environ.get("MPSX_KERNEL_CXX")
+    if chosen:
+        command = tuple(shlex.split(chosen))
+        return Compiler(command, describe(command))
+    ziglang = importlib.util.find_spec("ziglang")
+    if ziglang:
+        zig = os.path.join(ziglang.submodule_search_locations[0], "zig")
+        version = subprocess.run([zig, "version"], capture_output=True, text=True, check=True).stdout.strip()
+        return Compiler((zig, "c++"), f"{describe((zig, 'c++'))} (ziglang {version})")
+    for name in ("clang++", "g++", "c++"):
+        path = shutil.which(name)
+        if path:
+            return Compiler((path,), describe((path,)))
+    raise MslError("no compiler for kernels: install the Python package ziglang, clang++ or g++, "
+                   "or set MPSX_KERNEL_CXX")
+
+
+def print_for_cmake(isa):
+    """One list a line: the command, its description, the flags, the ISAS of this processor."""
+    compiler = find_compiler()
+    if isa:
+        print(";".join(compiler.flags(isa)))
+        return
+    print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(isas()), sep="\n")
