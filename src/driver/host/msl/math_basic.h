@@ -80,11 +80,6 @@ MPSX_FN float fmax3(float a, float b, float c) { return fmax(fmax(a, b), c); }
 MPSX_FN float fmin3(float a, float b, float c) { return fmin(fmin(a, b), c); }
 MPSX_FN float divide(float a, float b) { return a / b; }
 
-// 2^n for n in [-252, 254], as a product of two so that subnormals are rounded once.
-MPSX_FN float mpsx_scale(float x, int n) {
-  const int half_n = n >> 1;
-  return x * as_type<float>((half_n + 127) << 23) * as_type<float>((n - half_n + 127) << 23);
-}
 MPSX_FN float ldexp(float x, int n) {
   n = n < -300 ? -300 : n > 300 ? 300 : n;
   const int a = n / 3;
@@ -115,7 +110,7 @@ MPSX_FN float fmod(float x, float y) {
   if (!isfinite(x) || isnan(y) || d == 0.0f) return NAN;
   while (r >= d) {
     float t = d;
-    const int gap = int(as_type<uint>(r) >> 23) - int(as_type<uint>(d) >> 23);
+    const int gap = ilogb(r) - ilogb(d);
     if (gap > 22) t = ldexp(d, gap - 22);
     r = fma(-trunc(r / t), t, r);
     r = r < 0.0f ? r + t : r;

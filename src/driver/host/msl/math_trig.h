@@ -11,7 +11,53 @@ MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
   return {r, int(safe)};
 }
-MPSX_FN mpsx_angle mpsx_reduce(float x) { return mpsx_reduce_small(x); }
+MPSX_FN mpsx_pair mpsx_two_sum(float a, float b) {
+  const float s = a + b, t = s - a;
+  return {s, (a - (s - t)) + (b - t)};
+}
+MPSX_FN mpsx_pair mpsx_two_product(float a, float b) { return {a * b, fma(a, b, -(a * b))}; }
+
+// (2/pi * 2^k) mod 4 for the exponents of floats from 2^16 up, as three floats of 24 bits each.
+struct mpsx_two_over_pi {
+  float part[3][112];
+  constexpr mpsx_two_over_pi() : part{} {
+    constexpr uint bits[6] = {0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u};
+    const float weight[3] = {0x1p-22f, 0x1p-46f, 0x1p-70f};
+    for (int e = 0; e < 112; ++e)
+      for (int k = 0; k < 3; ++k) {
+        uint value = 0;
+        for (int i = 0; i < 24; ++i) {
+          const int at = e - 9 + 24 * k + i;  // counted from the binary point of 2/pi
+          value = value << 1 | (at < 0 ? 0u : bits[at / 32] >> (31 - at % 32) & 1u);
+        }
+        part[k][e] = float(value) * weight[k];
+      }
+  }
+};
+inline constexpr mpsx_two_over_pi mpsx_two_over_pi_table{};
+// The same for any x, after M. Payne and R. Hanek: only the digits of 2/pi that matter are multiplied.
+MPSX_FN mpsx_angle mpsx_reduce_large(float x) {
+  const uint bits = as_type<uint>(x) & 0x7fffffffu;
+  const int e = clamp(int(bits >> 23) - 143, 0, 111);
+  const float m = as_type<float>((bits & 0x7fffffu) | 0x4b000000u);  // the mantissa as an integer
+  const mpsx_pair a = mpsx_two_product(m, mpsx_two_over_pi_table.part[0][e]);
+  const mpsx_pair b = mpsx_two_product(m, mpsx_two_over_pi_table.part[1][e]);
+  const mpsx_pair c = mpsx_two_product(m, mpsx_two_over_pi_table.part[2][e]);
+  const float top = fma(-4.0f, rint(a.high * 0.25f), a.high) + a.low;  // exact
+  const mpsx_pair sum = mpsx_two_sum(top, b.high);
+  const float n = rint(sum.high);
+  const mpsx_pair s1 = mpsx_two_sum(sum.low, b.low), s2 = mpsx_two_sum(s1.high, c.high);
+  const mpsx_pair f = mpsx_two_sum(sum.high - n, s2.high);
+  const float f_low = f.low + (s1.low + s2.low + c.low);
+  const mpsx_pair p = mpsx_two_product(f.high, 0x1.921fb6p+0f);
+  const float r = p.high + fma(f_low, 0x1.921fb6p+0f, fma(f.high, -0x1.777a5cp-25f, p.low));
+  return {x < 0.0f ? -r : r, x < 0.0f ? -int(n) : int(n)};
+}
+MPSX_FN mpsx_angle mpsx_reduce(float x) {
+  const mpsx_angle small = mpsx_reduce_small(x), large = mpsx_reduce_large(x);
+  const bool is_small = fabs(x) < 0x1p16f;
+  return {is_small ? small.r : large.r, is_small ? small.quadrant : large.quadrant};
+}
 MPSX_FN float mpsx_sin_reduced(float r) {
   const float z = r * r;
   const float p = fma(fma(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f);
@@ -50,62 +96,97 @@ MPSX_FN float tan(float x) {
   const float y = mpsx_tan_angle(mpsx_reduce(x));
   return x == 0.0f ? x : isfinite(x) ? y : NAN;
 }
+// Metal promises the fast ones for |x| <= pi; these hold up to 1e5 and save the long reduction, which gathers.
+namespace fast {
+MPSX_FN float sin(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 0); }
+MPSX_FN float cos(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 1); }
+MPSX_FN float tan(float x) { return mpsx_tan_angle(mpsx_reduce_small(x)); }
+}  // namespace fast
 MPSX_FN float sincos(float x, float& cosine) {
   cosine = cos(x);
   return sin(x);
 }
 // pi times x: the argument is reduced without error.
 MPSX_FN mpsx_angle mpsx_reduce_pi(float x) {
-  const float n = rint(2.0f * fmod(x, 2.0f));
-  return {fma(n, -0.5f, fmod(x, 2.0f)) * M_PI_F, int(n)};
+  const float r = fma(-2.0f, rint(x * 0.5f), x), n = rint(2.0f * r), f = fma(n, -0.5f, r);
+  return {fma(f, M_PI_F, f * -0x1.777a5cp-24f), int(n)};
 }
-MPSX_FN float sinpi(float x) { return isfinite(x) ? mpsx_sin_quadrant(mpsx_reduce_pi(x), 0) : NAN; }
-MPSX_FN float cospi(float x) { return isfinite(x) ? mpsx_sin_quadrant(mpsx_reduce_pi(x), 1) : NAN; }
-MPSX_FN float tanpi(float x) { return isfinite(x) ? mpsx_tan_angle(mpsx_reduce_pi(x)) : NAN; }
+MPSX_FN float mpsx_finite(float x) { return isfinite(x) ? x : 0.0f; }
+MPSX_FN float sinpi(float x) {
+  const float y = mpsx_sin_quadrant(mpsx_reduce_pi(mpsx_finite(x)), 0);
+  return isfinite(x) ? y : NAN;
+}
+MPSX_FN float cospi(float x) {
+  const float y = mpsx_sin_quadrant(mpsx_reduce_pi(mpsx_finite(x)), 1);
+  return isfinite(x) ? y : NAN;
+}
+MPSX_FN float tanpi(float x) {
+  const float y = mpsx_tan_angle(mpsx_reduce_pi(mpsx_finite(x)));
+  return isfinite(x) ? y : NAN;
+}
 
-// asin(x) for 0 <= x <= 1/2.
-MPSX_FN float mpsx_asin_small(float x) {
-  const float z = x * x;
+// asin(x) - x for 0 <= x <= 1/2, given x and its square.
+MPSX_FN float mpsx_asin_tail(float x, float z) {
   float p = 4.2163199048e-2f;
   p = fma(p, z, 2.4181311049e-2f);
   p = fma(p, z, 4.5470025998e-2f);
   p = fma(p, z, 7.4953002686e-2f);
   p = fma(p, z, 1.6666752422e-1f);
-  return fma(p * z, x, x);
+  return p * z * x;
+}
+// asin of a in [0, 1] as a / or pi/2 minus twice the arcsine of sqrt((1 - a) / 2), whose rounding error is put back.
+struct mpsx_asin_parts { float x, tail; bool large; };
+MPSX_FN mpsx_asin_parts mpsx_asin_split(float a) {
+  const bool large = a > 0.5f;
+  const float w = 0.5f * (1.0f - a), root = sqrt(w);
+  const float error = root > 0.0f ? fma(-root, root, w) / (2.0f * root) : 0.0f;
+  const float x = large ? root : a, z = large ? w : a * a;
+  return {x, mpsx_asin_tail(x, z) + (large ? error : 0.0f), large};
 }
 MPSX_FN float asin(float x) {
-  const float a = fabs(x);
-  const bool large = a > 0.5f;
-  const float y = mpsx_asin_small(large ? sqrt(0.5f * (1.0f - a)) : a);
-  return copysign(large ? fma(-2.0f, y, M_PI_2_F) : y, x);
+  const mpsx_asin_parts s = mpsx_asin_split(fabs(x));
+  const float steep = fma(-2.0f, s.x, M_PI_2_F) - fma(2.0f, s.tail, 0x1.777a5cp-25f);
+  return copysign(s.large ? steep : s.x + s.tail, x);
 }
 MPSX_FN float acos(float x) {
-  const float a = fabs(x);
-  const bool large = a > 0.5f;
-  const float y = mpsx_asin_small(large ? sqrt(0.5f * (1.0f - a)) : a);
-  const float near_one = x < 0.0f ? fma(-2.0f, y, M_PI_F) : 2.0f * y;
-  return large ? near_one : M_PI_2_F - (copysign(y, x) + 0x1.777a5cp-25f);
+  const mpsx_asin_parts s = mpsx_asin_split(fabs(x));
+  const float twice = 2.0f * (s.x + s.tail);
+  const float steep = x < 0.0f ? fma(-2.0f, s.x, M_PI_F) - fma(2.0f, s.tail, 0x1.777a5cp-24f) : twice;
+  return s.large ? steep : M_PI_2_F - (copysign(s.x + s.tail, x) + 0x1.777a5cp-25f);
+}
+// atan(t) - t for 0 <= t <= 1: minimax in t^2, relative error below 2^-26.
+MPSX_FN float mpsx_atan_tail(float t) {
+  const float z = t * t;
+  float p = 0.0029745432548224926f;
+  p = fma(p, z, -0.01658099703490734f);
+  p = fma(p, z, 0.04355324059724808f);
+  p = fma(p, z, -0.07580552995204926f);
+  p = fma(p, z, 0.10678929090499878f);
+  p = fma(p, z, -0.14214205741882324f);
+  p = fma(p, z, 0.19994136691093445f);
+  p = fma(p, z, -0.3333316743373871f);
+  return p * z * t;
 }
 MPSX_FN float atan(float x) {
   const float a = fabs(x);
-  const bool steep = a > 2.414213562373095f, middle = a > 0.4142135623730950f;
-  const float t = steep ? -1.0f / a : middle ? (a - 1.0f) / (a + 1.0f) : a;
-  const float base = steep ? M_PI_2_F : middle ? M_PI_4_F : 0.0f;
-  const float z = t * t;
-  float p = 8.05374449538e-2f;
-  p = fma(p, z, -1.38776856032e-1f);
-  p = fma(p, z, 1.99777106478e-1f);
-  p = fma(p, z, -3.33329491539e-1f);
-  return copysign(base + fma(p * z, t, t), x);
+  const bool steep = a > 1.0f;
+  const float t = steep ? 1.0f / a : a, tail = mpsx_atan_tail(t);
+  const float y = steep ? (M_PI_2_F - t) - (tail + 0x1.777a5cp-25f) : t + tail;
+  return copysign(y, x);
 }
 MPSX_FN float atan2(float y, float x) {
   const float a = fabs(x), b = fabs(y);
   const bool steep = b > a;
   const float small = steep ? a : b, large = steep ? b : a;
   const float t = isinf(small) ? 1.0f : large == 0.0f ? 0.0f : small / large;
-  float r = atan(t);
-  r = steep ? M_PI_2_F - r : r;
-  r = signbit(x) ? M_PI_F - r : r;
+  // The error of the quotient, where it is a normal number and the division says what it is.
+  const bool exact = small > 0x1p-100f && large < 0x1p100f;
+  const float tail = mpsx_atan_tail(t), e = exact ? fma(-t, large, small) / large * (1.0f / fma(t, t, 1.0f)) : 0.0f;
+  // r = t + tail + e, or pi/2 minus that; then pi minus that on the left.
+  const float low = tail + e;
+  const float up = (M_PI_2_F - t) - (low + 0x1.777a5cp-25f), left_up = (M_PI_2_F + t) + (low - 0x1.777a5cp-25f);
+  const float flat = t + low, left = (M_PI_F - t) - (low + 0x1.777a5cp-24f);
+  const float r = signbit(x) ? (steep ? left_up : left) : (steep ? up : flat);
   return isnan(x) || isnan(y) ? x + y : copysign(r, y);
 }
 
@@ -122,14 +203,14 @@ MPSX_FN float cosh(float x) {
   return e + 0.25f / e;
 }
 MPSX_FN float tanh(float x) {
-  const float a = fmin(fabs(x), 10.0f), z = a * a;
+  const float a = mpsx_bound(fabs(x), 0.0f, 10.0f), z = a * a;
   float p = -5.70498872745e-3f;
   p = fma(p, z, 2.06390887954e-2f);
   p = fma(p, z, -5.37397155531e-2f);
   p = fma(p, z, 1.33314422036e-1f);
   p = fma(p, z, -3.33332819422e-1f);
   const float y = a > 0.625f ? 1.0f - 2.0f / (exp(a + a) + 1.0f) : fma(p * z, a, a);
-  return isnan(x) ? x : copysign(y, x);
+  return copysign(y, x);
 }
 MPSX_FN float asinh(float x) {
   const float a = fabs(x);
@@ -137,11 +218,15 @@ MPSX_FN float asinh(float x) {
   return copysign(y, x);
 }
 MPSX_FN float acosh(float x) {
-  const float t = x - 1.0f;
-  return x < 1.0f ? NAN : x > 0x1p40f ? log(x) + M_LN2_F : mpsx_log1p(t + sqrt(fma(t, t, 2.0f * t)));
+  const float t = x - 1.0f, w = fma(t, t, 2.0f * t), root = sqrt(w), u = t + root;
+  const float error = root > 0.0f ? fma(-root, root, w) / (2.0f * root) : 0.0f;
+  const float low = (t > root ? (t - u) + root : (root - u) + t) + error;
+  const float y = mpsx_log1p(u) + low / (1.0f + u);
+  return x < 1.0f ? NAN : x > 0x1p40f ? log(x) + M_LN2_F : y;
 }
 MPSX_FN float atanh(float x) {
   const float a = fabs(x);
-  return copysign(0.5f * mpsx_log1p(2.0f * a / (1.0f - a)), x);
+  const float y = copysign(0.5f * mpsx_log1p(2.0f * a / (1.0f - a)), x);
+  return a > 1.0f ? NAN : y;
 }
 }  // namespace metal

@@ -62,6 +62,14 @@ MPSX_USING(min)
 MPSX_USING(clamp)
 }  // namespace precise
 namespace fast {
-using namespace precise;
+using namespace precise;  // but for what math_trig.h has a faster form of
+#define MPSX_FAST(F)                                                        \
+  MPSX_FN half F(half x) { return half(F(float(x))); }                      \
+  MPSX_FN bfloat F(bfloat x) { return bfloat(F(float(x))); }                \
+  MPSX_VECTOR_UNARY(F)
+MPSX_FAST(sin)
+MPSX_FAST(cos)
+MPSX_FAST(tan)
+#undef MPSX_FAST
 }  // namespace fast
 }  // namespace metal
