@@ -20,6 +20,30 @@ def literal(text):
     return {"h": f"half({value}f)", "bf": f"bfloat({value}f)"}.get(suffix, value + "f")
 
 
+def swizzle_letters(word):
+    return next((s for s in ("xyzw", "rgba") if set(word) <= set(s)), None)
+
+
+def compose_swizzles(src):
+    """`a.rgb.zy` becomes `a.bg`: the C++ swizzles have no swizzles of their own."""
+    i = 1
+    while i + 2 < len(src):
+        first = src.texts[i]
+        if src.texts[i - 1] == "." and 2 <= len(first) <= 4 and swizzle_letters(first):
+            j, picked = i, first
+            while src.texts[j + 1] == "." and len(src.texts[j + 2]) <= 4 and swizzle_letters(src.texts[j + 2]):
+                letters = swizzle_letters(src.texts[j + 2])
+                indices = [letters.index(c) for c in src.texts[j + 2]]
+                if max(indices) >= len(picked):
+                    raise src.error(j + 2, f"'.{src.texts[j + 2]}' of a vector of {len(picked)} components")
+                picked = "".join(picked[k] for k in indices)
+                j += 2
+            if j > i:
+                src.replace(i, j + 1, picked)
+                i = j
+        i += 1
+
+
 def at_declaration(src, i):
     """The end of the declaration specifiers that token i is part of: where * & ; = , ( { or ) comes."""
     depth = 0
@@ -52,6 +76,7 @@ def rewrite(src, module, kernel_word="inline", threadgroup_word=""):
         src.replace(begin, end)
     for begin, end in module.markers:
         src.replace(begin, end, kernel_word)
+    compose_swizzles(src)
     namespaces = namespace_braces(src)
     depth, i = 0, 0   # depth counts brackets that are not namespaces
     while i < len(src):
