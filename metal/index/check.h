@@ -1,0 +1,12 @@
+// Indices as kernels read them.
+#pragma once
+
+#include "lib/error.h"
+
+// The index as a position in [0, size), or -1 with a report when it is out of range.
+inline long checked_index(long index, long size, bool negative, uint dimension, device ErrorRecord* errors) {
+  const long position = negative && index < 0 ? index + size : index;
+  if (position >= 0 && position < size) return position;
+  report_index(errors, dimension, index, size);
+  return -1;
+}

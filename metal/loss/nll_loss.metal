@@ -1,0 +1,95 @@
+// nll_loss and its backward, for inputs (n, classes) and (n, classes, …).
+#include "elementwise/instantiate.h"
+#include "elementwise/compute.h"
+#include "lib/error.h"
+#include "loss/params.h"
+#include "loss/sum_tree.h"
+
+// The weight of sample `s`, and where in the input its element lies; weight 0 and offset -1 for an ignored one.
+template <typename T>
+inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
+                           constant NllParams& p, device ErrorRecord* errors) {
+  const long t = target[s];
+  offset = -1;
+  if (t == p.ignore_index) return 0.0f;
+  if (t < 0 || t >= p.classes) {
+    report_index(errors, 1, t, p.classes);
+    return 0.0f;
+  }
+  const long n = long(s) / p.inner;
+  offset = n * p.classes * p.inner + t * p.inner + (long(s) - n * p.inner);
+  return p.has_weight ? float(weight[t]) : 1.0f;
+}
+
+template <typename T>
+kernel void nll_loss(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                     device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
+                     constant NllParams& p [[buffer(4)]], device ErrorRecord* errors [[buffer(5)]],
+                     uint s [[thread_position_in_grid]]) {
+  long offset;
+  const float w = sample_weight(offset, s, target, weight, p, errors);
+  out[s] = offset < 0 ? T(0.0f) : T(-w * float(in[offset]));
+}
+
+// kFan samples a thread: their losses added up, and their weights.
+template <typename T>
+kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [[buffer(1)]],
+                          device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
+                          constant NllParams& p [[buffer(4)]], device ErrorRecord* errors [[buffer(5)]],
+                          uint tid [[thread_position_in_grid]]) {
+  float loss = 0.0f, total = 0.0f;
+  for (uint s = tid * kFan, end = min(s + kFan, p.samples); s < end; ++s) {
+    long offset;
+    const float w = sample_weight(offset, s, target, weight, p, errors);
+    if (offset < 0) continue;
+    loss -= w * float(in[offset]);
+    total += w;
+  }
+  sums[2 * tid] = loss;
+  sums[2 * tid + 1] = total;
+}
+
+kernel void nll_loss_add(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
+                         constant uint& count [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  float loss = 0.0f, total = 0.0f;
+  for (uint i = tid * kFan, end = min(i + kFan, count); i < end; ++i) {
+    loss += in[2 * i];
+    total += in[2 * i + 1];
+  }
+  out[2 * tid] = loss;
+  out[2 * tid + 1] = total;
+}
+
+// The last sums (at most kFan): a single thread.
+template <typename T>
+kernel void nll_loss_finish(device T* out [[buffer(0)]], device T* total_weight [[buffer(1)]],
+                            device const float* in [[buffer(2)]], constant uint& count [[buffer(3)]],
+                            constant NllParams& p [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
+  float loss = 0.0f, total = 0.0f;
+  for (uint i = tid; i < count; ++i) {
+    loss += in[2 * i];
+    total += in[2 * i + 1];
+  }
+  out[0] = T(p.mean ? loss / total : loss);
+  total_weight[0] = T(total);
+}
+
+// The input's gradient has been filled with zeros. Each sample owns the element of its target.
+template <typename T>
+kernel void nll_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                         device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
+                         device const T* total_weight [[buffer(4)]], constant NllParams& p [[buffer(5)]],
+                         device ErrorRecord* errors [[buffer(6)]], uint s [[thread_position_in_grid]]) {
+  long offset;
+  const float w = sample_weight(offset, s, target, weight, p, errors);
+  if (offset < 0) return;
+  const float g = float(grad_out[p.reduced ? 0 : s]);
+  grad_in[offset] = T(p.mean ? -w * g / float(total_weight[0]) : -w * g);
+}
+
+#define NLL(T, TAG, ...)                                      \
+  MPSX_KERNEL("nll_loss_" #TAG, nll_loss<T>)                  \
+  MPSX_KERNEL("nll_loss_sums_" #TAG, nll_loss_sums<T>)        \
+  MPSX_KERNEL("nll_loss_finish_" #TAG, nll_loss_finish<T>)    \
+  MPSX_KERNEL("nll_loss_bwd_" #TAG, nll_loss_bwd<T>)
+MPSX_FOR_FLOAT(NLL, )

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// nll_loss over samples s = n * inner + i of an input (n, classes, inner).
+struct NllParams {
+  int64_t ignore_index;
+  int64_t classes, inner;
+  uint32_t samples;
+  uint32_t has_weight;
+  uint32_t mean;     // divide by the total weight
+  uint32_t reduced;  // backward: one gradient for all samples
+};

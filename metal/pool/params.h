@@ -1,0 +1,11 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// One 2-D pooling. Sizes of one plane; `channels` is the innermost size in channels_last, else unused.
+struct Pool2dParams {
+  int32_t in_h, in_w, out_h, out_w, channels;
+  int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int32_t count_include_pad;
+  int32_t divisor;  // divisor_override, or 0
+};

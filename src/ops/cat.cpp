@@ -1,0 +1,111 @@
+// cat; stack goes through it.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/cat_meta.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "index/params.h"
+#include "ops/indexing.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+// PyTorch skips 1-D inputs without elements, whatever the other shapes are.
+bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
+
+// Dimensions ordered from the outermost in memory, for a tensor that is dense in some order.
+at::DimVector memory_order(const Tensor& t) {
+  at::DimVector order(size_t(t.dim()));
+  for (size_t d = 0; d < order.size(); ++d) order[d] = int64_t(d);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return t.stride(a) > t.stride(b); });
+  return order;
+}
+
+// Puts `in` at `offset` along `dim` of `out`: by rows where both lie densely in the same order of dimensions.
+void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
+  static const KernelSet rows("cat_rows");
+  const bool dense = in.scalar_type() == out.scalar_type() && movable(in) && movable(out) && out.is_contiguous() &&
+                     in.is_contiguous();
+  if (!dense) {
+    out.narrow(dim, offset, in.size(dim)).copy_(in);
+    return;
+  }
+  const Blocks to(out.sizes(), dim), from(in.sizes(), dim);
+  const int64_t row = from.size * from.inner;
+  const uint32_t lanes = runtime::lanes(size_t(out.element_size()));
+  // One long row is cut, so that its length fits 32 bits.
+  constexpr int64_t kMaxRow = int64_t(1) << 30;
+  for (int64_t begin = 0; begin < row; begin += kMaxRow) {
+    CatParams p{};
+    p.pitch = to.size * to.inner;
+    p.row = uint32_t(std::min(kMaxRow, row - begin));
+    TORCH_CHECK(row <= kMaxRow || from.outer == 1, "cat: rows of ", row, " elements pass the limit of 2^30");
+    Launch(rows.get(bits_tag(out)))
+        .pointer(static_cast<char*>(out.data_ptr()) + (offset * to.inner + begin) * out.element_size())
+        .pointer(static_cast<const char*>(in.const_data_ptr()) + begin * in.element_size())
+        .bytes(p)
+        .threads((p.row + lanes - 1) / lanes, grid_size("cat", from.outer))
+        .work(lanes)
+        .run();
+  }
+}
+
+void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
+  // Work in the output's own order of dimensions: a channels_last result is contiguous there.
+  const bool permuted = !out.is_contiguous() && out.is_non_overlapping_and_dense();
+  const at::DimVector order = permuted ? memory_order(out) : at::DimVector();
+  const Tensor target = permuted ? out.permute(order) : out;
+  const int64_t at = permuted ? std::find(order.begin(), order.end(), dim) - order.begin() : dim;
+  int64_t offset = 0;
+  for (const Tensor& t : tensors) {
+    if (skipped(t)) continue;
+    if (t.numel() > 0) put(target, permuted ? t.permute(order) : t, at, offset);
+    offset += t.size(dim);
+  }
+}
+
+template <typename Outputs>
+void run(Outputs& outputs, const at::ITensorListRef& tensors, int64_t dim) {
+  const auto materialized = tensors.materialize();
+  for (const Tensor& t : materialized)
+    TORCH_CHECK(t.device() == materialized[0].get().device(),
+                "cat: expected all tensors to be on the same device, got ", materialized[0].get().device(), " and ",
+                t.device());
+  const auto plan = outputs.meta(tensors, at::legacy_cat_wrap_dim(dim, materialized));
+  if (outputs.result().numel() > 0) fill(outputs.result(), tensors, plan.dim);
+  outputs.finish();
+}
+
+bool all_plain(const at::ITensorListRef& tensors) {
+  for (const Tensor& t : tensors)
+    if (!is_plain(t)) return false;
+  return true;
+}
+
+std::vector<Tensor> to_vector(const at::ITensorListRef& tensors) { return {tensors.begin(), tensors.end()}; }
+
+Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
+  if (!all_plain(tensors)) return fallback_call<Tensor>("aten::cat", "", to_vector(tensors), dim);
+  Structured<at::meta::structured_cat> outputs;
+  run(outputs, tensors, dim);
+  return outputs.result();
+}
+
+Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
+  if (!all_plain(tensors) || !is_plain(out))
+    return fallback_call<Tensor>("aten::cat", "out", to_vector(tensors), dim, out), out;
+  Structured<at::meta::structured_cat> outputs(out);
+  run(outputs, tensors, dim);
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("cat", &cat);
+  m.impl("cat.out", &cat_out);
+}
+
+}  // namespace mpsx::ops

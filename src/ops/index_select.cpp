@@ -1,0 +1,121 @@
+// index_select and embedding.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "ops/indexing.h"
+#include "runtime/device_error.h"
+
+namespace mpsx::ops {
+
+void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
+                       int64_t row, RowsParams p) {
+  static const KernelSet rows("index_rows"), elements("index_elements");
+  const int64_t count = index.numel();
+  p.count = grid_size(op, count);
+  p.row = grid_size(op, row);
+  if (out.numel() == 0) return;
+  const Tensor dense = dense_index(index);
+  Launch launch((row == 1 ? elements : rows).get(bits_tag(in)));
+  launch.pointer(out.data_ptr())
+      .pointer(in.const_data_ptr())
+      .pointer(dense.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record(op));
+  if (row == 1) {
+    launch.threads(p.count, grid_size(op, outer));
+  } else {
+    launch.groups({p.count, grid_size(op, outer), 1}, runtime::threads_for_row(uint64_t(row))).work(uint64_t(row));
+  }
+  launch.run();
+  runtime::check_device_errors();
+}
+
+namespace {
+
+void check_index_select(const Tensor& self, int64_t dim, const Tensor& index) {
+  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
+  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
+              "index_select(): Expected dtype int32 or int64 for index");
+  TORCH_CHECK(index.device() == self.device(), "index_select: expected self and index on the same device, got ",
+              self.device(), " and ", index.device());
+  TORCH_CHECK(self.dim() > 0 || index.numel() == 1,
+              "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  TORCH_CHECK(self.dim() == 0 || dim < self.dim(), "index_select(): Indexing dim ", dim, " is out of bounds of tensor");
+}
+
+at::DimVector selected_sizes(const Tensor& self, int64_t dim, const Tensor& index) {
+  at::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  if (!sizes.empty()) sizes[size_t(dim)] = index.numel();
+  return sizes;
+}
+
+// `out` is dense and of the right shape and type.
+void select_into(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+  const Tensor in = self.contiguous();
+  const Blocks blocks(in.sizes(), dim);
+  RowsParams p{};
+  p.size = blocks.size;
+  p.outer = blocks.size * blocks.inner;
+  p.pitch = blocks.inner;
+  p.dimension = uint32_t(dim);
+  launch_index_rows("index_select", out, in, index, blocks.outer, blocks.inner, p);
+}
+
+Tensor select_rows(const Tensor& self, int64_t dim, const Tensor& index) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::index_select", "", self, dim, index);
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  check_index_select(self, dim, index);
+  const Tensor out = at::empty(selected_sizes(self, dim, index), self.options());
+  select_into(out, self, dim, index);
+  return out;
+}
+
+Tensor& select_rows_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::index_select", "out", self, dim, index, out), out;
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  check_index_select(self, dim, index);
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "index_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  at::native::resize_output(out, selected_sizes(self, dim, index));
+  if (out.is_contiguous() && is_plain(out)) {
+    select_into(out, self, dim, index);
+  } else {
+    out.copy_(select_rows(self, dim, index));
+  }
+  return out;
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& indices, c10::SymInt padding_idx, bool scale_grad_by_freq,
+                 bool sparse) {
+  TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+  at::checkScalarTypes("embedding", at::TensorArg{indices, "indices", 1}, {at::kLong, at::kInt});
+  if (!movable(weight))
+    return fallback_call<Tensor>("aten::embedding", "", weight, indices, padding_idx, scale_grad_by_freq, sparse);
+  TORCH_CHECK(weight.device() == indices.device(), "embedding: expected weight and indices on the same device, got ",
+              weight.device(), " and ", indices.device());
+  at::DimVector sizes(indices.sizes().begin(), indices.sizes().end());
+  sizes.push_back(weight.size(1));
+  const Tensor out = at::empty(sizes, weight.options());
+  const Tensor rows = weight.stride(1) == 1 || weight.size(1) == 1 ? weight : weight.contiguous();
+  RowsParams p{};
+  p.size = rows.size(0);
+  p.pitch = rows.stride(0);
+  launch_index_rows("embedding", out, rows, indices, 1, rows.size(1), p);
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index_select", &select_rows);
+  m.impl("index_select.out", &select_rows_out);
+  m.impl("embedding", &embedding);
+}
+
+}  // namespace mpsx::ops

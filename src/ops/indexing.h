@@ -1,0 +1,45 @@
+// What indexing operators share.
+#pragma once
+
+#include <ATen/TensorUtils.h>
+#include <ATen/core/Tensor.h>
+
+#include "index/params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+// Kernels that only move elements are named by their size: i8 i16 i32 i64.
+inline Tag bits_tag(const Tensor& t) {
+  switch (t.element_size()) {
+    case 1: return Tag::i8;
+    case 2: return Tag::i16;
+    case 4: return Tag::i32;
+    case 8: return Tag::i64;
+    default: return Tag::none;
+  }
+}
+
+inline bool movable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
+
+// The index dense and 64 bits wide, as kernels read it.
+inline Tensor dense_index(const Tensor& index) { return index.to(at::kLong).contiguous(); }
+
+inline uint32_t grid_size(const char* op, int64_t n) {
+  TORCH_CHECK(n <= int64_t(UINT32_MAX), op, ": ", n, " rows pass the limit of 2^32-1");
+  return uint32_t(n);
+}
+
+// A tensor as (outer, size of `dim`, inner).
+struct Blocks {
+  int64_t outer = 1, size = 1, inner = 1;
+  Blocks(at::IntArrayRef sizes, int64_t dim) {
+    for (int64_t d = 0; d < int64_t(sizes.size()); ++d) (d < dim ? outer : d == dim ? size : inner) *= sizes[size_t(d)];
+  }
+};
+
+// out[o][k][:] = in[o][index[k]][:]; `out` is dense, `p` says all but count and row.
+void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
+                       int64_t row, RowsParams p);
+
+}  // namespace mpsx::ops

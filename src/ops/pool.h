@@ -1,0 +1,54 @@
+// What pooling operators share: layouts and grids.
+#pragma once
+
+#include "ops/op.h"
+#include "pool/params.h"
+
+namespace mpsx::ops {
+
+// An input of 2-D pooling, dense in the layout that its kernels walk.
+struct PoolLayout {
+  bool last = false;  // channels_last
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  int64_t images = 1, channels = 1;
+
+  PoolLayout(const Tensor& in, at::MemoryFormat f)
+      : last(f == at::MemoryFormat::ChannelsLast),
+        format(f),
+        images(in.dim() == 4 ? in.size(0) : 1),
+        channels(in.size(-3)) {}
+
+  // The grid over the rows (or, channels_last, the pixels) of a plane of h x w.
+  driver::Size grid(int64_t h, int64_t w) const {
+    const int64_t planes = last ? images : images * channels;
+    TORCH_CHECK(planes <= int64_t(UINT32_MAX), "pool2d: too many planes: ", planes);
+    return last ? driver::Size{uint32_t(w), uint32_t(h), uint32_t(planes)} : driver::Size{uint32_t(h), uint32_t(planes), 1};
+  }
+  // Elements of a row (or the channels of a pixel).
+  uint64_t row(int64_t w) const { return uint64_t(last ? channels : w); }
+};
+
+// A size argument: one number or two.
+inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }
+inline int64_t second_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v.back(); }
+
+inline int32_t pool_size(int64_t v) {
+  TORCH_CHECK(v >= INT32_MIN && v <= INT32_MAX, "pool2d: ", v, " is out of the range of 32-bit integers");
+  return int32_t(v);
+}
+
+// Sizes of `in` and `out` (…, height, width); the window's fields are the caller's.
+inline Pool2dParams pool_params(const Tensor& in, at::IntArrayRef out) {
+  TORCH_CHECK(in.size(-1) * in.size(-2) <= int64_t(INT32_MAX), "pool2d: a plane of ", in.size(-2), "x", in.size(-1),
+              " has more than 2^31-1 elements");
+  Pool2dParams p{};
+  p.in_h = pool_size(in.size(-2));
+  p.in_w = pool_size(in.size(-1));
+  p.out_h = pool_size(out[out.size() - 2]);
+  p.out_w = pool_size(out[out.size() - 1]);
+  p.channels = pool_size(in.size(-3));
+  p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = p.kernel_h = p.kernel_w = 1;
+  return p;
+}
+
+}  // namespace mpsx::ops
