@@ -10,3 +10,9 @@ inline long checked_index(long index, long size, bool negative, uint dimension, 
   report_index(errors, dimension, index, size);
   return -1;
 }
+
+// An index that `index_check` has seen already: in range, or reported; kept inside so that nothing foreign is touched.
+inline long known_index(long index, long size, bool negative) {
+  const long position = negative && index < 0 ? index + size : index;
+  return min(max(position, 0L), size - 1);
+}

@@ -17,13 +17,12 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   for (uint i = tid; i < p.row; i += threads.x) to[i] = from[i];
 }
 
-// Rows of one element; gid = (index, outer).
+// Rows of one element, the index checked before; gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
-                           device ErrorRecord* errors [[buffer(4)]], uint2 gid [[thread_position_in_grid]]) {
-  const long k = checked_index(index[gid.x], p.size, p.negative != 0, p.dimension, errors);
-  if (k < 0) return;
+                           uint2 gid [[thread_position_in_grid]]) {
+  const long k = known_index(index[gid.x], p.size, p.negative != 0);
   out[ulong(gid.y) * p.count + gid.x] = in[long(gid.y) * p.outer + k * p.pitch];
 }
 

@@ -13,6 +13,12 @@ struct RowsParams {
   uint32_t negative;   // whether indices below zero count from the end
 };
 
+// An index to be checked.
+struct CheckParams {
+  int64_t size, count;
+  uint32_t dimension, negative;  // as in RowsParams
+};
+
 // Rows of one tensor put into a wider one.
 struct CatParams {
   int64_t pitch;   // elements between rows of the output

@@ -16,8 +16,12 @@ inline float sample_weight(thread long& offset, uint s, device const long* targe
     report_index(errors, 1, t, p.classes);
     return 0.0f;
   }
-  const long n = long(s) / p.inner;
-  offset = n * p.classes * p.inner + t * p.inner + (long(s) - n * p.inner);
+  if (p.inner == 1) {
+    offset = long(s) * p.classes + t;
+  } else {
+    const uint n = s / p.inner;
+    offset = (long(n) * p.classes + t) * p.inner + (s - n * p.inner);
+  }
   return p.has_weight ? float(weight[t]) : 1.0f;
 }
 

@@ -5,7 +5,8 @@
 // nll_loss over samples s = n * inner + i of an input (n, classes, inner).
 struct NllParams {
   int64_t ignore_index;
-  int64_t classes, inner;
+  int64_t classes;
+  uint32_t inner;
   uint32_t samples;
   uint32_t has_weight;
   uint32_t mean;     // divide by the total weight

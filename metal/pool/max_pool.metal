@@ -111,34 +111,38 @@ inline RegularWindow reach(int in, int out, int size, int stride, int pad, int d
   return RegularWindow(in, out, (size - 1) * dilation + 1, stride, pad);
 }
 
-// One threadgroup per input row of a plane: group = (input y, plane).
+// A thread owns neighbouring input elements: on a CPU a band of whole rows (or a long piece of one), else one element.
+constant int kBand = MPSX_VECTOR_BYTES ? 1 : 2048;  // kBand in src/ops/max_pool.cpp
+
+// group = (band of input rows, plane); a band has more than one row only if its elements are at most kBand.
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
                            uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                            uint3 threads [[threads_per_threadgroup]]) {
   typedef compute_t<T> C;
-  const int iy = int(group.x);
   const RegularWindow rows = reach(p.in_h, p.out_h, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
   const RegularWindow columns = reach(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
+  const int iy = int(group.x) * p.band, height = min(p.band, p.in_h - iy);
   const ulong plane = ulong(group.y) * ulong(p.out_h) * ulong(p.out_w);
-  device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  const int oy_first = rows.first(iy), oy_last = rows.last(iy);
-  for (int x0 = int(tid) * kTile; x0 < p.in_w; x0 += int(threads.x) * kTile) {
-    const int count = min(kTile, p.in_w - x0);
-    const long here = long(iy) * p.in_w + x0;
-    C sum[kTile];
+  const int oy_first = rows.first(iy), oy_last = rows.last(iy + height - 1);
+  const int width = height > 1 ? p.in_w : min(kBand, p.in_w);
+  for (int ix = int(tid) * width; ix < p.in_w; ix += int(threads.x) * width) {
+    const int columns_here = min(width, p.in_w - ix), count = columns_here * height;
+    const long here = long(iy) * p.in_w + ix;
+    device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) * ulong(p.in_w) + ulong(here));
+    C sum[kBand];
     for (int j = 0; j < count; ++j) sum[j] = C(0);
-    const int ox_first = columns.first(x0), ox_last = columns.last(x0 + count - 1);
+    const int ox_first = columns.first(ix), ox_last = columns.last(ix + columns_here - 1);
     for (int oy = oy_first; oy < oy_last; ++oy) {
-      device const T* g = grad_out + plane + ulong(oy) * ulong(p.out_w);
-      device const long* at = indices + plane + ulong(oy) * ulong(p.out_w);
+      device const T* g = grad_out + (plane + ulong(oy) * ulong(p.out_w));
+      device const long* at = indices + (plane + ulong(oy) * ulong(p.out_w));
       for (int ox = ox_first; ox < ox_last; ++ox) {
         const long j = at[ox] - here;
         if (j >= 0 && j < count) sum[j] += C(g[ox]);
       }
     }
-    for (int j = 0; j < count; ++j) to[x0 + j] = T(sum[j]);
+    for (int j = 0; j < count; ++j) to[j] = T(sum[j]);
   }
 }
 

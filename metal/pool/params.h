@@ -8,4 +8,5 @@ struct Pool2dParams {
   int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
   int32_t count_include_pad;
   int32_t divisor;  // divisor_override, or 0
+  int32_t band;     // rows of the input that one group of max_pool2d_bwd owns
 };

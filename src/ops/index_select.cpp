@@ -6,32 +6,8 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
-#include "runtime/device_error.h"
 
 namespace mpsx::ops {
-
-void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
-                       int64_t row, RowsParams p) {
-  static const KernelSet rows("index_rows"), elements("index_elements");
-  const int64_t count = index.numel();
-  p.count = grid_size(op, count);
-  p.row = grid_size(op, row);
-  if (out.numel() == 0) return;
-  const Tensor dense = dense_index(index);
-  Launch launch((row == 1 ? elements : rows).get(bits_tag(in)));
-  launch.pointer(out.data_ptr())
-      .pointer(in.const_data_ptr())
-      .pointer(dense.const_data_ptr())
-      .bytes(p)
-      .pointer(runtime::device_error_record(op));
-  if (row == 1) {
-    launch.threads(p.count, grid_size(op, outer));
-  } else {
-    launch.groups({p.count, grid_size(op, outer), 1}, runtime::threads_for_row(uint64_t(row))).work(uint64_t(row));
-  }
-  launch.run();
-  runtime::check_device_errors();
-}
 
 namespace {
 

@@ -38,6 +38,10 @@ struct Blocks {
   }
 };
 
+// Throws when an element of a dense index is out of range (on an asynchronous driver: later). `negative`: indices below
+// zero count from the end.
+void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
+
 // out[o][k][:] = in[o][index[k]][:]; `out` is dense, `p` says all but count and row.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p);

@@ -3,6 +3,8 @@
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "ops/pool.h"
 #include "ops/structured.h"
 
@@ -85,13 +87,17 @@ void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, I
     const Tensor grad = grad_output.contiguous(layout.format), where = indices.contiguous(layout.format);
     Pool2dParams p = pool_params(self, grad.sizes());
     set_window(p, kernel, stride, padding, dilation);
-    const uint64_t row = layout.row(p.in_w);
+    // A CPU thread takes a band of rows of up to this many elements; kBand in metal/pool/max_pool.metal.
+    constexpr int32_t kBand = 2048;
+    const bool one_element = runtime::driver().info().vector_bytes > 0;
+    p.band = one_element || layout.last ? 1 : std::clamp(kBand / p.in_w, 1, p.in_h);
+    const uint64_t row = layout.row(p.in_w) * uint64_t(p.band);
     Launch((layout.last ? last : planes).get(tag_of(self)))
         .pointer(grad_input.data_ptr())
         .pointer(grad.const_data_ptr())
         .pointer(where.const_data_ptr())
         .bytes(p)
-        .groups(layout.grid(p.in_h, p.in_w), runtime::threads_for_row(row * 4))
+        .groups(layout.grid((p.in_h + p.band - 1) / p.band, p.in_w), runtime::threads_for_row(row * 4))
         .work(row * 2)
         .run();
   }

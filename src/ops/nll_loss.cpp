@@ -44,9 +44,10 @@ Problem plan(const Tensor& self, const Tensor& target, const MaybeTensor& weight
   NllParams& p = q.params;
   p.ignore_index = ignore_index;
   p.classes = self.size(self.dim() == 1 ? 0 : 1);
-  p.inner = 1;
-  for (int64_t d = 2; d < self.dim(); ++d) p.inner *= self.size(d);
-  TORCH_CHECK(target.numel() < int64_t(UINT32_MAX) - int64_t(kFan), "nll_loss: too many samples: ", target.numel());
+  int64_t inner = 1;
+  for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
+  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kFan), "nll_loss: too many samples: ", target.numel());
+  p.inner = uint32_t(inner);
   p.samples = uint32_t(target.numel());
   p.has_weight = q.weight.defined();
   return q;

@@ -1,0 +1,56 @@
+#include "ops/indexing.h"
+
+#include "runtime/device_error.h"
+
+namespace mpsx::ops {
+
+void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative) {
+  static const KernelSet check("index_check");
+  constexpr int64_t kChecked = 256;  // as in metal/index/index_check.metal
+  if (index.numel() == 0) return;
+  CheckParams p{};
+  p.size = size;
+  p.count = index.numel();
+  p.dimension = uint32_t(dimension);
+  p.negative = negative;
+  Launch(check.get())
+      .pointer(index.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record(op))
+      .threads(uint64_t((p.count + kChecked - 1) / kChecked))
+      .work(uint64_t(kChecked))
+      .run();
+  runtime::check_device_errors();
+}
+
+void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
+                       int64_t row, RowsParams p) {
+  static const KernelSet rows("index_rows"), elements("index_elements");
+  const Tensor dense = dense_index(index);
+  p.count = grid_size(op, dense.numel());
+  p.row = grid_size(op, row);
+  if (out.numel() == 0) return check_index(op, dense, p.size, p.dimension, p.negative);
+  if (row == 1) {
+    check_index(op, dense, p.size, p.dimension, p.negative);
+    Launch(elements.get(bits_tag(in)))
+        .pointer(out.data_ptr())
+        .pointer(in.const_data_ptr())
+        .pointer(dense.const_data_ptr())
+        .bytes(p)
+        .threads(p.count, grid_size(op, outer))
+        .run();
+    return;
+  }
+  Launch(rows.get(bits_tag(in)))
+      .pointer(out.data_ptr())
+      .pointer(in.const_data_ptr())
+      .pointer(dense.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record(op))
+      .groups({p.count, grid_size(op, outer), 1}, runtime::threads_for_row(uint64_t(row)))
+      .work(uint64_t(row))
+      .run();
+  runtime::check_device_errors();
+}
+
+}  // namespace mpsx::ops
