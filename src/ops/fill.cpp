@@ -47,7 +47,7 @@ Pattern pattern(at::ScalarType type, const at::Scalar& s) {
 void launch_fill(const Tensor& self, const Pattern& value) {
   static const KernelSet dense("fill_dense"), any("fill_any");
   const int64_t size = self.element_size();
-  at::TensorIterator iter = at::TensorIteratorConfig().add_output(self).resize_outputs(false).build();
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(self).resize_outputs(false).check_all_same_dtype(false).build();
   if (iter.numel() == 0) return;
   if (iter.ndim() == 0 || (iter.ndim() == 1 && iter.strides(0)[0] == size)) {
     char* data = static_cast<char*>(iter.data_ptr(0));

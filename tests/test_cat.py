@@ -1,0 +1,107 @@
+"""cat and stack."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from layouts import LAYOUTS, make, on_device
+from tables import DTYPES
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+
+def check(tensors: list[torch.Tensor], dim: int) -> None:
+    expected = torch.cat(tensors, dim)
+    result = torch.cat([on_device(t) for t in tensors], dim)
+    assert result.dtype == expected.dtype and result.stride() == expected.stride()
+    assert torch.equal(result.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES["ALL"] + (torch.float64, torch.complex64), ids=str)
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "scalar"])
+def test_values(layout: str, dtype: torch.dtype) -> None:
+    tensors = [make(layout, dtype, seed=seed) for seed in range(3)]
+    for dim in range(-tensors[0].dim(), tensors[0].dim()):
+        part = tensors[1].narrow(dim, 0, tensors[1].size(dim) // 2)
+        check([tensors[0], part, tensors[2]], dim)
+
+
+def test_mixed_layouts() -> None:
+    x = torch.randn(2, 6, 5, 7)
+    transposed = x.transpose(2, 3).contiguous().transpose(2, 3)
+    forms = [x, x.to(memory_format=torch.channels_last), transposed, x[:1].expand_as(x)]
+    for a, b in itertools.product(forms, forms):
+        for dim in range(4):
+            check([a, b], dim)
+
+
+def test_promotion() -> None:
+    types = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32)
+    for a, b in itertools.product(types, types):
+        check([make("contiguous", a), make("transposed", b, seed=1)], 1)
+
+
+def test_legacy_empties() -> None:
+    x = torch.randn(3, 4)
+    check([torch.empty(0), x, torch.empty(0)], 1)
+    check([torch.empty(0), torch.empty(0)], 0)
+    check([x[:0], x], 0)
+    check([torch.empty(0), x.to(torch.int32)], 0)
+
+
+def test_stack() -> None:
+    tensors = [torch.randn(4, 5).t() for _ in range(3)] + [torch.randn(5, 4)]
+    for dim in (0, 1, 2, -1):
+        result = torch.stack([on_device(t) for t in tensors], dim)
+        assert torch.equal(result.cpu(), torch.stack(tensors, dim))
+    scalars = [torch.tensor(1.0), torch.tensor(2.0)]
+    assert torch.equal(torch.stack([t.to("mpsx") for t in scalars]).cpu(), torch.stack(scalars))
+
+
+def test_out() -> None:
+    tensors = [torch.randn(2, 3), torch.randn(2, 5)]
+    expected = torch.cat(tensors, 1)
+    on = [t.to("mpsx") for t in tensors]
+    for out in (torch.empty(2, 8), torch.empty(0), torch.empty(8, 2).t(), torch.empty(2, 16)[:, ::2]):
+        result = on_device(out)
+        assert torch.cat(on, 1, out=result) is result
+        assert torch.equal(result.cpu(), expected)
+    double = torch.empty(2, 8, dtype=torch.float16, device="mpsx")
+    torch.cat(on, 1, out=double)
+    assert torch.equal(double.cpu(), expected.half())
+
+
+def test_gradient() -> None:
+    parts = [torch.randn(2, 3), torch.randn(2, 5)]
+    a = [p.clone().requires_grad_() for p in parts]
+    b = [p.to("mpsx").requires_grad_() for p in parts]
+    weight = torch.randn(2, 8)
+    torch.cat(a, 1).backward(weight)
+    torch.cat(b, 1).backward(weight.to("mpsx"))
+    for x, y in zip(a, b, strict=True):
+        assert torch.equal(y.grad.cpu(), x.grad)
+
+
+def test_errors_are_the_cpu_s() -> None:
+    cases = (lambda d: [torch.zeros(2, 3, device=d), torch.zeros(3, 3, device=d)], lambda d: [])
+    for case in cases:
+        messages = []
+        for device in ("cpu", "mpsx"):
+            with pytest.raises((RuntimeError, ValueError)) as caught:
+                torch.cat(case(device), 1)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.cat([torch.zeros(2, device="mpsx"), torch.zeros(2)])
+
+
+def test_kernels_run() -> None:
+    x = torch.randn(3, 4).to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        torch.cat([x, x], 1)
+        torch.stack([x.half(), x.half()])
+    assert log.count("kernel:cat_rows_i32") == 2 and log.count("kernel:cat_rows_i16") == 2

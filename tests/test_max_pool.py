@@ -1,0 +1,148 @@
+"""max_pool2d with indices, its gradient, and what goes through it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from layouts import on_device
+from tables import FLOAT, INT
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+# kernel, stride, padding, dilation, ceil_mode
+WINDOWS = [
+    (2, 2, 0, 1, False),
+    (3, 2, 1, 1, False),
+    (3, 1, 1, 1, True),
+    ((2, 3), (3, 1), (1, 0), (1, 2), False),
+    (3, 3, 1, 2, True),
+    (2, 4, 0, 1, False),  # windows with gaps between them
+    ((5, 1), (1, 2), (2, 0), (2, 1), True),
+    (3, None, 0, 1, True),
+]
+
+
+def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
+    """Values with many ties, so that the choice among equal maxima is tested too."""
+    values = torch.randint(-4 if dtype.is_signed else 0, 5, (2, 7, 13, 70)).to(dtype)
+    if layout == "channels_last":
+        return values.to(memory_format=torch.channels_last)
+    if layout == "transposed":
+        return values.transpose(2, 3)
+    if layout == "slice":
+        return values[:, 1:6, 2:, 3:33]
+    if layout == "step":
+        return values[..., ::2]
+    if layout == "expanded":
+        return values[:1].expand(3, 7, 13, 70)
+    if layout == "unbatched":
+        return values[1]
+    if layout == "empty":
+        return values[:0]
+    return values
+
+
+LAYOUTS = ("contiguous", "channels_last", "transposed", "slice", "step", "expanded", "unbatched", "empty")
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_values_and_indices(layout: str, window: tuple) -> None:
+    kernel, stride, padding, dilation, ceil_mode = window
+    for dtype in FLOAT + INT:
+        x = inputs(layout, dtype)
+        arguments = (kernel, stride, padding, dilation, ceil_mode)
+        # CPU's channels_last kernel refuses planes that do not fit the element type: 8-bit ones of any use.
+        reference = x if dtype.is_floating_point else x.contiguous()
+        expected, where = F.max_pool2d(reference, *arguments, return_indices=True)
+        result, indices = F.max_pool2d(on_device(x), *arguments, return_indices=True)
+        assert result.device.type == indices.device.type == "mpsx"
+        if dtype.is_floating_point:
+            assert result.stride() == expected.stride()
+        assert torch.equal(result.cpu(), expected)
+        assert torch.equal(indices.cpu(), where)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradient(layout: str, window: tuple) -> None:
+    kernel, stride, padding, dilation, ceil_mode = window
+    for dtype in FLOAT:
+        x = inputs(layout, dtype)
+        a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
+        expected = F.max_pool2d(a, kernel, stride, padding, dilation, ceil_mode)
+        result = F.max_pool2d(b, kernel, stride, padding, dilation, ceil_mode)
+        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # sums of a few are exact in every type
+        expected.backward(weight)
+        result.backward(weight.to("mpsx"))
+        assert torch.equal(b.grad.cpu(), a.grad)
+
+
+def test_gradient_of_wide_rows() -> None:
+    x = torch.randint(-9, 9, (1, 2, 4, 5000)).float()
+    a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
+    for t in (a, b):
+        pooled = F.max_pool2d(t, (3, 5), (1, 2), (1, 2))
+        pooled.backward(torch.ones_like(pooled))
+    assert torch.equal(b.grad.cpu(), a.grad)
+
+
+def test_nan_and_infinity() -> None:
+    x = torch.randn(1, 3, 9, 40)
+    x[0, 0, 4, 4] = x[0, 0, 4, 5] = float("nan")
+    x[0, 1] = -float("inf")
+    x[0, 2, 2, ::3] = float("inf")
+    for format_ in (torch.contiguous_format, torch.channels_last):
+        t = x.to(memory_format=format_)
+        expected, where = F.max_pool2d(t, 3, 2, 1, return_indices=True)
+        result, indices = F.max_pool2d(t.to("mpsx"), 3, 2, 1, return_indices=True)
+        torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(indices.cpu(), where)
+
+
+def test_one_dimension() -> None:
+    x = torch.randn(3, 5, 31)
+    a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
+    expected, result = F.max_pool1d(a, 3, 2, 1), F.max_pool1d(b, 3, 2, 1)
+    assert torch.equal(result.cpu(), expected)
+    expected.backward(torch.ones_like(expected))
+    result.backward(torch.ones_like(result))
+    assert torch.equal(b.grad.cpu(), a.grad)
+
+
+def test_out() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    expected = torch.ops.aten.max_pool2d_with_indices(x, [2, 2])
+    for shape in ((2, 3, 4, 4), (0,)):
+        out = torch.empty(shape, device="mpsx"), torch.empty(shape, dtype=torch.long, device="mpsx")
+        torch.ops.aten.max_pool2d_with_indices.out(x.to("mpsx"), [2, 2], out=out[0], indices=out[1])
+        assert torch.equal(out[0].cpu(), expected[0]) and torch.equal(out[1].cpu(), expected[1])
+    strided = torch.empty(2, 3, 4, 8, device="mpsx")[..., ::2]
+    torch.ops.aten.max_pool2d_with_indices.out(x.to("mpsx"), [2, 2], out=strided, indices=out[1])
+    assert torch.equal(strided.cpu(), expected[0])
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        wrong = torch.empty(2, 3, 4, 4, dtype=torch.half, device="mpsx")
+        torch.ops.aten.max_pool2d_with_indices.out(x.to("mpsx"), [2, 2], out=wrong, indices=out[1])
+
+
+def test_errors_are_the_cpu_s() -> None:
+    for shape, arguments in (((2, 3, 8, 8), (2, 2, 2)), ((3, 8), (2,)), ((2, 3, 2, 2), (5,))):
+        messages = []
+        for device in ("cpu", "mpsx"):
+            with pytest.raises(RuntimeError) as caught:
+                F.max_pool2d(torch.zeros(shape, device=device), *arguments)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+def test_kernels_run() -> None:
+    x = torch.randn(1, 4, 6, 6).to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        for t in (x, x.to(memory_format=torch.channels_last)):
+            pooled = F.max_pool2d(t.requires_grad_(), 2)
+            pooled.backward(pooled.detach())
+    for kernel in ("max_pool2d", "max_pool2d_bwd", "max_pool2d_last", "max_pool2d_bwd_last"):
+        assert f"kernel:{kernel}_f32" in log
