@@ -94,6 +94,8 @@ def test_arange(arguments: tuple) -> None:
     for dtype in (None, torch.float32, torch.float16, torch.int64, torch.int32):
         if dtype == torch.float16 and arguments[-1] == 70000:
             continue  # past float16's range
+        if dtype in (torch.int64, torch.int32) and not all(isinstance(a, int) for a in arguments):
+            continue  # PyTorch truncates such steps to 0 and refuses them
         expected = torch.arange(*arguments, dtype=dtype)
         torch.testing.assert_close(torch.arange(*arguments, dtype=dtype, device="mpsx").cpu(), expected)
     with pytest.raises(RuntimeError, match="step must be nonzero"):

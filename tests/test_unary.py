@@ -53,7 +53,7 @@ def test_forms(name: str, types: str) -> None:
         result = getattr(target, f"{name}_")()
         assert result is target
         torch.testing.assert_close(target.cpu(), getattr(x.clone(), f"{name}_")(), equal_nan=True)
-    if name in ("isnan",):
+    if name in ("isnan", "relu"):
         return  # no out= form in PyTorch
     out = torch.empty(0, dtype=expected.dtype, device="mpsx")
     assert getattr(torch, name)(device, out=out) is out
@@ -99,8 +99,8 @@ def test_gradient(name: str) -> None:
     x = make("transposed", torch.float32, low=low + 1e-3, high=high - 1e-3)
     a = x.clone().requires_grad_()
     b = on_device(x).detach().requires_grad_()
-    apply(name, a).sum().backward()
-    apply(name, b).sum().backward()
+    apply(name, a).backward(torch.ones_like(x))
+    apply(name, b).backward(torch.ones_like(b))
     torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=2e-5, atol=2e-5)
 
 

@@ -3,17 +3,23 @@
 
 #include "lib/types.h"
 
-// exp(x) - 1. Near zero a Taylor polynomial of degree 7 (error below 2^-26 for |x| < 0.5), else the difference itself,
-// which loses nothing there.
+// exp(x) - 1 = 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r, |r| <= ln 2 / 2: nothing cancels. The polynomial is
+// Taylor's of degree 8, whose rest is below 2^-28 there; ln 2 is split in two (Cody and Waite).
 inline float expm1(float x) {
-  float p = 1.0f / 5040.0f;
-  p = fma(p, x, 1.0f / 720.0f);
-  p = fma(p, x, 1.0f / 120.0f);
-  p = fma(p, x, 1.0f / 24.0f);
-  p = fma(p, x, 1.0f / 6.0f);
-  p = fma(p, x, 0.5f);
-  p = fma(p * x, x, x);
-  return fabs(x) < 0.5f ? p : precise::exp(x) - 1.0f;
+  const float k = rint(x * 1.44269504088896341f);
+  const float r = fma(k, 2.12194440e-4f, fma(k, -0.693359375f, x));
+  float p = 1.0f / 40320.0f;
+  p = fma(p, r, 1.0f / 5040.0f);
+  p = fma(p, r, 1.0f / 720.0f);
+  p = fma(p, r, 1.0f / 120.0f);
+  p = fma(p, r, 1.0f / 24.0f);
+  p = fma(p, r, 1.0f / 6.0f);
+  p = fma(p, r, 0.5f);
+  p = fma(p * r, r, r);
+  const float scale = as_type<float>(as_type<uint>(k + 12582912.0f + 127.0f) << 23);  // 2^k, as 1.5 * 2^23 is added
+  const float near = fma(scale, p, scale - 1.0f);
+  const float value = x < -20.0f ? -1.0f : (x > 80.0f ? precise::exp(x) : near);
+  return x != x ? x : copysign(value, x);
 }
 
 // log(1 + x), by the correction of W. Kahan: with u = 1 + x rounded, log(u) * x / (u - 1) cancels u's rounding error.

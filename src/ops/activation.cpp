@@ -145,7 +145,8 @@ Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale
 // The buffer is what the CPU kernel keeps for its backward; ours needs none.
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
   if (!has_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
-  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, Tensor()), self.new_empty({0})};
+  // Contiguous whatever the input, as the CPU's is.
+  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())), self.new_empty({0})};
 }
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
   if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
