@@ -57,7 +57,10 @@ def test_gradient(name: str) -> None:
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_extremes(name: str) -> None:
     x = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 100.0, -100.0, 1e-30])
-    torch.testing.assert_close(ACTIVATIONS[name](x.to("mpsx")).cpu(), ACTIVATIONS[name](x), equal_nan=True)
+    expected = ACTIVATIONS[name](x)
+    if name == "gelu":
+        expected[0] = float("inf")  # the CPU's vectorised kernel gives NaN
+    torch.testing.assert_close(ACTIVATIONS[name](x.to("mpsx")).cpu(), expected, equal_nan=True)
 
 
 def test_in_place_and_out() -> None:

@@ -32,7 +32,7 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> tuple[torch.Tensor, 
 def check(function, *tensors: torch.Tensor, **kwargs) -> None:
     try:
         expected = function(*tensors, **kwargs)
-    except (RuntimeError, NotImplementedError):  # no such type on the CPU: nothing to compare with
+    except RuntimeError:  # no such type on the CPU: nothing to compare with
         return
     result = function(*(on_device(t) for t in tensors), **kwargs)
     assert result.device.type == "mpsx"
@@ -77,7 +77,12 @@ def test_promotion(name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 2.5, -1, True, 0.1])
-@pytest.mark.parametrize("name", NAMES)
+# PyTorch has no overload with a number for the others.
+WITH_NUMBERS = ["add", "sub", "mul", "div", "copysign", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le",
+                "gt", "ge", "floor_divide", "fmod", "remainder", "pow"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
 def test_numbers(name: str, number: float) -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
         for layout in ("contiguous", "transposed"):

@@ -14,6 +14,10 @@ void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   p.i[k] = s.isFloatingPoint() ? int64_t(s.toDouble()) : s.isComplex() ? 0 : s.to<int64_t>();
 }
 
+float rounded(float x, Tag tag) {
+  return tag == Tag::f16 ? float(at::Half(x)) : tag == Tag::bf16 ? float(at::BFloat16(x)) : x;
+}
+
 }  // namespace
 
 ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b) {
@@ -52,6 +56,7 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
     : op_(op),
       inputs_(inputs),
       order_(order),
+      exact_right_(op == "mul" || op == "div" || op == "floor_divide"),
       dense_(op + "_dense"),
       right_(op + "_right"),
       left_(op + "_left"),
@@ -84,6 +89,8 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
       o.inlined[k] = true;
       o.data[k] = nullptr;
       set_scalar(scalars, 3, at::_local_scalar_dense(*c10::MaybeOwned<Tensor>::borrowed(iter.tensor(k))));
+      // PyTorch's CPU kernels round a number to the tensors' type, except the right operand of these.
+      if (!(exact_right_ && k == 2)) scalars.f[3] = rounded(scalars.f[3], tag);
     } else {
       o.data[k] = static_cast<char*>(iter.data_ptr(k));
     }
