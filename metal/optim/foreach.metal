@@ -1,0 +1,106 @@
+// Every row of foreach.def, lerp, zeros and copies. The first list is written, list p.input is read: the same in place.
+#include "elementwise/compute.h"
+#include "elementwise/instantiate.h"
+#include "lib/arithmetic.h"
+#include "optim/lists.h"
+
+template <typename T, typename Op>
+kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
+  const ListChunk chunk = list_chunk(p, group);
+  device T* out = MPSX_LIST(T, 0);
+  device const T* x = MPSX_LIST(const T, p.input);
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i])));
+}
+
+template <typename T, typename Op>
+kernel void foreach_scalar(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
+  const ListChunk chunk = list_chunk(p, group);
+  device T* out = MPSX_LIST(T, 0);
+  device const T* x = MPSX_LIST(const T, p.input);
+  const float y = p.scalar[chunk.tensor];
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), y, 1.0f));
+}
+
+// The second operand is one value in buffer 29.
+template <typename T, typename Op>
+kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
+  const ListChunk chunk = list_chunk(p, group);
+  device T* out = MPSX_LIST(T, 0);
+  device const T* x = MPSX_LIST(const T, p.input);
+  const float y = float(*reinterpret_cast<device const T*>(b29)), s = p.scalar[chunk.tensor];
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), y, s));
+}
+
+template <typename T, typename Op>
+kernel void foreach_list(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
+  const ListChunk chunk = list_chunk(p, group);
+  device T* out = MPSX_LIST(T, 0);
+  device const T* x = MPSX_LIST(const T, p.input);
+  device const T* y = MPSX_LIST(const T, p.input + 1);
+  const float s = p.scalar[chunk.tensor];
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), float(y[i]), s));
+}
+
+template <typename T, typename Op>
+kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
+  const ListChunk chunk = list_chunk(p, group);
+  device T* out = MPSX_LIST(T, 0);
+  device const T* x = MPSX_LIST(const T, p.input);
+  device const T* y = MPSX_LIST(const T, p.input + 1);
+  device const T* z = MPSX_LIST(const T, p.input + 2);
+  const float s = p.scalar[chunk.tensor];
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), float(y[i]), float(z[i]), s));
+}
+
+// As PyTorch: from the nearer end, so that weight 1 gives exactly the end.
+inline float interpolate(float x, float y, float weight) {
+  return fabs(weight) < 0.5f ? x + weight * (y - x) : y - (y - x) * (1.0f - weight);
+}
+struct Lerp {
+  static float apply(float x, float y, float s) { return interpolate(x, y, s); }
+  static float apply(float x, float y, float z, float) { return interpolate(x, y, z); }
+};
+struct Zero {
+  static float apply(float) { return 0.0f; }
+};
+struct Copy {
+  static float apply(float x) { return x; }
+};
+
+#define MPSX_FOREACH_UNARY(NAME, ...)                   \
+  struct NAME##_op {                                    \
+    static float apply(float x) { return __VA_ARGS__; } \
+  };                                                    \
+  MPSX_FOR_FLOAT(UNARY_KERNEL, NAME)
+#define UNARY_KERNEL(T, TAG, NAME) MPSX_KERNEL("foreach_" #NAME "_" #TAG, foreach_unary<T, NAME##_op>)
+#define MPSX_FOREACH_BINARY(NAME, ...)                                             \
+  struct NAME##_op {                                                               \
+    static float apply(float x, float y, float s) { return (void)s, __VA_ARGS__; } \
+  };                                                                               \
+  MPSX_FOR_FLOAT(BINARY_KERNELS, NAME)
+#define MPSX_FOREACH_SCALED(NAME, ...) MPSX_FOREACH_BINARY(NAME, __VA_ARGS__)
+#define BINARY_KERNELS(T, TAG, NAME)                                          \
+  MPSX_KERNEL("foreach_" #NAME "_scalar_" #TAG, foreach_scalar<T, NAME##_op>) \
+  MPSX_KERNEL("foreach_" #NAME "_list_" #TAG, foreach_list<T, NAME##_op>)
+#define MPSX_FOREACH_POINTWISE(NAME, ...)                                          \
+  struct NAME##_op {                                                               \
+    static float apply(float x, float y, float z, float s) { return __VA_ARGS__; } \
+  };                                                                               \
+  MPSX_FOR_FLOAT(POINTWISE_KERNEL, NAME)
+#define POINTWISE_KERNEL(T, TAG, NAME) MPSX_KERNEL("foreach_" #NAME "_" #TAG, foreach_pointwise<T, NAME##_op>)
+#include "optim/foreach.def"
+
+#define OTHER_KERNELS(T, TAG, ...)                                   \
+  MPSX_KERNEL("foreach_lerp_scalar_" #TAG, foreach_list<T, Lerp>)    \
+  MPSX_KERNEL("foreach_lerp_list_" #TAG, foreach_pointwise<T, Lerp>) \
+  MPSX_KERNEL("foreach_add_value_" #TAG, foreach_value<T, add_op>)   \
+  MPSX_KERNEL("foreach_mul_value_" #TAG, foreach_value<T, mul_op>)   \
+  MPSX_KERNEL("foreach_div_value_" #TAG, foreach_value<T, div_op>)   \
+  MPSX_KERNEL("foreach_zero_" #TAG, foreach_unary<T, Zero>)          \
+  MPSX_KERNEL("foreach_copy_" #TAG, foreach_unary<T, Copy>)
+MPSX_FOR_FLOAT(OTHER_KERNELS)

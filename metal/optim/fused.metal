@@ -1,0 +1,130 @@
+// Optimizer steps in one pass over parameters, gradients and state: Adam, AdamW and SGD.
+#include "elementwise/instantiate.h"
+#include "lib/math.h"
+#include "optim/lists.h"
+
+inline bool has(constant OptimizerParams& s, uint flag) { return (s.flags & flag) != 0u; }
+
+inline float learning_rate(constant OptimizerParams& s, device const uchar* rate) {
+  return has(s, kTensorRate) ? *reinterpret_cast<device const float*>(rate) : s.rate;
+}
+// Gradients that overflowed half are skipped (torch.amp.GradScaler).
+inline bool skipped(constant OptimizerParams& s, device const uchar* found_inf) {
+  return has(s, kFoundInf) && *reinterpret_cast<device const float*>(found_inf) == 1.0f;
+}
+inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) {
+  return has(s, kGradScale) ? *reinterpret_cast<device const float*>(scale) : 1.0f;
+}
+
+// What Adam's elements share (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight decay: I. Loshchilov,
+// F. Hutter, arXiv:1711.05101).
+struct AdamStep {
+  float one_minus_beta1, beta2, one_minus_beta2, eps;
+  float step_size, correction2;  // rate / (1 - beta1^t), precise::sqrt(1 - beta2^t)
+  float decay, shrink;           // added to the gradient; multiplies the parameter
+  float scale, sign;
+};
+
+// 1 - beta^t comes from the logarithm: in float the power itself would cancel to few digits for the first steps.
+inline AdamStep adam_step(constant OptimizerParams& s, float t, float rate, float scale, bool decoupled) {
+  AdamStep a;
+  a.one_minus_beta1 = s.one_minus_beta1;
+  a.beta2 = s.beta2;
+  a.one_minus_beta2 = s.one_minus_beta2;
+  a.eps = s.eps;
+  a.step_size = rate / -expm1(t * s.log_beta1);
+  a.correction2 = precise::sqrt(-expm1(t * s.log_beta2));
+  a.decay = decoupled ? 0.0f : s.weight_decay;
+  a.shrink = decoupled ? 1.0f - rate * s.weight_decay : 1.0f;
+  a.scale = scale;
+  a.sign = has(s, kMaximize) ? -1.0f : 1.0f;
+  return a;
+}
+
+struct AdamState {
+  float param, exp_avg, exp_avg_sq, max_exp_avg_sq;
+};
+
+inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) {
+  x.param *= a.shrink;
+  grad = fma(x.param, a.decay, grad * a.sign);
+  x.exp_avg = fma(grad - x.exp_avg, a.one_minus_beta1, x.exp_avg);
+  x.exp_avg_sq = fma(x.exp_avg_sq, a.beta2, a.one_minus_beta2 * grad * grad);
+  x.max_exp_avg_sq = x.max_exp_avg_sq > x.exp_avg_sq ? x.max_exp_avg_sq : x.exp_avg_sq;
+  const float denominator = precise::sqrt(amsgrad ? x.max_exp_avg_sq : x.exp_avg_sq) / a.correction2 + a.eps;
+  x.param -= a.step_size * x.exp_avg / denominator;
+  return x;
+}
+
+// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and with `Amsgrad` max_exp_avg_sqs.
+template <typename T, bool Decoupled, bool Amsgrad>
+kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
+  constant ListParams& p = all.lists;
+  constant OptimizerParams& s = all.step;
+  if (skipped(s, b29)) return;
+  const ListChunk chunk = list_chunk(p, group);
+  const float scale = grad_scale(s, b28);
+  const AdamStep a = adam_step(s, MPSX_LIST_VALUE(const float, 4), learning_rate(s, b27), scale, Decoupled);
+  device T* param = MPSX_LIST(T, 0);
+  device T* grad = MPSX_LIST(T, 1);
+  device T* exp_avg = MPSX_LIST(T, 2);
+  device T* exp_avg_sq = MPSX_LIST(T, 3);
+  device T* max_exp_avg_sq = Amsgrad ? MPSX_LIST(T, 5) : exp_avg_sq;
+  if (has(s, kGradScale)) {  // as PyTorch does, the gradients are left unscaled
+    MPSX_VECTORIZE
+    for (uint i = tid; i < chunk.count; i += tpt) grad[i] = T(float(grad[i]) / scale);
+  }
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) {
+    AdamState x = {float(param[i]), float(exp_avg[i]), float(exp_avg_sq[i]), float(max_exp_avg_sq[i])};
+    x = adam_update(x, float(grad[i]), a, Amsgrad);
+    param[i] = T(x.param);
+    exp_avg[i] = T(x.exp_avg);
+    exp_avg_sq[i] = T(x.exp_avg_sq);
+    if (Amsgrad) max_exp_avg_sq[i] = T(x.max_exp_avg_sq);
+  }
+}
+
+// Lists: parameters, gradients, and with `Momentum` momentum buffers (I. Sutskever et al., ICML 2013, as PyTorch has
+// it).
+template <typename T, bool Momentum, bool Nesterov>
+kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
+  constant ListParams& p = all.lists;
+  constant OptimizerParams& s = all.step;
+  if (skipped(s, b29)) return;
+  const ListChunk chunk = list_chunk(p, group);
+  const float scale = grad_scale(s, b28), rate = learning_rate(s, b27), sign = has(s, kMaximize) ? -1.0f : 1.0f;
+  // The first step starts the buffer with the gradient, whatever the dampening.
+  const bool first = has(s, kFirstStep);
+  const float keep = first ? 0.0f : s.momentum, take = first ? 1.0f : s.one_minus_dampening;
+  const float momentum = s.momentum, decay = s.weight_decay;
+  device T* param = MPSX_LIST(T, 0);
+  device T* grad = MPSX_LIST(T, 1);
+  device T* buffer = Momentum ? MPSX_LIST(T, 2) : param;
+  if (has(s, kGradScale)) {
+    MPSX_VECTORIZE
+    for (uint i = tid; i < chunk.count; i += tpt) grad[i] = T(float(grad[i]) / scale);
+  }
+  MPSX_VECTORIZE
+  for (uint i = tid; i < chunk.count; i += tpt) {
+    const float x = float(param[i]);
+    float g = fma(x, decay, float(grad[i]) * sign);
+    if (Momentum) {
+      const float before = first ? 0.0f : float(buffer[i]);  // uninitialised at the first step
+      const float b = fma(before, keep, g * take);
+      buffer[i] = T(b);
+      g = Nesterov ? fma(b, momentum, g) : b;
+    }
+    param[i] = T(x - rate * g);
+  }
+}
+
+#define MPSX_FUSED(T, tag, ...)                                       \
+  MPSX_KERNEL("fused_adam_" #tag, fused_adam<T, false, false>)        \
+  MPSX_KERNEL("fused_adam_amsgrad_" #tag, fused_adam<T, false, true>) \
+  MPSX_KERNEL("fused_adamw_" #tag, fused_adam<T, true, false>)        \
+  MPSX_KERNEL("fused_adamw_amsgrad_" #tag, fused_adam<T, true, true>) \
+  MPSX_KERNEL("fused_sgd_" #tag, fused_sgd<T, false, false>)          \
+  MPSX_KERNEL("fused_sgd_momentum_" #tag, fused_sgd<T, true, false>)  \
+  MPSX_KERNEL("fused_sgd_nesterov_" #tag, fused_sgd<T, true, true>)
+MPSX_FOR_FLOAT(MPSX_FUSED)

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// Operators on lists of tensors run on many tensors a launch: Metal binds 31 buffers, of which the last holds these
+// parameters. A launch with k lists takes 30 / k tensors; list l of tensor t is buffer l * tensors + t.
+enum : uint32_t { kListBuffers = 30, kListChunk = 8192 };  // the latter: elements a threadgroup handles
+
+struct ListParams {
+  uint64_t numel[kListBuffers];  // by tensor
+  uint32_t end[kListBuffers];    // by tensor: one past its last threadgroup
+  float scalar[kListBuffers];    // by tensor
+  uint32_t tensors;
+  uint32_t input;  // the first list that is read: 0 in place, else 1
+};
+static_assert(sizeof(ListParams) == 16 * kListBuffers + 8, "kernels and launchers share this layout");
+
+// Fused optimizers. The buffers of single values come last, so that lists share the ones before.
+enum : uint32_t { kOptimizerBuffers = 27, kRateBuffer = 27, kGradScaleBuffer = 28, kFoundInfBuffer = 29 };
+enum : uint32_t {
+  kTensorRate = 1,  // the learning rate is a buffer
+  kGradScale = 2,
+  kFoundInf = 4,
+  kMaximize = 8,
+  kFirstStep = 16,
+};
+
+struct OptimizerParams {
+  uint32_t flags;
+  float rate, weight_decay, eps;
+  float beta1, beta2, one_minus_beta1, one_minus_beta2, log_beta1, log_beta2;  // each rounded once from double
+  float momentum, one_minus_dampening;
+};
+
+struct FusedParams {
+  ListParams lists;
+  OptimizerParams step;
+};
+static_assert(sizeof(FusedParams) <= 4096, "what Metal takes as inline bytes");
+
+struct AmpParams {
+  int64_t interval;
+  float growth, backoff;
+};

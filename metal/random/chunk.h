@@ -1,0 +1,39 @@
+// How random kernels walk over their elements.
+#pragma once
+
+#include "lib/random.h"
+#include "random/params.h"
+
+// What a threadgroup fills.
+struct RandomChunk {
+  ulong start;  // the first element
+  ulong block;  // the first Philox block
+  ulong left;   // elements from here to the end of the tensor
+};
+
+inline RandomChunk random_chunk(constant RandomParams& p, uint group) {
+  const ulong start = ulong(group) * kRandomChunk;
+  return {start, p.offset + ulong(group) * kRandomBlocks, p.numel - start};
+}
+
+// Values made from one Philox block.
+template <typename T>
+struct Quad {
+  T x, y, z, w;
+};
+
+// Stores a block's values at element j of a chunk and kRandomBlocks, 2 * kRandomBlocks, … after it.
+template <typename T, typename U>
+inline void store(device T* out, uint j, Quad<U> v) {
+  out[j] = T(v.x);
+  out[j + kRandomBlocks] = T(v.y);
+  out[j + 2 * kRandomBlocks] = T(v.z);
+  out[j + 3 * kRandomBlocks] = T(v.w);
+}
+template <typename T, typename U>
+inline void store(device T* out, uint j, Quad<U> v, uint left) {
+  if (j < left) out[j] = T(v.x);
+  if (j + kRandomBlocks < left) out[j + kRandomBlocks] = T(v.y);
+  if (j + 2 * kRandomBlocks < left) out[j + 2 * kRandomBlocks] = T(v.z);
+  if (j + 3 * kRandomBlocks < left) out[j + 3 * kRandomBlocks] = T(v.w);
+}

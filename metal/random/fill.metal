@@ -1,0 +1,158 @@
+// Random fills: one skeleton, one functor a distribution. A distribution turns a Philox block into four values.
+#include "elementwise/instantiate.h"
+#include "lib/types.h"
+#include "random/chunk.h"
+
+// a: from, b: to - from, c: the greatest value below `to`, which rounding must not pass.
+struct Uniform {
+  static float one(uint bits, constant RandomParams& p) { return min(fma(uniform_unit(bits), p.b, p.a), p.c); }
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {one(r.x, p), one(r.y, p), one(r.z, p), one(r.w, p)};
+  }
+};
+
+// a: mean, b: standard deviation.
+struct Normal {
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    const NormalPair m = box_muller(r.x, r.y), n = box_muller(r.z, r.w);
+    return {fma(m.first, p.b, p.a), fma(m.second, p.b, p.a), fma(n.first, p.b, p.a), fma(n.second, p.b, p.a)};
+  }
+};
+
+struct LogNormal {
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    const Quad<float> v = Normal::draw(r, p);
+    return {precise::exp(v.x), precise::exp(v.y), precise::exp(v.z), precise::exp(v.w)};
+  }
+};
+
+// a: 1 / lambda. The least value is above zero, as consumers divide by it (the exponential trick of multinomial).
+struct Exponential {
+  static float one(uint bits, constant RandomParams& p) {
+    return max(-random_log(uniform_positive(bits)), 0x1p-24f) * p.a;
+  }
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {one(r.x, p), one(r.y, p), one(r.z, p), one(r.w, p)};
+  }
+};
+
+// a: median, b: sigma. tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u), at the middle of each of 2^31 intervals of u.
+struct Cauchy {
+  static float one(uint bits, constant RandomParams& p) {
+    const SinCos half_turn = random_sincos((bits >> 1) | 1u);
+    return fma(-half_turn.cos / half_turn.sin, p.b, p.a);
+  }
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {one(r.x, p), one(r.y, p), one(r.z, p), one(r.w, p)};
+  }
+};
+
+// a: 1 / log(1 - p). How many trials the first success takes, so at least one.
+struct Geometric {
+  static float one(uint bits, constant RandomParams& p) {
+    return max(ceil(random_log(uniform_positive(bits)) * p.a), 1.0f);
+  }
+  static Quad<float> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {one(r.x, p), one(r.y, p), one(r.z, p), one(r.w, p)};
+  }
+};
+
+struct Bernoulli {
+  static Quad<int> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {r.x <= p.bound, r.y <= p.bound, r.z <= p.bound, r.w <= p.bound};
+  }
+};
+
+// Integers that fit 32 bits, from one word each.
+struct Integer {
+  static int one(uint bits, constant RandomParams& p) { return int(uint(p.base) + uniform_below(bits, uint(p.range))); }
+  static Quad<int> draw(PhiloxBlock r, constant RandomParams& p) {
+    return {one(r.x, p), one(r.y, p), one(r.z, p), one(r.w, p)};
+  }
+};
+
+template <typename T, typename Distribution>
+kernel void random_fill(device T* out [[buffer(0)]], constant RandomParams& p [[buffer(1)]],
+                        uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
+                        uint tpt [[threads_per_threadgroup]]) {
+  const RandomChunk chunk = random_chunk(p, group);
+  device T* o = out + chunk.start;
+  if (chunk.left >= kRandomChunk) {
+    MPSX_VECTORIZE
+    for (uint j = tid; j < kRandomBlocks; j += tpt) store(o, j, Distribution::draw(philox(p.seed, chunk.block + j), p));
+  } else {
+    const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
+    for (uint j = tid; j < blocks; j += tpt) store(o, j, Distribution::draw(philox(p.seed, chunk.block + j), p), left);
+  }
+}
+
+// Integers of up to 64 bits, from two words each: a chunk holds half as many.
+template <typename T>
+kernel void random_wide(device T* out [[buffer(0)]], constant RandomParams& p [[buffer(1)]],
+                        uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
+                        uint tpt [[threads_per_threadgroup]]) {
+  const ulong start = ulong(group) * (kRandomChunk / 2), block = p.offset + ulong(group) * kRandomBlocks;
+  const ulong left = p.numel - start;
+  const uint blocks = uint(min(left, ulong(kRandomBlocks)));
+  device T* o = out + start;
+  for (uint j = tid; j < blocks; j += tpt) {
+    const PhiloxBlock r = philox(p.seed, block + j);
+    const ulong first = r.x | ulong(r.y) << 32, second = r.z | ulong(r.w) << 32;
+    o[j] = T(p.base + long(p.range == 0 ? first : uniform_below(first, ulong(p.range))));
+    if (j + kRandomBlocks < left)
+      o[j + kRandomBlocks] = T(p.base + long(p.range == 0 ? second : uniform_below(second, ulong(p.range))));
+  }
+}
+
+// Whether a word falls below a probability. The product stays below 2^32, so that the conversion is defined; 1 is
+// always.
+inline int happens(uint bits, float probability) {
+  return int(bits < uint(min(probability * 4294967296.0f, 4294967040.0f))) | int(probability >= 1.0f);
+}
+
+template <typename T>
+kernel void bernoulli_tensor(device T* out [[buffer(0)]], device const float* probability [[buffer(1)]],
+                             constant RandomParams& p [[buffer(2)]], uint group [[threadgroup_position_in_grid]],
+                             uint tid [[thread_index_in_threadgroup]], uint tpt [[threads_per_threadgroup]]) {
+  const RandomChunk chunk = random_chunk(p, group);
+  device T* o = out + chunk.start;
+  device const float* q = probability + chunk.start;
+  if (chunk.left >= kRandomChunk) {
+    MPSX_VECTORIZE
+    for (uint j = tid; j < kRandomBlocks; j += tpt) {
+      const PhiloxBlock r = philox(p.seed, chunk.block + j);
+      store(o, j,
+            Quad<int>{happens(r.x, q[j]), happens(r.y, q[j + kRandomBlocks]), happens(r.z, q[j + 2 * kRandomBlocks]),
+                      happens(r.w, q[j + 3 * kRandomBlocks])});
+    }
+  } else {
+    const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
+    for (uint j = tid; j < blocks; j += tpt) {
+      const PhiloxBlock r = philox(p.seed, chunk.block + j);
+      const uint last = left - 1;  // a word without an element of its own reads some probability and is not stored
+      store(o, j,
+            Quad<int>{happens(r.x, q[j]), happens(r.y, q[min(j + kRandomBlocks, last)]),
+                      happens(r.z, q[min(j + 2 * kRandomBlocks, last)]),
+                      happens(r.w, q[min(j + 3 * kRandomBlocks, last)])},
+            left);
+    }
+  }
+}
+
+#define MPSX_FILL(T, tag, stem, distribution) MPSX_KERNEL(stem "_" #tag, random_fill<T, distribution>)
+MPSX_FOR_FLOAT(MPSX_FILL, "random_uniform", Uniform)
+MPSX_FOR_FLOAT(MPSX_FILL, "random_normal", Normal)
+MPSX_FOR_FLOAT(MPSX_FILL, "random_log_normal", LogNormal)
+MPSX_FOR_FLOAT(MPSX_FILL, "random_exponential", Exponential)
+MPSX_FOR_FLOAT(MPSX_FILL, "random_cauchy", Cauchy)
+MPSX_FOR_REAL(MPSX_FILL, "random_geometric", Geometric)
+MPSX_FOR_ALL(MPSX_FILL, "random_bernoulli", Bernoulli)
+MPSX_FOR_ALL(MPSX_FILL, "random_integer", Integer)
+
+#define MPSX_WIDE(T, tag, ...) MPSX_KERNEL("random_wide_" #tag, random_wide<T>)
+MPSX_FOR_FLOAT(MPSX_WIDE)
+MPSX_WIDE(long, i64)
+MPSX_WIDE(int, i32)
+
+#define MPSX_BERNOULLI_TENSOR(T, tag, ...) MPSX_KERNEL("bernoulli_tensor_" #tag, bernoulli_tensor<T>)
+MPSX_FOR_ALL(MPSX_BERNOULLI_TENSOR)

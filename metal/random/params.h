@@ -1,0 +1,25 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// One threadgroup fills kRandomChunk elements from kRandomBlocks Philox blocks of four words. Word k of block j goes to
+// element k * kRandomBlocks + j of the chunk, so that stores are contiguous whoever runs the blocks of a chunk.
+enum : uint32_t { kRandomBlocks = 256, kRandomChunk = 4 * kRandomBlocks };
+
+struct RandomParams {
+  uint64_t seed;
+  uint64_t offset;  // the first Philox block
+  uint64_t numel;
+  uint64_t range;  // integers: how many values; 0 stands for 2^64
+  int64_t base;    // integers: the least value
+  float a, b, c;   // the distribution's parameters, see fill.metal
+  uint32_t bound;  // Bernoulli: true for words up to this one
+};
+static_assert(sizeof(RandomParams) == 56, "kernels and launchers share this layout");
+
+struct PermutationParams {
+  uint64_t seed;
+  uint64_t offset;
+  uint64_t numel;
+  uint32_t half_bits;  // the Feistel network works on 2 * half_bits bits
+};

@@ -1,0 +1,64 @@
+// Launching kernels over lists of tensors (metal/optim/lists.h): as many tensors a launch as buffers allow, cut into
+// chunks, so that a hundred small tensors cost a handful of launches and one large tensor still uses every core.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include "ops/op.h"
+#include "optim/params.h"
+
+namespace mpsx::ops {
+
+// The tensors of one launch.
+struct ListBatch {
+  ListParams params{};
+  std::array<size_t, kListBuffers> index;  // where in the lists each tensor of the launch stands
+  std::array<const void*, kListBuffers> pointers{};
+  uint64_t elements = 0;
+
+  uint32_t groups() const { return params.end[params.tensors - 1]; }
+  // Adds buffers [0, buffers) of a launch; those without a tensor repeat the first.
+  void bind(Launch& launch, uint32_t buffers = kListBuffers) const {
+    for (uint32_t i = 0; i < buffers; ++i) launch.pointer(pointers[i] ? pointers[i] : pointers[0]);
+  }
+  // One threadgroup a chunk. `cost`: how much more than an addition an element takes.
+  Launch& over_chunks(Launch& launch, uint64_t cost = 1) const {
+    return launch.groups({groups()}).work(std::max<uint64_t>(1, elements * cost / groups()));
+  }
+};
+
+// Calls launch(batch) for batches of the lists, which are equally long (empty ones aside) and whose corresponding
+// tensors are dense and lie in memory alike; the first list's sizes count, and its tensors without elements are left
+// out. `buffers`: how many of the kernel's buffers the lists may take.
+template <typename F>
+void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buffers = kListBuffers) {
+  const uint32_t capacity = buffers / uint32_t(lists.size());
+  const at::TensorList first = lists[0];
+  size_t next = 0;
+  while (next < first.size()) {
+    ListBatch batch;
+    ListParams& p = batch.params;
+    for (; next < first.size() && p.tensors < capacity; ++next) {
+      const uint64_t numel = first[next].numel();
+      if (numel == 0) continue;
+      const uint32_t before = p.tensors ? p.end[p.tensors - 1] : 0;
+      const uint64_t chunks = (numel + kListChunk - 1) / kListChunk;
+      TORCH_CHECK(before + chunks <= 0xffffffffu, "foreach: expected fewer than 2^45 elements, got ", numel);
+      p.numel[p.tensors] = numel;
+      p.end[p.tensors] = before + uint32_t(chunks);
+      batch.elements += numel;
+      batch.index[p.tensors++] = next;
+    }
+    if (p.tensors == 0) return;
+    for (size_t l = 0; l < lists.size(); ++l)
+      for (uint32_t t = 0; t < p.tensors; ++t)
+        batch.pointers[l * p.tensors + t] = lists[l][batch.index[t]].const_data_ptr();
+    launch(batch);
+  }
+}
+
+// Whether all tensors are plain, dense, on this device and of one of the types f32, f16, bf16, the same for all, and
+// corresponding tensors have equal sizes and strides: what list kernels take.
+bool fits_list_kernels(at::ArrayRef<at::TensorList> lists);
+
+}  // namespace mpsx::ops
