@@ -31,3 +31,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """One thread a worker: the workers already use every core."""
     if hasattr(config, "workerinput"):
         torch.set_num_threads(1)
+
+
+@pytest.fixture
+def silent_fallback() -> Iterator[None]:
+    """For tests of results, which do not care where they were computed."""
+    with mpsx.fallback.using_mode("silent"):
+        yield
+
+
+@pytest.fixture
+def loud_fallback() -> Iterator[None]:
+    """For tests of warnings: nothing has been warned about yet."""
+    mpsx.fallback.reset()
+    with mpsx.fallback.using_mode("warn"):
+        yield

@@ -1,27 +1,48 @@
 """No abort when the process ends.
 
-Autograd runs the backward of a device on a thread of its own, and after the last backward that thread may still be
-dropping Python objects. If the interpreter is gone by then, the process aborts with "terminate called without an
-active exception" (pytorch issue 190489). Work of one device is done in order, so one more, tiny, backward waits for it.
+Autograd runs the backward of a device on a thread of its own, and when that is done the thread still drops what the
+backward took along from the caller: its context variables, Python objects. If the interpreter is gone by then, the
+process aborts with "terminate called without an active exception" (pytorch issue 190489). Work of one device is done
+in order, so one more, tiny, backward waits for all earlier ones; and a context variable tells when it is dropped too.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextvars
+import time
+import weakref
 
 import torch
 
 from . import _runtime
 
-_kept: list[torch.Tensor] = []  # what the tiny backward uses must not be dropped by that thread in its turn
+_PATIENCE = 2.0  # seconds
+
+
+class _Marker:
+    """Something that a weak reference can watch."""
+
+
+_marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_marker")
+
+
+def _tiny_backward(marker: _Marker) -> None:
+    _marker.set(marker)
+    leaf = torch.empty((), device="mpsx", requires_grad=True)
+    leaf.backward(torch.empty((), device="mpsx"))
 
 
 def _settle() -> None:
     if not _runtime.driver_started():
         return
-    _kept.append(torch.empty((), device="mpsx", requires_grad=True))
-    _kept.append(torch.empty((), device="mpsx"))
-    _kept[0].backward(_kept[1])
+    marker = _Marker()
+    dropped = weakref.ref(marker)
+    contextvars.copy_context().run(_tiny_backward, marker)
+    del marker
+    deadline = time.monotonic() + _PATIENCE
+    while dropped() is not None and time.monotonic() < deadline:
+        time.sleep(0.0005)  # gives the interpreter's lock to that thread
 
 
 def register() -> None:

@@ -1,6 +1,7 @@
 #include "backend/fallback.h"
 
 #include <chrono>
+#include <string_view>
 
 #include "backend/alias.h"
 #include "backend/device.h"
@@ -124,6 +125,16 @@ Handles& handles() {
   return *h;
 }
 
+// Composite kernels that refuse devices they do not know.
+constexpr std::string_view kPicky[] = {"aten::mode.values"};
+
+template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
+void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& name) {
+  handles().push_back(dispatcher.registerImpl(name, device_key,
+                                              c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(),
+                                              std::nullopt, nullptr, "mpsx"));
+}
+
 // The fallback under one key, and for each operator that would otherwise take a composite kernel although it has one
 // for this layout on the CPU (native_layer_norm, silu_backward, every sparse operator …).
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
@@ -137,9 +148,7 @@ void register_key(bool composites_only) {
     if (composites_only && !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
         !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
       continue;
-    handles().push_back(dispatcher.registerImpl(name, device_key,
-                                                c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(),
-                                                std::nullopt, nullptr, "mpsx"));
+    register_operator<device_key, cpu_key>(dispatcher, name);
   }
 }
 
@@ -158,6 +167,12 @@ void register_fallback() {
   using c10::DispatchKey;
   handles().reserve(1024);
   register_key<DispatchKey::PrivateUse1, DispatchKey::CPU>(/*composites_only=*/true);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (auto name : kPicky) {
+    const auto dot = name.find('.');
+    register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(
+        dispatcher, {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1))});
+  }
   register_key<DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU>(false);
   register_key<DispatchKey::SparseCsrPrivateUse1, DispatchKey::SparseCsrCPU>(false);
   register_key<DispatchKey::NestedTensorPrivateUse1, DispatchKey::NestedTensorCPU>(false);

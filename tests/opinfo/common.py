@@ -1,0 +1,141 @@
+"""OpInfo samples on the CPU and on mpsx, and how their results are compared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import set_rng_seed
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_leaves, tree_map
+
+DEVICE = "mpsx"
+
+# No comparison is possible, on any device but the one named.
+NOT_COMPARABLE = {
+    "jiterator_unary": "compiles CUDA source",
+    "jiterator_binary": "compiles CUDA source",
+    "jiterator_binary_return_by_ref": "compiles CUDA source",
+    "jiterator_2inputs_2outputs": "compiles CUDA source",
+    "jiterator_4inputs_with_extra_args": "compiles CUDA source",
+    "torch.ops.aten._flash_attention_forward": "a CUDA kernel's own operator",
+    "torch.ops.aten._efficient_attention_forward": "a CUDA kernel's own operator",
+    "as_strided.partial_views": "reads storage outside of the tensor, which a move to a device leaves behind",
+    "tensor_split": "takes its indices as a CPU tensor, which moving samples to a device turns into an error",
+}
+
+# Memory that nobody wrote: everything but the values is compared.
+UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+# Random numbers. The device's generator is Philox, the CPU's is the Mersenne Twister, so values differ by design;
+# compared are shapes, types, strides, and that the same seed gives the same values again.
+RANDOM = {
+    "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "normal.in_place",
+    "normal.number_mean", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
+    "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout.with_train",
+    "nn.functional.feature_alpha_dropout.without_train", "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d", "nn.functional.multi_head_attention_forward", "nn.functional.rrelu",
+    "nn.functional.scaled_dot_product_attention", "pca_lowrank", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "svd_lowrank", "uniform",
+}  # fmt: skip
+
+
+def op_id(op: OpInfo) -> str:
+    """The name by which NOT_COMPARABLE and the like know an OpInfo."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+OPS = [op for op in op_db if op_id(op) not in NOT_COMPARABLE]
+
+
+def main_dtype(op: OpInfo) -> torch.dtype:
+    """float32 where the operator has it (an entry that declares no type for the CPU runs with it all the same)."""
+    dtypes = op.supported_dtypes("cpu") or {torch.float32}
+    return torch.float32 if torch.float32 in dtypes else sorted(dtypes, key=str)[0]
+
+
+def has_backward(op: OpInfo, dtype: torch.dtype) -> bool:
+    """Whether the OpInfo says that gradients work for this type."""
+    return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+
+
+def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
+    """The first `count` samples (None: all), the same in every process."""
+    set_rng_seed(0)
+    return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count)
+
+
+Arguments = tuple[object, tuple, dict]
+
+
+def on_cpu(sample: SampleInput) -> Arguments:
+    """A copy of a sample's arguments."""
+
+    def clone(value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            return value.detach().clone().requires_grad_(value.requires_grad)
+        return copy.deepcopy(value) if isinstance(value, torch.Generator) else value
+
+    return tree_map(clone, (sample.input, sample.args, sample.kwargs))
+
+
+def on_device(sample: SampleInput) -> Arguments:
+    """A sample's arguments, tensors and devices moved to mpsx."""
+
+    def move(value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            return value.detach().to(DEVICE).requires_grad_(value.requires_grad)
+        if isinstance(value, torch.device) or value == "cpu":
+            return torch.device(DEVICE)
+        return value
+
+    return tree_map(move, (sample.input, sample.args, sample.kwargs))
+
+
+def call(function: Callable[..., object], arguments: Arguments, **more: object) -> object:
+    """Calls with a fixed seed."""
+    torch.manual_seed(1)
+    first, args, kwargs = arguments
+    return function(first, *args, **kwargs, **more)
+
+
+def tensors(tree: object) -> list[torch.Tensor]:
+    """Every tensor in a result."""
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """The identity of a tensor's storage."""
+    return tensor.untyped_storage()._cdata
+
+
+def assert_same(cpu: object, device: object, *, values: bool = True, strides: bool = True) -> None:
+    """Same structure, devices, layouts, types, shapes, strides and values."""
+    expected, got = tree_leaves(cpu), tree_leaves(device)
+    assert len(expected) == len(got)
+    for want, have in zip(expected, got, strict=True):
+        if not isinstance(want, torch.Tensor):
+            if values and isinstance(want, int | float | complex):
+                assert want == have or (want != want and have != have)
+            continue
+        assert have.device.type == DEVICE
+        assert (have.layout, have.dtype, have.shape) == (want.layout, want.dtype, want.shape)
+        if strides and want.layout == torch.strided and not want.is_nested:
+            assert have.stride() == want.stride()
+        if values:
+            torch.testing.assert_close(have.detach().cpu(), want.detach(), equal_nan=True)
+
+
+def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of the sum of all outputs with respect to all inputs that take one; empty: there are none."""
+    result = sample.output_process_fn_grad(call(op, arguments))
+    outputs = [t for t in tensors(result) if t.requires_grad]
+    inputs = [t for t in tensors(arguments) if t.requires_grad]
+    if not outputs or not inputs:
+        return ()
+    torch.manual_seed(2)
+    totals = [t.abs().sum() if t.is_complex() else t.sum() for t in outputs]
+    return torch.autograd.grad(totals, inputs, allow_unused=True)
