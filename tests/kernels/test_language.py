@@ -22,7 +22,8 @@ kernel void swizzles(device float4* v [[buffer(0)]], device float* out [[buffer(
   out[2] = all(a.xy == a.xy) && any(a.xyz > float3(1e9f, -1e9f, 1e9f)) ? 1 : 0;
   out[3] = max(a, 2.5f).x + select(a, -a, a > 0).w + clamp(a.y, -1.0f, 1.0f) + exp2(float2(3, 4)).y;
 }
-kernel void vectors(device int4* v [[buffer(0)]], device uchar4* u [[buffer(1)]], device packed_float3* p [[buffer(2)]]) {
+kernel void vectors(device int4* v [[buffer(0)]], device uchar4* u [[buffer(1)]],
+                    device packed_float3* p [[buffer(2)]]) {
   int4 a = v[0];
   v[1] = (a << 2) % 7 & ~int4(1) | (a ^ 3);
   v[2] = int4(a.xy, a.x - a.y, -a.z);

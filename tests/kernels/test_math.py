@@ -26,7 +26,8 @@ def exact_fmod(x, y):
 
 BINARY = {
     "pow": (np.power, 1.3), "atan2": (np.arctan2, 1.8), "fmod": (exact_fmod, 0),
-    "fmax": (np.fmax, 0), "fmin": (np.fmin, 0), "fdim": (lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x > y, x - y, 0)), 0.5),
+    "fmax": (np.fmax, 0), "fmin": (np.fmin, 0),
+    "fdim": (lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x > y, x - y, 0)), 0.5),
 }
 SPECIAL = np.array([0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, np.inf, -np.inf, np.nan, 88.72, 88.73, 89.4, 89.5,
                     -87.3, -103.9, -104.1, 128, 127.9, -149.5, -150.1, 38.5, 38.6, -45.2, 1e-45, -1e-45, 1e-38,

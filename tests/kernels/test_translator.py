@@ -33,7 +33,8 @@ def translate(tmp_path, msl):
 
 
 BAD = {
-    "unknown kernel": ('template [[host_name("a")]] kernel decltype(f<int>) f<int>;', "k.metal:1:53", "no kernel named 'f'"),
+    "unknown kernel": ('template [[host_name("a")]] kernel decltype(f<int>) f<int>;', "k.metal:1:53",
+                       "no kernel named 'f'"),
     "unbalanced": ("kernel void f() {\n  (\n}", "k.metal:3:1", "'}' closes nothing"),
     "not void": ("kernel int f() { return 1; }", "k.metal:1:12", "must return void"),
     "no attribute": ("\nkernel void f(uint n) {}", "k.metal:2:15", "kernel 'f', parameter 'uint n': expected"),
@@ -119,8 +120,8 @@ def test_instantiation_forms(msl):
 def test_depfile(tmp_path, translate):
     (tmp_path / "part.h").write_text("#define FIVE 5\n")
     depfile = tmp_path / "k.d"
-    status, errors, _ = translate('#include "lib/types.h"\n#include "part.h"\nkernel void f(device int* x) { x[0] = FIVE; }',
-                                  "--depfile", depfile)
+    source = '#include "lib/types.h"\n#include "part.h"\nkernel void f(device int* x) { x[0] = FIVE; }'
+    status, errors, _ = translate(source, "--depfile", depfile)
     assert status == 0, errors
     target, _, files = depfile.read_text().replace("\\\n", " ").partition(":")
     assert target == str(tmp_path / "k.cpp")
@@ -140,8 +141,9 @@ def test_flatten(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "a.h").write_text("#pragma once\n#include <metal_stdlib>\nint a;\n")
     (tmp_path / "ops.def").write_text("OP(one)\n")
-    (tmp_path / "k.metal").write_text('#include "lib/a.h"\n#include <lib/a.h>\n#define OP(x) int x;\n#include "ops.def"\n'
-                                      '#undef OP\n#define OP(x) int x##2;\n#include "ops.def"\n')
+    (tmp_path / "k.metal").write_text('#include "lib/a.h"\n#include <lib/a.h>\n'
+                                      '#define OP(x) int x;\n#include "ops.def"\n#undef OP\n'
+                                      '#define OP(x) int x##2;\n#include "ops.def"\n')
     out = tmp_path / "flat.metal"
     assert tool("flatten", tmp_path / "k.metal", "-I", tmp_path, "-o", out)[0] == 0
     text = out.read_text()

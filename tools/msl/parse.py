@@ -56,12 +56,11 @@ def attributes(src, begin, end):
             rest.append(i)
             i += 1
             continue
-        for a, b in src.split(i + 2, stop - 1):
-            name = src.texts[a]
-            if a + 2 < b and src.texts[a + 1] == "::":
-                a += 2
-                name = src.texts[a]
-            found[name] = src.span(a + 2, b - 1) if a + 1 < b and src.texts[a + 1] == "(" else ""
+        for begin_one, end_one in src.split(i + 2, stop - 1):
+            scoped = end_one - begin_one > 2 and src.texts[begin_one + 1] == "::"   # [[clang::loop]]
+            at = begin_one + 2 if scoped else begin_one
+            has_argument = at + 1 < end_one and src.texts[at + 1] == "("
+            found[src.texts[at]] = src.span(at + 2, end_one - 1) if has_argument else ""
         i = stop + 1
     return found, rest
 

@@ -8,11 +8,13 @@ import tempfile
 from .source import LINE_MARKER, MslError
 
 # Apple's headers; their contents come from src/driver/host/msl when the translated code is compiled.
-APPLE_HEADERS = """metal_stdlib metal_atomic metal_common metal_compute metal_config metal_extended_vector
-    metal_geometric metal_graphics metal_initializer_list metal_integer metal_limits metal_logging metal_math
-    metal_matrix metal_numeric metal_pack metal_packed_vector metal_quadgroup metal_relational metal_simdgroup
-    metal_simdgroup_matrix metal_texture metal_tuple metal_type_traits metal_types metal_utility
-    metal_array metal_assert metal_uniform""".split()
+APPLE_HEADERS = [
+    "metal_stdlib", "metal_array", "metal_assert", "metal_atomic", "metal_common", "metal_compute", "metal_config",
+    "metal_extended_vector", "metal_geometric", "metal_graphics", "metal_initializer_list", "metal_integer",
+    "metal_limits", "metal_logging", "metal_math", "metal_matrix", "metal_numeric", "metal_pack",
+    "metal_packed_vector", "metal_quadgroup", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix",
+    "metal_texture", "metal_tuple", "metal_type_traits", "metal_types", "metal_uniform", "metal_utility",
+]
 
 # The hints of metal/lib/types.h stay names until the C++ compiler, which knows what it understands, defines them.
 DEFINES = [
@@ -30,11 +32,9 @@ def preprocess(path, include_dirs=(), defines=(), command=None):
         for name in APPLE_HEADERS:
             with open(os.path.join(stubs, name), "w"):
                 pass
-        args = shlex.split(command) + ["-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
-        for d in include_dirs:
-            args += ["-I", d]
-        args += [f"-D{d}" for d in DEFINES] + [f"-D{d}" for d in defines] + [path]
-        run = subprocess.run(args, capture_output=True, text=True)
+        args = [*shlex.split(command), "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
+        args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)] + [path]
+        run = subprocess.run(args, check=False, capture_output=True, text=True)
         if run.returncode:
             raise MslError(run.stderr.strip() or f"{shlex.join(args)} failed with {run.returncode}")
         files = [path]

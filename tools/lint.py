@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Checks that the tests do not make: `python tools/lint.py` runs all, `python tools/lint.py layers names` some.
+
+Every check is a function that yields findings as `path:line: what is wrong`; any finding makes the exit status 1."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECKS = {}
+TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "tests", "tools", "README.md", "LICENSE",
+             "CONTRIBUTING.md"}
+SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
+LONGEST = 400
+
+# Who may include whom: a folder of src/ (or metal/lib) and what it may name in #include "…".
+LAYERS = {
+    "src/driver": (r"driver/",),
+    "src/runtime": (r"runtime/", r"driver/driver\.h", r"lib/shared\.h"),
+    "src/ops": (r"ops/", r"runtime/", r"[a-z_]+/(params\.h|[a-z_]+\.def)", r"lib/shared\.h"),
+    "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
+    "metal/lib": (r"lib/",),
+}
+# Vendor routes and copies between devices live in the backend, and launchers fall back on them.
+EXCEPTIONS = {"src/ops": (r"backend/(copy|fallback|vendor)\.h",)}
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def files(*suffixes, under=""):
+    """Tracked and new files, or all of them where there is no git (an sdist)."""
+    git = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=False, cwd=ROOT,
+                         capture_output=True, text=True)
+    if git.returncode == 0:
+        names = git.stdout.splitlines()
+    else:
+        names = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
+    wanted = (n for n in sorted(set(names)) if n.startswith(under) and (ROOT / n).is_file())
+    return [ROOT / n for n in wanted if not suffixes or Path(n).suffix in suffixes]
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def without_comments(text):
+    """Comments and strings blanked out; line numbers stay."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+@check
+def kernels():
+    """What would be wrong, or wrong on another SIMD width, in a kernel."""
+    for path in files(".metal", ".h", ".def", under="metal/"):
+        name = name_of(path)
+        raw = path.read_text().split("\n")
+        lines = without_comments(path.read_text()).split("\n")
+        for i, line in enumerate(lines):
+            if re.search(r"\bdouble\b", line):
+                yield f"{name}:{i + 1}: Metal has no double"
+            call = re.search(r"\b(simd_\w+|quad_\w+|threadgroup_barrier|simdgroup_barrier)\s*\(", line)
+            if call and name != "metal/lib/collective.h":
+                yield f"{name}:{i + 1}: {call[1]} belongs in metal/lib/collective.h"
+            near = " ".join(lines[max(0, i - 2):i + 3])
+            if (re.search(r"(?<![\w.\[])(31|32)u?\b(?!\.)", line) and re.search(r"simd|shuffle|\blane\b", near)
+                    and "lint: width" not in raw[i]):
+                yield f"{name}:{i + 1}: a literal {line.strip()!r} near SIMD code: use threads_per_simdgroup"
+
+
+@check
+def translate():
+    """Every kernel file goes through the translator, and no host name appears twice."""
+    from msl.compiler import find_compiler
+    from msl.source import MslError
+    from msl.translate import load
+    preprocessor, owner = find_compiler().preprocessor(), {}
+    for path in files(".metal", under="metal/"):
+        try:
+            _, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=0"], preprocessor)
+        except MslError as e:
+            yield str(e)
+            continue
+        for instance in module.instances:
+            first = owner.setdefault(instance.host_name, name_of(path))
+            if first != name_of(path):
+                yield f"{name_of(path)}:1: kernel {instance.host_name} is in {first} too"
+
+
+@check
+def layers():
+    """Includes go down the layers only, and never between families of kernels."""
+    for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
+        name = name_of(path)
+        layer = next((d for d in LAYERS if name.startswith(d + "/")), None)
+        allowed = LAYERS.get(layer, ()) + EXCEPTIONS.get(layer, ())
+        if name.startswith("metal/") and layer is None:
+            allowed = (r"lib/", name.split("/")[1] + "/")
+        elif layer is None:
+            continue
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if not include or "/" not in include[1] or (path.parent / include[1]).is_file():
+                continue  # beside the file, or below it
+            if not re.match("|".join(allowed), include[1]):
+                yield f"{name}:{number}: {layer or 'a kernel family'} must not include {include[1]}"
+
+
+@check
+def names():
+    """The layout: top-level entries, file lengths, no leftovers."""
+    everything = files()
+    for entry in sorted({name_of(p).split("/")[0] for p in everything}):
+        if entry not in TOP_LEVEL and not entry.startswith("."):
+            yield f"{entry}:1: not among the top-level entries ({', '.join(sorted(TOP_LEVEL))})"
+    for path in everything:
+        if path.suffix not in SOURCE and path.name != "CMakeLists.txt":
+            continue
+        text = path.read_text()
+        count = text.count("\n")
+        if count > LONGEST:
+            yield f"{name_of(path)}:{LONGEST}: {count} lines; a file has one job and at most {LONGEST}"
+        for number, line in enumerate(text.split("\n"), 1):
+            if re.search(r"\b(TODO|FIXME|XXX)\b", line) and path != Path(__file__).resolve():
+                yield f"{name_of(path)}:{number}: unfinished business: {line.strip()}"
+
+
+@check
+def ruff():
+    """Python style, where ruff is installed."""
+    try:
+        run = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format=concise", "--quiet", str(ROOT)],
+                             check=False, capture_output=True, text=True, cwd=ROOT)
+    except OSError:
+        return
+    if "No module named ruff" in run.stderr:
+        return
+    yield from (line for line in (run.stdout + run.stderr).splitlines() if line.strip())
+
+
+def main(wanted):
+    unknown = [w for w in wanted if w not in CHECKS]
+    if unknown:
+        print(f"no check named {', '.join(unknown)}; there are {', '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    bad = 0
+    for name in wanted or CHECKS:
+        findings = list(CHECKS[name]())
+        bad += len(findings)
+        for finding in findings:
+            print(f"{finding} [{name}]")
+    print(f"{bad} findings" if bad else "clean")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
