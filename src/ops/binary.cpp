@@ -19,6 +19,9 @@ bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
 at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const Tensor& b) {
   const bool fits = (on_device(a) || cpu_scalar(a)) && (on_device(b) || cpu_scalar(b)) && (on_device(a) || on_device(b));
+  TORCH_CHECK(fits || a.device() == b.device() || cpu_scalar(a) || cpu_scalar(b), row.name,
+              ": expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              b.device());
   if (!fits) return at::ScalarType::Undefined;
   at::ScalarType type = a.scalar_type() == b.scalar_type() ? a.scalar_type() : at::result_type(a, b);
   if (row.promotion == Promotion::FLOATING && at::isIntegralType(type, true))

@@ -1,6 +1,7 @@
 // Rounding division, remainders and powers: binary operators that look at their arguments before they launch.
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/all.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <string_view>
@@ -148,7 +149,9 @@ Tensor pow_of_number(const Scalar& base, const Tensor& exponent) {
   const Tensor a = wrapped(base);
   const auto type = binary_compute_type(kPow, a, exponent);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Scalar", base, exponent);
-  return compute<kPow>(type, a, exponent);
+  // Contiguous whatever the exponent's layout, as on CPU.
+  Tensor out = at::empty(exponent.sizes(), exponent.options().dtype(type));
+  return compute_out<kPow>(type, a, exponent, out);
 }
 Tensor& pow_of_number_out(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped(base);

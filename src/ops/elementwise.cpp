@@ -56,7 +56,7 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
     : op_(op),
       inputs_(inputs),
       order_(order),
-      exact_right_(op == "mul" || op == "div" || op == "floor_divide"),
+      exact_last_(op == "mul" || op == "div" || op == "floor_divide" || op == "lerp"),
       dense_(op + "_dense"),
       right_(op + "_right"),
       left_(op + "_left"),
@@ -89,8 +89,8 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
       o.inlined[k] = true;
       o.data[k] = nullptr;
       set_scalar(scalars, 3, at::_local_scalar_dense(*c10::MaybeOwned<Tensor>::borrowed(iter.tensor(k))));
-      // PyTorch's CPU kernels round a number to the tensors' type, except the right operand of these.
-      if (!(exact_right_ && k == 2)) scalars.f[3] = rounded(scalars.f[3], tag);
+      // PyTorch's CPU kernels round a number to the tensors' type, except as the last operand of these.
+      if (!(exact_last_ && k == inputs_)) scalars.f[3] = rounded(scalars.f[3], tag);
     } else {
       o.data[k] = static_cast<char*>(iter.data_ptr(k));
     }

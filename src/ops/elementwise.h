@@ -35,7 +35,7 @@ class ElementwiseKernels {
   std::string op_;
   int inputs_;
   Order order_ = Order::fixed;
-  bool exact_right_ = false;
+  bool exact_last_ = false;
   const ElementwiseKernels* mirror_ = nullptr;
   KernelSet dense_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, any_;
 };

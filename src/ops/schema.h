@@ -17,8 +17,10 @@ struct Forms {
     out = overload.empty() || !exists(op, overload + "_out") ? "out" : overload + "_out";
   }
 
+  // False also for operators that PyTorch composes of others (square): a kernel here would cut them off from autograd.
   static bool exists(const std::string& qualified, const std::string& o) {
-    return c10::Dispatcher::singleton().findSchema({qualified, o}).has_value();
+    const auto op = c10::Dispatcher::singleton().findSchema({qualified, o});
+    return op && !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   }
 
   // Registers the forms that the operator has.
