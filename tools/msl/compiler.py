@@ -38,7 +38,7 @@ class Compiler:
                 return []
         if not isa:
             return ["-march=native"] if is_x86() else ["-mcpu=native"]
-        # Wide registers paid on every kernel measured; the compiler's default on x86-64-v4 is 256 bits.
+        # 512-bit registers, where the default is 256: exp, log, tanh, pow, sin took 15-30% less time, the rest the same.
         wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
         return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
 

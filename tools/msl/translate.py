@@ -77,7 +77,7 @@ def write_index(out, translated):
     total = sum(count for count, _ in tables)
     write_if_changed(out, '#include "kernel_abi.h"\n'
                      f"{externs}static const mpsx_kernel_record* const records[] = {{\n{pointers}    nullptr}};\n"
-                     'extern "C" __attribute__((visibility("default"))) extern const mpsx_kernel_table_t '
+                     'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t '
                      "mpsx_kernel_table;\n"
                      f"const mpsx_kernel_table_t mpsx_kernel_table = {{MPSX_KERNEL_ABI_VERSION, {total}, records, "
                      "MPSX_KERNEL_COMPILER, MPSX_KERNEL_ISA};\n")

@@ -23,27 +23,28 @@ MPSX_FN mpsx_nearest mpsx_round(float y) {
   return {shifted - 0x1.8p23f, as_type<uint>(shifted)};
 }
 // x * 2^(n + shift) for |n + shift| < 252, as two products, so that overflow and subnormals come out rounded once.
-MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift) {
+// `vanishes` says that the result is zero: underflow would say so too, but many times slower (masked softmax rows).
+MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift, bool vanishes) {
   const uint bits = n.bits + uint(shift), first = (bits << 22) & 0xff800000u, second = (bits << 23) - first;
-  return x * as_type<float>(first + 0x3f800000u) * as_type<float>(second + 0x3f800000u);
+  return x * as_type<float>(first + 0x3f800000u) * as_type<float>(vanishes ? 0u : second + 0x3f800000u);
 }
 MPSX_FN float mpsx_exp_shifted(float x, int shift) {
-  const float c = mpsx_bound(x, -105.0f, 90.0f);
+  const float c = mpsx_bound(x, -104.0f, 90.0f);
   const mpsx_nearest n = mpsx_round(c * M_LOG2E_F);
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, c));  // ln(2) in two parts
-  return mpsx_scale_by(mpsx_exp_reduced(r), n, shift);
+  return mpsx_scale_by(mpsx_exp_reduced(r), n, shift, x < -104.0f);
 }
 MPSX_FN float exp(float x) { return mpsx_exp_shifted(x, 0); }
 MPSX_FN float exp2(float x) {
   const float c = mpsx_bound(x, -151.0f, 129.0f);
   const mpsx_nearest n = mpsx_round(c);
-  return mpsx_scale_by(mpsx_exp_reduced((c - n.value) * M_LN2_F), n, 0);
+  return mpsx_scale_by(mpsx_exp_reduced((c - n.value) * M_LN2_F), n, 0, x < -150.0f);
 }
 MPSX_FN float exp10(float x) {
-  const float c = mpsx_bound(x, -46.0f, 39.0f);
+  const float c = mpsx_bound(x, -45.5f, 39.0f);
   const mpsx_nearest n = mpsx_round(c * 3.32192809488736f);
   const float r = fma(n.value, 0x1.ec10cp-27f, fma(n.value, -0x1.344136p-2f, c));
-  return mpsx_scale_by(mpsx_exp_reduced(r * M_LN10_F), n, 0);
+  return mpsx_scale_by(mpsx_exp_reduced(r * M_LN10_F), n, 0, x < -45.2f);
 }
 
 struct mpsx_split { float fraction, exponent; };
@@ -130,7 +131,7 @@ MPSX_FN float mpsx_pow_positive(float x, float y) {
   const float c = mpsx_bound(product, -160.0f, 140.0f);
   const float low = c == product ? fma(y, l.high, -product) + y * l.low : 0.0f;
   const mpsx_nearest n = mpsx_round(c);
-  return mpsx_scale_by(mpsx_exp_reduced(((c - n.value) + low) * M_LN2_F), n, 0);
+  return mpsx_scale_by(mpsx_exp_reduced(((c - n.value) + low) * M_LN2_F), n, 0, product < -151.0f);
 }
 MPSX_FN float pow(float x, float y) {
   const float a = fabs(x), half_y = y * 0.5f;
