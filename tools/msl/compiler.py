@@ -38,7 +38,7 @@ class Compiler:
                 return []
         if not isa:
             return ["-march=native"] if is_x86() else ["-mcpu=native"]
-        # 512-bit registers, where the default is 256: exp, log, tanh, pow, sin took 15-30% less time, the rest the same.
+        # 512-bit registers, where the default is 256: exp, log, tanh, pow, sin took 15-30% less time.
         wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
         return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
 
