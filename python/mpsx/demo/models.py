@@ -1,0 +1,111 @@
+"""The demos' two models, in plain PyTorch: nothing in them knows about mpsx."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    """Two convolutions with a shortcut around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Images of `outputs` channels."""
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """A residual network for images of 8 x 8."""
+
+    def __init__(self, width: int = 16, classes: int = 10) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.blocks = nn.Sequential(
+            Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)
+        )  # fmt: skip
+        self.head = nn.Linear(4 * width, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """One score a class."""
+        features = F.adaptive_avg_pool2d(self.blocks(self.stem(images)), 1)
+        return self.head(features.flatten(1))
+
+
+class Layer(nn.Module):
+    """One layer of the transformer: causal attention, then two linear maps with a GELU between."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same shape as `x`."""
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        rate = self.dropout if self.training else 0.0
+        attended = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        x = x + self._drop(self.out(attended.transpose(1, 2).reshape(batch, length, width)))
+        return x + self._drop(self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh")))
+
+    def _drop(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+
+
+class GPT(nn.Module):
+    """A decoder that predicts the next character; the embedding and the output share their weights."""
+
+    def __init__(
+        self, alphabet: int, length: int, *, width: int = 96, heads: int = 3, layers: int = 3, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.length = length
+        self.characters = nn.Embedding(alphabet, width)
+        self.positions = nn.Embedding(length, width)
+        self.layers = nn.Sequential(*(Layer(width, heads, dropout) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, alphabet, bias=False)
+        self.head.weight = self.characters.weight
+        self.register_buffer("position", torch.arange(length), persistent=False)
+        self.apply(self._initialise)
+
+    @staticmethod
+    def _initialise(module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    def forward(self, text: torch.Tensor) -> torch.Tensor:
+        """One score a character of the alphabet, at each place of the text."""
+        x = self.characters(text) + self.positions(self.position[: text.shape[1]])
+        return self.head(self.norm(self.layers(x)))
+
+    @torch.no_grad()
+    def write(self, start: torch.Tensor, count: int, seed: int, temperature: float = 0.7) -> torch.Tensor:
+        """Continues a text by `count` characters; random numbers come from the CPU, so every device writes the same."""
+        generator = torch.Generator().manual_seed(seed)
+        text = start.to(self.position.device).unsqueeze(0)
+        for _ in range(count):
+            scores = self(text[:, -self.length :])[0, -1].float() / temperature
+            # The largest score plus Gumbel noise is a draw from softmax(scores).
+            noise = -torch.log(-torch.log(torch.rand(scores.shape, generator=generator).clamp_min(1e-20)))
+            text = torch.cat([text, (scores + noise.to(scores.device)).argmax().view(1, 1)], dim=1)
+        return text[0].cpu()

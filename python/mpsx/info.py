@@ -1,0 +1,121 @@
+"""`python -m mpsx info`: what is installed, what it runs on, and what it listens to."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from pathlib import Path
+
+import torch
+
+from . import __version__, _build_info, _runtime, fallback
+
+# Every environment variable that mpsx reads at run time.
+VARIABLES = {
+    "MPSX_DRIVER": "host or metal (default: metal where there is a Metal device, else host)",
+    "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs)",
+    "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
+    "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
+    "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: all that the device has)",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
+}
+
+Section = list[tuple[str, str]]
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.2f} MiB"
+
+
+def package() -> Section:
+    """Versions, and what built them."""
+    return [
+        ("mpsx", f"{__version__}, in {Path(__file__).parent}"),
+        ("torch", f"{torch.__version__}; built for {_build_info.TORCH_VERSION}"),
+        ("python", f"{platform.python_version()} on {platform.platform()}"),
+        ("C++ compiler", _build_info.CXX_COMPILER),
+    ]
+
+
+def driver() -> Section:
+    """The driver in use."""
+    info = _runtime.driver()
+    installed = sorted(path.stem.removeprefix("libmpsx_kernels_") for path in _libraries().glob("libmpsx_kernels_*"))
+    order = "asynchronous" if info["asynchronous"] else "synchronous: a kernel is done when its launch returns"
+    return [
+        ("driver", info["name"]),
+        ("device", info["device"]),
+        ("kernels", f"{len(_runtime.kernel_names())}, compiled for {info['isa']} by {info['compiler']}"),
+        ("libraries", ", ".join(installed) or "Metal alone"),
+        ("launches", order),
+        ("memory", "shared with the CPU" if info["unified_addressing"] else "shared with the CPU, by handle"),
+    ]
+
+
+def memory() -> Section:
+    """The device's memory, and the caching allocator's part of it."""
+    info, found = _runtime.driver(), _runtime.memory()
+    return [
+        ("total", _bytes(info["total_memory"])),
+        ("free", _bytes(info["free_memory"])),
+        ("limit", _bytes(_runtime.memory_limit())),
+        ("allocated", f"{_bytes(found['allocated'])} by tensors, {_bytes(found['reserved'])} reserved"),
+    ]
+
+
+def why_metal() -> str:
+    """Why a Metal device is, or is not, in use."""
+    name = _runtime.driver()["name"]
+    if name == "metal":
+        return "in use"
+    if platform.system() != "Darwin":
+        system = platform.system()
+        return f"not here: Metal is a part of macOS, and this is {system}; the {name} driver runs the kernels"
+    if not _build_info.METAL_DRIVER:
+        return f"not built: this installation has no Metal driver; the {name} driver runs the kernels"
+    if os.environ.get("MPSX_DRIVER"):
+        return f"not chosen: MPSX_DRIVER={os.environ['MPSX_DRIVER']}"
+    return f"not found: this Mac offers no Metal device to this process; the {name} driver runs the kernels"
+
+
+def metal() -> Section:
+    """Whether Metal can be used, as `torch.backends.mps` lets one tell."""
+    mps = torch.backends.mps
+    libraries = [name for name in ("mpsx.metallib", "mpsx.metal") if (_libraries() / name).exists()]
+    built = "built" if _build_info.METAL_DRIVER else "not built"
+    rows = [
+        ("Metal device", why_metal()),
+        ("mpsx", f"Metal driver {built}; {' and '.join(libraries) or 'no Metal library'}"),
+        ("torch", f"torch.backends.mps.is_built(): {mps.is_built()}, is_available(): {mps.is_available()}"),
+    ]
+    if platform.system() == "Darwin":
+        rows.append(("macOS", f"{platform.mac_ver()[0]}; xcrun {'found' if shutil.which('xcrun') else 'not found'}"))
+    return rows
+
+
+def policy() -> Section:
+    """What happens to operators without a kernel."""
+    return [("policy", fallback.mode()), ("so far", fallback.report().splitlines()[-1])]
+
+
+def environment() -> Section:
+    """The variables that are honoured, and their values."""
+    width = max(map(len, VARIABLES))
+    return [(f"{name:<{width}}", os.environ.get(name, "-") + "   " + meaning) for name, meaning in VARIABLES.items()]
+
+
+def _libraries() -> Path:
+    return Path(__file__).parent / "lib"
+
+
+def report() -> str:
+    """All sections as text."""
+    sections = {
+        "Installation": package(), "Driver": driver(), "Memory": memory(), "Metal": metal(), "Fallback": policy(),
+        "Environment": environment(),
+    }  # fmt: skip
+    lines = []
+    for title, rows in sections.items():
+        lines += [title, *(f"  {name:<16} {value}" for name, value in rows), ""]
+    return "\n".join(lines).rstrip()
