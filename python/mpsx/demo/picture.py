@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from .. import __version__
-from .training import Race, Row
+from .training import Race
 
 COLORS = {"native": "#3b6fd4", "vendor": "#e59d2c", "fallback": "#c8372d", "outside": "#b9bec7"}
 LABELS = {
@@ -103,8 +103,7 @@ def _draw_difference(axes: Axes, race: Race) -> None:
 def bars(race: Race) -> list[tuple[str, str, float]]:
     """Name, route and milliseconds a step of what to show: the longest rows, the rest by route, and what is outside."""
     steps = len(race.run.losses)
-    shown: list[Row] = race.profile[:BARS]
-    result = [(_plain(row.name), row.route, row.seconds / steps * 1e3) for row in shown]
+    result = [(_plain(row.name), row.route, row.seconds / steps * 1e3) for row in race.profile[:BARS]]
     for route in ("native", "vendor", "fallback"):
         rest = [row for row in race.profile[BARS:] if row.route == route]
         if rest:

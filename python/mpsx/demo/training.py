@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .. import _runtime
+from .. import profiler
 from .data import Batch
 from .tasks import Task
 
@@ -59,23 +59,13 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One kernel or operator of the device during a race."""
-
-    name: str
-    route: str
-    calls: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Race:
     """What `race` found: the run on the device, the run on the CPU if there was one, and what ran on the device."""
 
     run: Run
     other: Run | None
-    profile: list[Row]  # of the training alone
-    fallbacks: list[Row]  # of the training and what came after
+    profile: list[profiler.Row]  # of the training alone
+    fallbacks: list[profiler.Row]  # of the training and what came after
     seconds: float
 
     @property
@@ -99,25 +89,15 @@ def race(task: Task, runs: list[Run], steps: int, progress: Callable[[float], No
     `progress` is called after each step, with the loss.
     """
     batches = task.batches()
-    _runtime.reset_profile()
-    _runtime.set_profiling(True)
     start = time.perf_counter()
-    try:
+    with profiler.profile() as profile:
         for step in range(steps):
             batch = next(batches)
             for run in runs if step % 2 == 0 else reversed(runs):
                 run.step(batch)
             progress(runs[0].losses[-1])
-    finally:
-        _runtime.set_profiling(False)
-    profile = _rows()
     for run in runs:
         run.finish()
     seconds = time.perf_counter() - start
-    fallbacks = [row for row in _rows() if row.route == "fallback"]
-    return Race(runs[0], runs[1] if len(runs) > 1 else None, profile, fallbacks, seconds)
-
-
-def _rows() -> list[Row]:
-    rows = [Row(r["name"], r["route"], r["calls"], r["nanoseconds"] / 1e9) for r in _runtime.profile_rows()]
-    return sorted(rows, key=lambda row: row.seconds, reverse=True)
+    fallbacks = [row for row in profiler.rows() if row.route == "fallback"]
+    return Race(runs[0], runs[1] if len(runs) > 1 else None, profile.rows, fallbacks, seconds)
