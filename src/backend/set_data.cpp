@@ -1,0 +1,31 @@
+// `parameter.data = tensor` between the CPU and mpsx. Without it `model.to("mpsx")` makes new parameters: tied weights
+// come apart, and an optimizer made before trains what is no longer in the model. Torch's own list of backends that
+// may replace each other (TensorImpl::has_compatible_shallow_copy_type) names only those in its tree; the operator is
+// there to be overridden.
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include "backend/device.h"
+
+namespace mpsx::backend {
+namespace {
+
+bool is_dense(const at::Tensor& tensor) {
+  return (tensor.is_cpu() || is_mpsx(tensor.device())) &&
+         tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense));
+}
+
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  return self.key_set() == from.key_set() || (is_dense(self) && is_dense(from));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+
+}  // namespace mpsx::backend
