@@ -24,6 +24,7 @@ def parser():
     t.add_argument("--mode", choices=["wide"], default="wide")
     t.add_argument("--depfile")
     t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
+    t.add_argument("--root", help="name source files relative to this directory, in messages and #line")
     t.add_argument("--name", help="unique name of the file in its library (default: its stem)")
     source_options(t)
     f = sub.add_parser("flatten", help="many .metal files to one without includes of our own")
@@ -58,7 +59,7 @@ def main(argv=None):
     try:
         if args.command == "translate":
             outs, files = translate(args.input, args.output, args.include, args.define, args.preprocessor,
-                                    args.shards, args.name)
+                                    args.shards, args.name, args.root)
             if args.depfile:
                 write_depfile(args.depfile, outs[0], files)
         elif args.command == "flatten":

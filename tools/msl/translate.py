@@ -12,8 +12,10 @@ from .source import MslError, Source
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
-def load(path, include_dirs, defines, preprocessor):
+def load(path, include_dirs, defines, preprocessor, root=None):
     text, files = preprocess(path, include_dirs, defines, preprocessor)
+    if root:  # the same text in every checkout, so that they share a compiler cache
+        text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
     src = Source(text)
     return src, parse(src), files
 
@@ -22,9 +24,9 @@ def identifier(path):
     return re.sub(r"\W", "_", os.path.splitext(path)[0])
 
 
-def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None):
+def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None):
     """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs."""
-    src, module, files = load(path, include_dirs, defines, preprocessor)
+    src, module, files = load(path, include_dirs, defines, preprocessor, root)
     rewrite(src, module)
     stem = identifier(name or os.path.basename(path))
     emitter, body = WideEmitter(src), src.result()
