@@ -1,5 +1,6 @@
 // Copies and casts. Copies of one type move bits, named by their size (i8 i16 i32 i64); casts are named by both types.
 #include "elementwise/kernels.h"
+#include "lib/collective.h"
 
 // As PyTorch casts: anything to bool is "not zero"; float to an unsigned type goes through a signed one.
 template <typename R, typename C>
@@ -83,3 +84,27 @@ CAST_FROM_INT(char, i8) CAST(char, i8, long, i64) CAST(char, i8, int, i32) CAST(
 CAST_FROM_INT(uchar, u8) CAST(uchar, u8, long, i64) CAST(uchar, u8, int, i32) CAST(uchar, u8, short, i16)
 CAST(bool, bool, float, f32) CAST(bool, bool, half, f16) CAST(bool, bool, bfloat, bf16) CAST(bool, bool, long, i64)
 CAST(bool, bool, int, i32) CAST(bool, bool, short, i16) CAST(bool, bool, uchar, u8)
+
+// A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile by way of
+// threadgroup memory, so that both sides are touched in runs.
+enum : uint { kTile = 32 };
+template <typename T>
+kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                            constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup T tile[kTile * (kTile + 1)];  // a column more than needed: its banks then differ from row to row
+  const uint x0 = g.group.x * kTile, y0 = g.group.y * kTile;
+  const uint nx = min(p.size[0] - x0, uint(kTile)), ny = min(p.size[1] - y0, uint(kTile));
+  const uint3 plane = uint3(0, 0, g.group.z);
+  device const T* from = x + row_offset(p, 1, plane) + long(x0) * p.stride[1][0] + y0;
+  device T* to = out + row_offset(p, 0, plane) + long(y0) * p.stride[0][1] + x0;
+  for (uint i = 0; i < nx; ++i)
+    for (uint j = g.index; j < ny; j += g.count) tile[j * (kTile + 1) + i] = from[long(i) * p.stride[1][0] + j];
+  tg_barrier();
+  for (uint j = 0; j < ny; ++j)
+    for (uint i = g.index; i < nx; i += g.count) to[long(j) * p.stride[0][1] + i] = tile[j * (kTile + 1) + i];
+}
+MPSX_KERNEL("copy_transposed_i8", copy_transposed<char>)
+MPSX_KERNEL("copy_transposed_i16", copy_transposed<short>)
+MPSX_KERNEL("copy_transposed_i32", copy_transposed<int>)
+MPSX_KERNEL("copy_transposed_i64", copy_transposed<long>)

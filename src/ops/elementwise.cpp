@@ -7,6 +7,7 @@ namespace mpsx::ops {
 namespace {
 
 constexpr int kMaxOperands = 4;
+constexpr uint32_t kTile = 32;  // of copy_transposed
 constexpr uint64_t kMaxDense = uint64_t(1) << 30;  // elements a dense dispatch, so that indices fit 32 bits
 
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
@@ -64,6 +65,7 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
       rows_10_(op + "_rows_10"),
       rows_01_(op + "_rows_01"),
       rows_1n_(op + "_rows_1n"),
+      transposed_(op + "_transposed"),
       any_(op + "_any") {}
 
 ElementwiseKernels::ElementwiseKernels(const std::string& op, const ElementwiseKernels* mirror)
@@ -136,6 +138,10 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     const KernelSet* rows = x == 1 ? &rows_11_ : x == 0 ? &rows_10_ : &rows_1n_;
     if (rows->has(tag, second)) set = rows;
   }
+  const bool transposed = inputs_ == 1 && !s.inlined && o.ndim >= 2 && o.inner(0) == 1 && o.inner(1) != 1 &&
+                          o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= kTile / 2 &&
+                          transposed_.has(tag, second);
+  if (transposed) set = &transposed_;
   runtime::KernelEntry& kernel = set->get(tag, second);
   StridedParams p{};
   uint64_t planes = 1;  // dimensions past the fourth: one dispatch each
@@ -155,6 +161,11 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
         rest /= uint64_t(o.size[d]);
       }
       launch.pointer(o.inlined[k] ? o.data[0] : o.data[k] + offset);
+    }
+    if (transposed) {
+      const auto tiles = [](uint32_t n) { return (n + kTile - 1) / kTile; };
+      launch.bytes(p).groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTile).work(kTile * kTile).run();
+      continue;
     }
     launch.bytes(s).bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();
   }
