@@ -16,13 +16,18 @@ class Stream(torch.Stream):
         return super().__new__(cls, device="mpsx" if device is None else device, priority=priority)
 
 
-class Event(torch.Event):
+class _EventType(type):
+    """torch's own functions take torch.Event and no class derived from it, so an Event is one, told by its device."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch.Event) and value.device.type == "mpsx"
+
+
+class Event(metaclass=_EventType):
     """A mark in a stream; with `enable_timing`, also a time on the device's clock."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
-        return super().__new__(
-            cls, device="mpsx", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
+        return torch.Event(device="mpsx", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def current_stream(device: object = None) -> torch.Stream:

@@ -123,6 +123,12 @@ at::Tensor CpuAliases::view(const at::Tensor& cpu) {
   return rebuilt(cpu, device_storage(cpu.unsafeGetTensorImpl()->unsafe_storage()), this_device());
 }
 
+void CpuAliases::check_same_device(std::string_view op) const {
+  TORCH_CHECK(!foreign_.defined() || pairs_.empty(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", this_device(),
+              " and cpu! (when checking arguments of ", op, ")");
+}
+
 void CpuAliases::write_back() {
   for (size_t i = 0; i < pairs_.size(); ++i)
     if (pairs_[i].written) write_back(pairs_[i]);

@@ -12,6 +12,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "backend/storage.h"
@@ -35,10 +36,10 @@ class CpuAliases {
   // Carries what operators did to written aliases over to the device tensors.
   void write_back();
 
-  // A device tensor that was aliased, and a CPU tensor with dimensions that was passed beside it, if there were.
+  // Throws if CPU tensors with dimensions were passed beside device tensors: on the CPU they would silently mix.
+  void check_same_device(std::string_view op) const;
+
   bool has_device_tensor() const { return !pairs_.empty(); }
-  const at::Tensor& device_tensor() const { return pairs_.front().device; }
-  const at::Tensor& cpu_tensor() const { return foreign_; }
   uint64_t bytes() const { return bytes_; }
 
  private:

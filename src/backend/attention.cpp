@@ -37,8 +37,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
   runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
-  auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
-      a.cpu(query), a.cpu(key), a.cpu(value), dropout, causal, a.cpu(bias), scale);
+  const Tensor q = a.cpu(query), k = a.cpu(key), v = a.cpu(value);
+  const auto b = a.cpu(bias);
+  a.check_same_device("scaled_dot_product_attention");
+  auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, b, scale);
   // The flash kernel takes no dropout, so there is no random state to hand to the backward.
   Tensor seed = at::empty({}, at::dtype(c10::kLong)), offset = at::empty({}, at::dtype(c10::kLong));
   return {a.device(out), a.device(log_sum_exp), Tensor(), Tensor(), query.sym_size(2), key.sym_size(2),

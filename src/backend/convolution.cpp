@@ -20,8 +20,10 @@ at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std:
   runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
-  return a.device(at::convolution(a.cpu(input), a.cpu(weight), a.cpu(bias), stride, padding, dilation, transposed,
-                                  output_padding, groups));
+  const at::Tensor x = a.cpu(input), w = a.cpu(weight);
+  const auto b = a.cpu(bias);
+  a.check_same_device("convolution");
+  return a.device(at::convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Tensor& input,

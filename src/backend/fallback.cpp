@@ -21,6 +21,7 @@ using torch::jit::Stack;
 struct Arguments {
   CpuAliases aliases;
   std::optional<c10::Device> device;  // a factory's, as it was given
+  std::optional<c10::Device> foreign_generator;
 
   void to_cpu(IValue& value, OperatorFacts::Argument facts) {
     if (value.isTensor()) {
@@ -45,7 +46,12 @@ struct Arguments {
       if (is_mpsx(*device)) value = c10::Device(c10::kCPU);
     } else if (value.isGenerator()) {
       auto generator = value.toGenerator();
-      if (generator.defined() && is_mpsx(generator.device())) value = cpu_generator(generator);
+      if (!generator.defined()) return;
+      if (is_mpsx(generator.device())) {
+        value = cpu_generator(generator);
+      } else {
+        foreign_generator = generator.device();
+      }
     }
   }
 
@@ -65,10 +71,10 @@ struct Arguments {
   bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
 };
 
-void check_same_device(const OperatorFacts& facts, const CpuAliases& aliases) {
-  if (C10_LIKELY(!aliases.cpu_tensor().defined()) || !aliases.has_device_tensor() || facts.takes_mixed_devices) return;
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
-              aliases.device_tensor().device(), " and cpu! (when checking arguments of ", facts.name, ")");
+void check_devices(const OperatorFacts& facts, const Arguments& arguments) {
+  TORCH_CHECK(!arguments.foreign_generator || !arguments.results_on_device(), facts.name,
+              ": expected a generator of device mpsx, got one of ", *arguments.foreign_generator);
+  if (!facts.takes_mixed_devices) arguments.aliases.check_same_device(facts.name);
 }
 
 void announce(const c10::OperatorHandle& op, OperatorFacts& facts, c10::DispatchKey cpu_key) {
@@ -90,7 +96,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   Arguments arguments;
   const size_t first = stack->size() - facts.arguments.size();
   for (size_t i = 0; i < facts.arguments.size(); ++i) arguments.to_cpu((*stack)[first + i], facts.arguments[i]);
-  check_same_device(facts, arguments.aliases);
+  check_devices(facts, arguments);
 
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 

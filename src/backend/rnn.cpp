@@ -29,14 +29,16 @@ std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input_gates, const Tensor&
                                         const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   static auto& entry = route("aten::_thnn_fused_lstm_cell");
   Cell c(entry);
-  Tensor all = c.a.cpu(input_gates) + c.a.cpu(hidden_gates);
+  const Tensor input = c.a.cpu(input_gates), hidden = c.a.cpu(hidden_gates), cell = c.a.cpu(cx);
+  c.a.check_same_device("_thnn_fused_lstm_cell");
+  Tensor all = input + hidden;
   if (auto bias = c.a.cpu(input_bias)) all.add_(*bias).add_(*c.a.cpu(hidden_bias));
   auto gate = all.unsafe_chunk(4, 1);
   gate[0].sigmoid_();
   gate[1].sigmoid_();
   gate[2].tanh_();
   gate[3].sigmoid_();
-  Tensor cy = gate[1] * c.a.cpu(cx) + gate[0] * gate[2];
+  Tensor cy = gate[1] * cell + gate[0] * gate[2];
   Tensor hy = gate[3] * cy.tanh();
   return {c.a.device(hy), c.a.device(cy), c.a.device(all)};
 }
@@ -64,13 +66,15 @@ std::tuple<Tensor, Tensor> gru(const Tensor& input_gates, const Tensor& hidden_g
   static auto& entry = route("aten::_thnn_fused_gru_cell");
   Cell c(entry);
   Tensor input = c.a.cpu(input_gates), hidden = c.a.cpu(hidden_gates);
+  const Tensor hx = c.a.cpu(hx_);
+  c.a.check_same_device("_thnn_fused_gru_cell");
   if (auto bias = c.a.cpu(input_bias)) {
     input = input + *bias;
     hidden = hidden + *c.a.cpu(hidden_bias);
   }
   const auto in = input.unsafe_chunk(3, 1), hid = hidden.unsafe_chunk(3, 1);
   const Tensor reset = (in[0] + hid[0]).sigmoid_(), update = (in[1] + hid[1]).sigmoid_();
-  const Tensor fresh = (in[2] + reset * hid[2]).tanh_(), hx = c.a.cpu(hx_);
+  const Tensor fresh = (in[2] + reset * hid[2]).tanh_();
   Tensor hy = fresh + update * (hx - fresh);
   return {c.a.device(hy), c.a.device(at::cat({reset, update, fresh, hx, hid[2]}, 1))};
 }

@@ -1,4 +1,4 @@
-// Operators that change a tensor's storage or size in place: resize_ and set_.
+// Operators that change a tensor's storage or size in place: resize_ and set_; and record_stream.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -61,12 +61,17 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  device_allocator()->recordStream(self.storage().data_ptr(), stream);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize_);
   m.impl("set_.source_Storage_storage_offset", set_storage_offset);
   m.impl("set_.source_Storage", set_storage);
   m.impl("set_.source_Tensor", set_tensor);
   m.impl("set_", set_empty);
+  m.impl("record_stream", record_stream);
 }
 
 }  // namespace

@@ -1,0 +1,116 @@
+"""What traces, batches and recomputes: FakeTensor, torch.compile(aot_eager), vmap, functional transforms, checkpoint."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.checkpoint import checkpoint
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.LayerNorm(12), nn.Linear(12, 3))
+
+
+def test_fake_tensors() -> None:
+    with FakeTensorMode(), torch.device("mpsx"):
+        out = network()(torch.empty(2, 6))
+    assert out.shape == (2, 3)
+    assert out.device.type == "mpsx"
+
+
+def test_make_fx() -> None:
+    graph = make_fx(lambda x: (x @ x).softmax(-1), tracing_mode="fake")(torch.rand(3, 3, device="mpsx"))
+    x = torch.rand(3, 3, device="mpsx")
+    torch.testing.assert_close(graph(x).cpu(), (x.cpu() @ x.cpu()).softmax(-1))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_torch_compile(backend: str, dynamic: bool) -> None:
+    model = network()
+    twin = torch.compile(copy.deepcopy(model).to("mpsx"), backend=backend, dynamic=dynamic)
+    for rows in (4, 7):
+        x = torch.randn(rows, 6)
+        there = x.to("mpsx").requires_grad_()
+        x.requires_grad_()
+        out, out_there = model(x), twin(there)
+        torch.testing.assert_close(out_there.cpu(), out)
+        out.square().sum().backward()
+        out_there.square().sum().backward()
+        torch.testing.assert_close(there.grad.cpu(), x.grad)
+
+
+def test_vmap() -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(5, 3, 4), torch.randn(5, 4)
+    batched = torch.vmap(torch.mv)(a.to("mpsx"), b.to("mpsx"))
+    assert batched.device.type == "mpsx"
+    torch.testing.assert_close(batched.cpu(), torch.vmap(torch.mv)(a, b))
+    torch.testing.assert_close(
+        torch.vmap(torch.linalg.det)(a[:, :, :3].to("mpsx")).cpu(), torch.vmap(torch.linalg.det)(a[:, :, :3])
+    )
+
+
+def test_functional_transforms() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4)
+
+    def f(v: torch.Tensor) -> torch.Tensor:
+        return (v.sin() * v.square()).sum()
+
+    for transform in (torch.func.grad, torch.func.hessian, torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(f)(x.to("mpsx")).cpu(), transform(f)(x))
+    out, tangent = torch.func.jvp(f, (x.to("mpsx"),), (torch.ones(4, device="mpsx"),))
+    expected = torch.func.jvp(f, (x,), (torch.ones(4),))
+    torch.testing.assert_close((out.cpu(), tangent.cpu()), expected)
+
+
+def test_functional_call_with_batched_gradients() -> None:
+    model = network().to("mpsx")
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(values: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(model, values, (x[None],)).square().sum()
+
+    x = torch.randn(3, 6, device="mpsx")
+    each = torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+    total = torch.func.grad(lambda values: sum(loss(values, row) for row in x))(parameters)
+    for name in parameters:
+        torch.testing.assert_close(each[name].sum(0).cpu(), total[name].cpu())
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_restores_random_state(reentrant: bool) -> None:
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5), nn.ReLU()).to("mpsx")
+    x = torch.randn(8, 16, device="mpsx", requires_grad=True)
+    torch.manual_seed(7)
+    plain = torch.autograd.grad(block(x).sum(), x)[0]
+    torch.manual_seed(7)
+    out = checkpoint(block, x, use_reentrant=reentrant)
+    out.sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), plain.cpu())
+
+
+def test_inference_mode() -> None:
+    model = network()
+    x = torch.randn(2, 6)
+    with torch.inference_mode():
+        there = copy.deepcopy(model).to("mpsx")(x.to("mpsx"))
+        assert there.is_inference()
+        torch.testing.assert_close(there.cpu(), model(x))
+        torch.special.airy_ai(there, out=there)
+
+
+def test_gradcheck_in_double() -> None:
+    x = torch.rand(3, 3, dtype=torch.float64, device="mpsx", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v: (v @ v).tanh(), (x,))
+    assert torch.autograd.gradgradcheck(torch.sin, (x,))

@@ -1,0 +1,295 @@
+"""The fallback registry: warnings, modes, counts, fallbacks of one's own, and that nothing is copied."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+
+import mpsx
+
+# Operators that are unlikely ever to get a Metal kernel.
+RARE = torch.special.airy_ai
+
+
+def calls(name: str) -> int:
+    return sum(entry.calls for entry in mpsx.fallback.entries() if entry.name == name)
+
+
+def test_warns_once_an_operator(loud_fallback: None) -> None:
+    x = torch.ones(3, device="mpsx")
+    with pytest.warns(UserWarning, match=r"aten::special_airy_ai\.out: no mpsx kernel") as caught:
+        RARE(x)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RARE(x)
+    mpsx.fallback.reset()
+    with pytest.warns(UserWarning, match="airy"):
+        RARE(x)
+
+
+def test_warns_callers_of_torch_ops(loud_fallback: None) -> None:
+    with pytest.warns(UserWarning, match="airy") as caught:
+        torch.ops.aten.special_airy_ai(torch.ones(3, device="mpsx"))
+    assert caught[0].filename == __file__
+
+
+def test_warns_from_backward(loud_fallback: None) -> None:
+    x = torch.rand(3, 3, device="mpsx", requires_grad=True)
+    loss = torch.nn.functional.multi_margin_loss(x, torch.tensor([0, 1, 2], device="mpsx"))
+    mpsx.fallback.reset()
+    with pytest.warns(UserWarning, match="multi_margin_loss_backward"):
+        loss.backward()
+
+
+def test_a_warning_can_be_an_error(loud_fallback: None) -> None:
+    x = torch.ones(3, device="mpsx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="airy"):
+            RARE(x)
+    mpsx.fallback.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeError, match="airy"):
+            torch.ops.aten.special_airy_ai(x)
+
+
+def test_silent(loud_fallback: None) -> None:
+    with mpsx.fallback.using_mode("silent"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RARE(torch.ones(3, device="mpsx"))
+    assert mpsx.fallback.mode() == "warn"
+
+
+def test_error() -> None:
+    x = torch.ones(3, device="mpsx")
+    with mpsx.fallback.using_mode("error"), pytest.raises(NotImplementedError, match=r"aten::special_airy_ai\.out"):
+        RARE(x)
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ValueError, match="expected one of warn, silent, error, got 'loud'"):
+        mpsx.fallback.set_mode("loud")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "warn"),
+        ({"MPSX_FALLBACK": "silent"}, "silent"),
+        ({"MPSX_FALLBACK": "error"}, "error"),
+        ({"PYTORCH_ENABLE_MPS_FALLBACK": "0"}, "error"),
+        ({"PYTORCH_ENABLE_MPS_FALLBACK": "1"}, "warn"),
+        ({"MPSX_FALLBACK": "silent", "PYTORCH_ENABLE_MPS_FALLBACK": "0"}, "silent"),
+    ],
+)
+def test_environment(environment: dict[str, str], expected: str) -> None:
+    with mpsx.fallback.using_mode("warn"):
+        mpsx.fallback.configure(environment)
+        assert mpsx.fallback.mode() == expected
+
+
+def test_environment_reaches_a_new_process() -> None:
+    program = "import torch, mpsx; print(mpsx.fallback.mode())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "MPSX_FALLBACK": "error"}, capture_output=True, text=True,
+        timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "error"
+
+
+def test_counts(silent_fallback: None) -> None:
+    mpsx.fallback.reset()
+    assert mpsx.fallback.report() == "No operator fell back to the CPU."
+    x = torch.ones(1000, device="mpsx")
+    for _ in range(3):
+        RARE(x)
+    (entry,) = [e for e in mpsx.fallback.entries() if e.name == "aten::special_airy_ai.out"]
+    assert entry.calls == 3
+    assert entry.seconds > 0
+    assert entry.bytes == 3 * 2 * 4000  # the input and the output
+    assert "aten::special_airy_ai.out" in mpsx.fallback.report()
+
+
+def test_nothing_is_copied(silent_fallback: None) -> None:
+    """An operator that returns its argument, or a view of it, or writes to it, does so in place."""
+    x = torch.ones(4, 4, device="mpsx")
+    before = x.data_ptr()
+    assert torch.ops.aten.special_airy_ai.out(x, out=x) is x
+    assert x.data_ptr() == before
+    big = torch.ones(1 << 20, device="mpsx")
+    peak = torch.mpsx.memory_allocated()
+    torch.mpsx.reset_peak_memory_stats()
+    torch.ops.aten.special_airy_ai.out(big, out=big)
+    assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
+
+
+def test_out_is_resized(silent_fallback: None) -> None:
+    x = torch.rand(6, 2, device="mpsx")
+    out = torch.empty(0, device="mpsx")
+    storage = out.untyped_storage()._cdata
+    RARE(x, out=out)
+    assert out.shape == (6, 2)
+    assert out.untyped_storage()._cdata == storage
+    torch.testing.assert_close(out.cpu(), RARE(x.cpu()))
+    sliced = torch.zeros(6, 4, device="mpsx")
+    RARE(x, out=sliced[:, ::2])
+    torch.testing.assert_close(sliced.cpu()[:, ::2], RARE(x.cpu()))
+    assert sliced[:, 1::2].sum().item() == 0
+
+
+def test_long_lists(silent_fallback: None) -> None:
+    """Hundreds of tensors, some of them the same or sharing a storage."""
+    base = torch.zeros(300, 2, device="mpsx")
+    rows = [base[i] for i in range(300)]
+    with torch.library._scoped_library("mpsx_test", "DEF") as library:
+        library.define("number(Tensor(a!)[] tensors) -> Tensor[]")
+        library.impl("number", lambda tensors: [t.add_(i) for i, t in enumerate(tensors)][:2], "CPU")
+        returned = torch.ops.mpsx_test.number([*rows, rows[7]])
+    assert base[:, 0].tolist() == [i + (300 if i == 7 else 0) for i in range(300)]
+    assert [t.data_ptr() for t in returned] == [rows[0].data_ptr(), rows[1].data_ptr()]
+
+
+def test_sparse(silent_fallback: None) -> None:
+    dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]], device="mpsx")
+    coo = dense.to_sparse()
+    assert coo.device.type == "mpsx"
+    assert coo.layout == torch.sparse_coo
+    assert torch.equal((coo + coo).to_dense().cpu(), 2 * dense.cpu())
+    assert torch.equal(torch.sparse.mm(coo, dense).cpu(), dense.cpu() @ dense.cpu())
+    assert torch.equal(torch.ones(2, 2).to_sparse().to("mpsx").to_dense().cpu(), torch.ones(2, 2))
+    csr = dense.to_sparse_csr()
+    assert csr.layout == torch.sparse_csr
+    assert torch.equal((csr @ dense).cpu(), dense.cpu() @ dense.cpu())
+    assert torch.equal(csr.to_dense().cpu(), dense.cpu())
+    assert "device='mpsx:0'" in repr(coo)
+
+
+def test_sparse_embedding_gradient(silent_fallback: None) -> None:
+    layer = torch.nn.Embedding(5, 3, sparse=True, device="mpsx")
+    layer(torch.tensor([1, 1, 4], device="mpsx")).sum().backward()
+    assert layer.weight.grad.is_sparse
+    assert layer.weight.grad.to_dense().sum(1).tolist() == [0, 6, 0, 0, 3]
+    torch.optim.SparseAdam(layer.parameters()).step()
+
+
+def test_nested(silent_fallback: None) -> None:
+    parts = [torch.ones(2, 3, device="mpsx"), torch.ones(4, 3, device="mpsx")]
+    nested = torch.nested.nested_tensor(parts)
+    assert nested.device.type == "mpsx"
+    assert [t.shape[0] for t in (nested * 2).unbind()] == [2, 4]
+    assert torch.nested.to_padded_tensor(nested, 0.0).sum().item() == 18
+
+
+def test_quantized(silent_fallback: None) -> None:
+    x = torch.linspace(-1, 1, 9, device="mpsx")
+    quantized = torch.quantize_per_tensor(x, 0.1, 3, torch.qint8)
+    assert quantized.device.type == "mpsx"
+    cpu = torch.quantize_per_tensor(x.cpu(), 0.1, 3, torch.qint8)
+    assert torch.equal(quantized.dequantize().cpu(), cpu.dequantize())
+    assert torch.equal(quantized.int_repr().cpu(), cpu.int_repr())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_types_without_hardware(silent_fallback: None, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(5, 5, dtype=dtype)
+    there = x.to("mpsx")
+    assert there.dtype == dtype
+    torch.testing.assert_close((there @ there + there.exp()).cpu(), x @ x + x.exp())
+    torch.testing.assert_close(torch.linalg.inv(there).cpu(), torch.linalg.inv(x))
+
+
+def test_linear_algebra(silent_fallback: None) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 6)
+    x = x @ x.t() + torch.eye(6)
+    there = x.to("mpsx").requires_grad_()
+    torch.testing.assert_close(torch.linalg.cholesky(there).cpu(), torch.linalg.cholesky(x))
+    torch.testing.assert_close(torch.linalg.eigvalsh(there).cpu(), torch.linalg.eigvalsh(x))
+    torch.linalg.slogdet(there)[1].backward()
+    torch.testing.assert_close(there.grad.cpu(), torch.linalg.inv(x).t())
+
+
+def test_registering_a_fallback(silent_fallback: None) -> None:
+    x = torch.ones(3, device="mpsx")
+    seen = []
+
+    def airy(self: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+        seen.append(self.device.type)
+        return out.copy_(mpsx.fallback.on_cpu(torch.special.airy_ai, self) + 1)
+
+    expected = RARE(x).cpu()
+    with mpsx.fallback.register("aten::special_airy_ai.out", airy):
+        torch.testing.assert_close(RARE(x).cpu(), expected + 1)
+    assert seen == ["mpsx"]
+    torch.testing.assert_close(RARE(x).cpu(), expected)
+    with pytest.raises(ValueError, match="aten::foo"):
+        mpsx.fallback.register("foo", airy)
+
+
+def test_custom_operators_fall_back(silent_fallback: None) -> None:
+    with torch.library._scoped_library("mpsx_test", "DEF") as library:
+        library.define("twice(Tensor self, Device? device=None) -> Tensor")
+        library.impl("twice", lambda self, device=None: self * 2, "CPU")
+        result = torch.ops.mpsx_test.twice(torch.ones(2, device="mpsx"))
+        assert result.device.type == "mpsx"
+        assert result.tolist() == [2, 2]
+
+
+def test_no_kernel_anywhere(silent_fallback: None) -> None:
+    with torch.library._scoped_library("mpsx_test", "DEF") as library:
+        library.define("nowhere(Tensor self) -> Tensor")
+        with pytest.raises(NotImplementedError, match="mpsx_test::nowhere: no kernel for mpsx, and none for CPU"):
+            torch.ops.mpsx_test.nowhere(torch.ones(2, device="mpsx"))
+
+
+def test_errors_of_the_cpu_kernel_come_through(silent_fallback: None) -> None:
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        torch.linalg.inv(torch.zeros(2, 2, device="mpsx"))
+    assert RARE(torch.ones(2, device="mpsx")).device.type == "mpsx"
+
+
+def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
+    a, b = torch.ones(4, 4).to("mpsx"), torch.ones(4, 4).to("mpsx")
+    image, kernel = torch.ones(1, 2, 6, 6).to("mpsx"), torch.ones(3, 2, 3, 3).to("mpsx")
+    mpsx._runtime.reset_profile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.mm(a, b)
+        torch.addmm(a, a, b)
+        torch.bmm(a[None], b[None])
+        torch.nn.functional.linear(a, b)
+        torch.nn.functional.conv2d(image, kernel)
+        torch.nn.functional.scaled_dot_product_attention(a[None, None], a[None, None], a[None, None])
+        torch.mv(a, a[0])
+        torch.dot(a[0], a[0])
+    rows = {row["name"]: row for row in mpsx._runtime.profile_rows() if row["route"] == "vendor"}
+    assert {"aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::convolution"} <= rows.keys()
+    assert rows["aten::mm.out"]["library"] == "oneDNN/MKL through ATen"
+    assert calls("aten::mm.out") == 0
+
+
+def test_vendor_calls_are_timed_while_profiling(silent_fallback: None) -> None:
+    a = torch.ones(64, 64).to("mpsx")
+    with mpsx.profiler.profile() as profile:
+        torch.mm(a, a)
+        torch.nn.functional.conv2d(a[None, None], a[None, None, :3, :3])
+    timed = {row.name: row.seconds for row in profile.rows if row.route == "vendor"}
+    assert timed["aten::mm.out"] > 0
+    assert timed["aten::convolution"] > 0
+
+
+def test_launch_log_names_routes(silent_fallback: None) -> None:
+    a = torch.ones(4, 4).to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        torch.mm(a, a)
+        RARE(a)
+    assert "vendor:aten::mm.out" in log
+    assert "fallback:aten::special_airy_ai.out" in log

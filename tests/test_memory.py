@@ -1,0 +1,119 @@
+"""The caching allocator as torch sees it: statistics, limits, reuse, pinned memory."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+MIB = 1 << 20
+
+
+def test_accelerator_statistics() -> None:
+    gc.collect()
+    before = torch.accelerator.memory_allocated()
+    block = torch.empty(8 * MIB, dtype=torch.uint8, device="mpsx")
+    assert torch.accelerator.memory_allocated() - before >= 8 * MIB
+    assert torch.accelerator.memory_reserved() >= torch.accelerator.memory_allocated()
+    del block
+    assert torch.accelerator.memory_allocated() == before
+    assert torch.accelerator.max_memory_allocated() >= before + 8 * MIB
+    torch.accelerator.reset_peak_memory_stats()
+    assert torch.accelerator.max_memory_allocated() == torch.accelerator.memory_allocated()
+    stats = torch.accelerator.memory_stats()
+    assert stats["allocated_bytes.all.current"] == torch.mpsx.memory_allocated()
+    assert torch.mpsx.memory_stats()["reserved_bytes.all.peak"] == torch.mpsx.max_memory_reserved()
+    free, total = torch.accelerator.get_memory_info("mpsx")
+    assert 0 < free <= total == torch.mpsx.recommended_max_memory()
+
+
+def test_torch_mps_names() -> None:
+    assert torch.mpsx.current_allocated_memory() == torch.mpsx.memory_allocated()
+    assert torch.mpsx.driver_allocated_memory() == torch.mpsx.memory_reserved()
+    assert "allocated" in torch.mpsx.memory_summary()
+
+
+def test_memory_is_reused_and_returned() -> None:
+    first = torch.empty(3 * MIB, dtype=torch.uint8, device="mpsx")
+    address = first.data_ptr()
+    del first
+    again = torch.empty(3 * MIB, dtype=torch.uint8, device="mpsx")
+    assert again.data_ptr() == address
+    del again
+    reserved = torch.mpsx.memory_reserved()
+    torch.accelerator.empty_cache()
+    assert torch.mpsx.memory_reserved() <= reserved - 3 * MIB
+
+
+def test_views_keep_memory_alive() -> None:
+    gc.collect()
+    before = torch.mpsx.memory_allocated()
+    view = torch.full((1000,), 7.0, device="mpsx")[10:12]
+    assert view.tolist() == [7, 7]
+    assert torch.mpsx.memory_allocated() > before
+    del view
+    assert torch.mpsx.memory_allocated() == before
+
+
+def test_no_growth() -> None:
+    weight = torch.randn(64, 64, device="mpsx", requires_grad=True)
+
+    def step() -> None:
+        loss = (torch.randn(32, 64, device="mpsx") @ weight).relu().mean()
+        loss.backward()
+        weight.grad = None
+
+    for _ in range(5):
+        step()
+    gc.collect()
+    before = torch.mpsx.memory_allocated(), torch.mpsx.memory_reserved()
+    for _ in range(200):
+        step()
+    gc.collect()
+    assert (torch.mpsx.memory_allocated(), torch.mpsx.memory_reserved()) == before
+
+
+def test_limit_gives_a_clear_error() -> None:
+    torch.mpsx.empty_cache()
+    fraction = (torch.mpsx.memory_reserved() + 16 * MIB) / torch.mpsx.recommended_max_memory()
+    torch.mpsx.set_per_process_memory_fraction(fraction)
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match=r"mpsx: out of memory: tried to allocate 64\.00 MiB"):
+            torch.empty(64 * MIB, dtype=torch.uint8, device="mpsx")
+        assert torch.empty(MIB, dtype=torch.uint8, device="mpsx").numel() == MIB
+    finally:
+        torch.mpsx.set_per_process_memory_fraction(1.0)
+    assert torch.empty(64 * MIB, dtype=torch.uint8, device="mpsx").numel() == 64 * MIB
+    with pytest.raises(ValueError, match="fraction"):
+        torch.mpsx.set_per_process_memory_fraction(-1)
+
+
+def test_pinned_memory() -> None:
+    cpu = torch.arange(10)
+    assert not cpu.is_pinned()
+    pinned = cpu.pin_memory()
+    assert pinned.is_pinned()
+    assert pinned[3:].is_pinned()
+    assert torch.equal(pinned, cpu)
+    assert torch.equal(pinned.to("mpsx", non_blocking=True).cpu(), cpu)
+    assert torch.empty(4, pin_memory=True).is_pinned()
+    with pytest.raises(RuntimeError, match="only CPU tensors can be pinned"):
+        torch.empty(4, device="mpsx", pin_memory=True)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_loader_pins(workers: int) -> None:
+    torch.ones(1, device="mpsx")  # the driver runs before workers are forked
+    data = TensorDataset(torch.arange(32.0), torch.arange(32))
+    loader = DataLoader(data, batch_size=8, num_workers=workers, pin_memory=True)
+    seen = []
+    for values, labels in loader:
+        assert values.is_pinned()
+        there = values.to("mpsx", non_blocking=True)
+        assert torch.equal(there.cpu().long(), labels)
+        seen += labels.tolist()
+    assert seen == list(range(32))

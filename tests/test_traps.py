@@ -1,0 +1,193 @@
+"""Mistakes that an out-of-tree device is easily led into; each of these cost a real failure once."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+
+def fell_back(function: object) -> set[str]:
+    """The operators that fall back while `function` runs."""
+    with mpsx.profiler.launch_log() as log:
+        function()
+    return {name.removeprefix("fallback:") for name in log if name.startswith("fallback:")}
+
+
+def test_01_copying_a_conjugate_view_does_not_recurse() -> None:
+    """torch's copy_ resolves the bit by cloning, which copies."""
+    z = torch.randn(3, dtype=torch.complex64).to("mpsx")
+    assert torch.equal(z.conj().clone().cpu(), z.cpu().conj().resolve_conj())
+    assert torch.equal(z.conj().cpu(), z.cpu().conj())
+    assert torch.equal((z.conj().imag + 0).cpu(), z.cpu().conj().imag + 0)
+
+
+def has_kernel(name: str, key: str) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+
+
+def test_02_operators_with_a_cpu_kernel_do_not_take_the_composite() -> None:
+    """Where both exist, torch would decompose the operator on any device it does not know."""
+    composite = {"CompositeExplicitAutograd", "CompositeImplicitAutograd"}
+    both = [
+        name
+        for name in torch._C._dispatch_get_registrations_for_dispatch_key("CPU")
+        if any(has_kernel(name, key) for key in composite)
+    ]
+    assert "aten::native_layer_norm" in both
+    assert [name for name in both if not has_kernel(name, "PrivateUse1")] == []
+
+
+@pytest.mark.parametrize("layout", ["Sparse", "SparseCsr", "NestedTensor", "Quantized"])
+def test_03_nor_for_other_layouts(layout: str) -> None:
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
+    assert len(names) > 90
+    assert [name for name in names if not has_kernel(name, f"{layout}PrivateUse1")] == []
+
+
+def test_04_kernels_see_requires_grad() -> None:
+    """_sparse_mm_reduce_impl computes what the backward needs only if somebody requires a gradient."""
+    csr = torch.tensor([[0.0, 2.0], [3.0, 1.0]], device="mpsx").to_sparse_csr().requires_grad_()
+    dense = torch.rand(2, 3, device="mpsx", requires_grad=True)
+    torch.sparse.mm(csr, dense, "amax").sum().backward()
+    assert dense.grad.count_nonzero().item() > 0
+
+
+def test_05_conj_bits_of_outputs_come_back() -> None:
+    """linalg.lu_solve toggles the bit of its output."""
+    torch.manual_seed(0)
+    a, b = torch.randn(3, 3, dtype=torch.complex64), torch.randn(3, 2, dtype=torch.complex64)
+    factors, pivots = torch.linalg.lu_factor(a)
+    expected = torch.linalg.lu_solve(factors, pivots, b)
+    out = torch.empty(0, dtype=torch.complex64, device="mpsx")
+    got = torch.linalg.lu_solve(factors.to("mpsx"), pivots.to("mpsx"), b.to("mpsx"), out=out)
+    torch.testing.assert_close(out.cpu(), expected)
+    torch.testing.assert_close(got.cpu(), expected)
+    adjoint = torch.linalg.lu_solve(factors.mH.to("mpsx"), pivots.to("mpsx"), b.to("mpsx"), adjoint=True)
+    torch.testing.assert_close(adjoint.cpu(), torch.linalg.lu_solve(factors.mH, pivots, b, adjoint=True))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: torch.logaddexp(x, y),
+        lambda x, y: torch.logaddexp(y, x),
+        lambda x, y: torch.linalg.solve(x, y),
+        lambda x, y: torch.mm(x, y),
+        lambda x, y: torch.nn.functional.conv2d(x[None, None], y[None, None]),
+        lambda x, y: torch.logaddexp(x, x, out=y),
+        lambda x, y: torch.cdist(x, y),
+    ],
+)
+def test_06_tensors_of_two_devices_are_refused(call: object) -> None:
+    """The fallback sees both as CPU tensors, so nobody else would notice."""
+    with pytest.raises(RuntimeError, match="(?i)device"):
+        call(torch.eye(3, device="mpsx"), torch.eye(3))
+
+
+def test_06_but_not_where_torch_takes_them() -> None:
+    x = torch.arange(4.0, device="mpsx")
+    assert x[torch.tensor([True, False, False, True])].tolist() == [0, 3]
+    assert torch.logaddexp(x, torch.tensor(0.0)).device.type == "mpsx"
+    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(4, 2, 3, device="mpsx"), torch.tensor([4, 2]))
+    assert packed.data.device.type == "mpsx"
+    torch._foreach_addcdiv_([x], [x], [x + 1], torch.tensor([2.0]))
+
+
+EXIT = """
+import torch
+x = torch.randn(8, 8, device="mpsx", requires_grad=True)
+torch.autograd.grad((x @ x).sum(), x)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs to pin a process to one core")
+@pytest.mark.parametrize("program", [EXIT, EXIT.replace("torch.autograd.grad((x @ x).sum(), x)", "x + 1")])
+def test_07_processes_end_without_abort(program: str) -> None:
+    """Autograd's thread may still drop Python objects when the interpreter goes (pytorch issue 190489)."""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120, check=False,
+            preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_08_long_lists_take_linear_time() -> None:
+    """A search for tensors that are already aliased must not be linear each."""
+
+    def seconds(count: int) -> float:
+        tensors = [torch.ones(2, device="mpsx") for _ in range(count)]
+        mpsx.fallback.reset()
+        torch.ops.mpsx_test.touch(tensors)
+        (entry,) = mpsx.fallback.entries()
+        return entry.seconds
+
+    with torch.library._scoped_library("mpsx_test", "DEF") as library:
+        library.define("touch(Tensor(a!)[] tensors) -> ()")
+        library.impl("touch", lambda tensors: None, "CPU")
+        seconds(100)
+        short = min(seconds(1000) for _ in range(3))
+        long = min(seconds(8000) for _ in range(3))
+    assert long < 24 * short  # 64 times if it were quadratic
+
+
+def test_09_locations_in_files_are_not_taken_for_mps() -> None:
+    buffer = io.BytesIO()
+    torch.save(torch.ones(2, device="mpsx"), buffer)
+    buffer.seek(0)
+    assert torch.load(buffer).device.type == "mpsx"
+    priorities = {f.__module__: p for p, tag, f in torch.serialization._package_registry}
+    assert priorities["mpsx.serialization"] < 21
+
+
+def test_10_autocast_leaves_unlisted_operators_alone() -> None:
+    x = torch.rand(4, 4, device="mpsx")
+    with torch.autocast("mpsx", dtype=torch.bfloat16):
+        assert (x + x).dtype == torch.float32
+        assert (x @ x).dtype == torch.bfloat16
+        assert torch.linalg.inv(x + torch.eye(4, device="mpsx")).dtype == torch.float32
+
+
+def test_11_arrays_without_a_copy() -> None:
+    """Core refuses .numpy() for this device; numpy_view is the way."""
+    x = torch.arange(3.0, device="mpsx")
+    array = mpsx.numpy_view(x)
+    array[0] = 5
+    assert x.tolist() == [5, 1, 2]
+
+
+def test_12_one_warning_an_operator(loud_fallback: None) -> None:
+    x = torch.rand(4, device="mpsx")
+    with pytest.warns(UserWarning) as caught:
+        for _ in range(3):
+            torch.special.airy_ai(x)
+            torch.special.spherical_bessel_j0(x)
+    assert len([w for w in caught if "airy" in str(w.message)]) == 1
+    assert len([w for w in caught if "spherical" in str(w.message)]) == 1
+
+
+def test_13_one_registration_serves_all_forms() -> None:
+    """Of a structured operator the out= form is enough: the fallback, too, is reached through it alone."""
+    x = torch.rand(4, device="mpsx")
+    assert fell_back(lambda: torch.digamma(x)) <= {"aten::digamma.out"}
+    assert fell_back(lambda: x.digamma_()) <= {"aten::digamma.out"}
+    assert fell_back(lambda: torch.digamma(x, out=x)) <= {"aten::digamma.out"}
+
+
+def test_fused_attention_is_taken() -> None:
+    """Without a word from the device, scaled_dot_product_attention silently takes the unfused path."""
+    q = torch.randn(1, 2, 8, 16, device="mpsx", requires_grad=True)
+    with mpsx.profiler.launch_log() as log:
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+    assert {name for name in log if "attention" in name} >= {
+        "vendor:aten::scaled_dot_product_attention", "vendor:aten::scaled_dot_product_attention_backward",
+    }  # fmt: skip
