@@ -1,0 +1,30 @@
+// Extrema are maxima of integers that order as the elements do (lib/collective.h: ordered_max).
+#pragma once
+
+#include "elementwise/compute.h"
+#include "lib/collective.h"
+
+template <typename C> struct key_of { typedef int type; };
+template <> struct key_of<long> { typedef long type; };
+template <typename C> using key_of_t = typename key_of<C>::type;
+
+struct MaxKey {
+  static int of(float x, float) { return ordered_max(x); }
+  template <typename C> static key_of_t<C> of(C x, float) { return key_of_t<C>(x); }
+  template <typename C> struct Back {
+    static C value(key_of_t<C> k) { return C(k); }
+  };
+};
+template <> struct MaxKey::Back<float> {
+  static float value(int k) { return value_of_max(k); }
+};
+struct MinKey {
+  static int of(float x, float) { return ordered_min(x); }
+  template <typename C> static key_of_t<C> of(C x, float) { return ~key_of_t<C>(x); }
+  template <typename C> struct Back {
+    static C value(key_of_t<C> k) { return C(~k); }
+  };
+};
+template <> struct MinKey::Back<float> {
+  static float value(int k) { return value_of_min(k); }
+};

@@ -1,0 +1,53 @@
+// How the kernels of a reduction walk: which output a threadgroup makes, and which lines it reads for it.
+#pragma once
+
+#include "lib/collective.h"
+#include "reduce/params.h"
+
+// What one threadgroup reduces: lines [first, last), of each the elements [begin, end).
+struct ReduceRange {
+  long input, output;  // offsets of the first element and of the output
+  ulong first, last, begin, end;
+};
+
+inline ulong smaller(ulong a, ulong b) { return a < b ? a : b; }
+
+inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
+  ReduceRange r = {0, 0, 0, p.lines, 0, p.inner_size};
+  for (uint d = 0; d < 4; ++d) {
+    const uint rest = kept / p.kept_size[d], i = kept - rest * p.kept_size[d];
+    r.input += long(i) * p.kept_stride[d];
+    r.output += long(i) * p.kept_out[d];
+    kept = rest;
+  }
+  return r;
+}
+
+// Group x makes output x, group y takes split y.
+inline ReduceRange reduce_row_range(constant ReduceParams& p, uint3 group) {
+  ReduceRange r = reduce_kept(p, group.x);
+  const ulong inner_splits = (p.inner_size + p.split_inner - 1) / p.split_inner;
+  const ulong line = group.y / inner_splits, part = group.y - line * inner_splits;
+  r.first = smaller(line * p.split_lines, p.lines);
+  r.last = smaller(r.first + p.split_lines, p.lines);
+  r.begin = part * p.split_inner;
+  r.end = smaller(r.begin + p.split_inner, p.inner_size);
+  return r;
+}
+
+// Group x owns a block of columns, group y takes split y, group z is the kept index. `begin` and `end` are columns.
+inline ReduceRange reduce_column_range(constant ReduceParams& p, uint3 group) {
+  ReduceRange r = reduce_kept(p, group.z);
+  r.first = smaller(ulong(group.y) * p.split_lines, p.lines);
+  r.last = smaller(r.first + p.split_lines, p.lines);
+  r.begin = ulong(group.x) * kReduceColumns;
+  r.end = smaller(r.begin + kReduceColumns, p.inner_size);
+  return r;
+}
+
+inline long line_offset(constant ReduceParams& p, ulong line) {
+  if (p.line_size[1] == 1 && p.line_size[2] == 1) return long(line) * p.line_stride[0];
+  const ulong rest = line / p.line_size[0], i = line - rest * p.line_size[0];
+  const ulong k = rest / p.line_size[1], j = rest - k * p.line_size[1];
+  return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
+}

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "lib/shared.h"
+
+enum : uint32_t { kReduceColumns = 256 };  // columns a threadgroup owns
+
+// A reduction as loops: kept dimensions around lines around the inner one. Of `rows` kernels the inner dimension is
+// reduced, of `columns` kernels it is kept and the lines alone are reduced. Strides in elements, innermost first.
+struct ReduceParams {
+  uint32_t kept_size[4];
+  int64_t kept_stride[4], kept_out[4];
+  uint32_t line_size[3];
+  int64_t line_stride[3];
+  uint64_t inner_size;
+  int64_t inner_stride, inner_out;
+  uint64_t lines;                       // line_size multiplied
+  uint64_t split_lines, split_inner;    // how much of them one split takes
+  uint64_t outputs;                     // partial results lie as [split][output]
+  uint32_t splits;                      // 1: no partial results
+  uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
+  float count;                          // elements reduced to one
+  float p;                              // norm: its exponent; var: the divisor
+};
+static_assert(sizeof(ReduceParams) == 192, "one layout for C++ and Metal");

@@ -1,0 +1,40 @@
+// Every kernel of reduce.def.
+#include "lib/math.h"
+#include "reduce/kernels.h"
+#include "reduce/keys.h"
+
+// Integers wrap around, so they are unsigned on the way.
+template <typename C> struct value_sum { typedef ulong type; };
+template <> struct value_sum<float> { typedef float type; };
+template <typename C> using accumulator_VALUE = typename value_sum<C>::type;
+template <typename C> using accumulator_KEY = key_of_t<C>;
+template <typename C> using accumulator_INT = int;
+template <typename C> using accumulator_LONG = long;
+
+#define MPSX_REDUCE_KERNELS(T, NAMES, NAME, O)                                                     \
+  MPSX_KERNEL(#NAME "_rows_" NAMES, reduce_rows<T, O, NAME##_reduction<compute_t<T>>>)             \
+  MPSX_KERNEL(#NAME "_columns_" NAMES, reduce_columns<T, O, NAME##_reduction<compute_t<T>>>)       \
+  MPSX_KERNEL(#NAME "_merge_" NAMES, reduce_merge<T, O, NAME##_reduction<compute_t<T>>>)
+#define MPSX_RESULT_IS_T(T, TAG, NAME) MPSX_REDUCE_KERNELS(T, #TAG, NAME, T)
+#define MPSX_RESULT_IS_LONG(T, TAG, NAME) MPSX_REDUCE_KERNELS(T, #TAG, NAME, long)
+#define MPSX_RESULT_IS_BOOL(T, TAG, NAME) MPSX_REDUCE_KERNELS(T, #TAG, NAME, bool)
+#define MPSX_RESULT_WIDENS(NAME)                      \
+  MPSX_REDUCE_KERNELS(half, "f16_f32", NAME, float)   \
+  MPSX_REDUCE_KERNELS(bfloat, "bf16_f32", NAME, float)
+#define MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_FLOAT(MPSX_RESULT_IS_T, NAME) MPSX_RESULT_WIDENS(NAME)
+#define MPSX_KERNELS_ALL_SUM(NAME) \
+  MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_INT(MPSX_RESULT_IS_LONG, NAME) MPSX_FOR_BOOL(MPSX_RESULT_IS_LONG, NAME)
+#define MPSX_KERNELS_ALL_SAME(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_T, NAME)
+#define MPSX_KERNELS_ALL_BOOL(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_BOOL, NAME)
+#define MPSX_KERNELS_ALL_LONG(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_LONG, NAME)
+
+#define MPSX_REDUCTION(NAME, TYPES, RESULT, ACCUMULATOR, COMBINE, ELEMENT, ...)                     \
+  template <typename C>                                                                             \
+  struct NAME##_reduction {                                                                         \
+    typedef accumulator_##ACCUMULATOR<C> Acc;                                                       \
+    typedef COMBINE Combine;                                                                        \
+    static Acc map(C x, float p) { return (void)p, Acc(ELEMENT); }                                  \
+    static auto finish(Acc v, constant ReduceParams& q) { return (void)q, __VA_ARGS__; }            \
+  };                                                                                                \
+  MPSX_KERNELS_##TYPES##_##RESULT(NAME)
+#include "reduce/reduce.def"

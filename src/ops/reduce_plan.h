@@ -1,0 +1,56 @@
+// Plans and launches reductions: any set of dimensions of any strided tensor becomes the loops of reduce/params.h.
+#pragma once
+
+#include <ATen/WrapDimUtilsMulti.h>
+
+#include <bitset>
+#include <string>
+#include <utility>
+
+#include "ops/op.h"
+#include "reduce/params.h"
+
+namespace mpsx::ops {
+
+using DimMask = std::bitset<64>;
+
+// The kernels of one reduction: <name>_rows_<tag>, <name>_columns_<tag>, <name>_merge_<tag>.
+struct ReduceKernels {
+  explicit ReduceKernels(const std::string& name)
+      : rows(name + "_rows"), columns(name + "_columns"), merge(name + "_merge") {}
+  KernelSet rows, columns, merge;
+};
+
+struct ReducePlan {
+  ReduceParams params{};
+  Tensor input;          // the tensor given, or a copy of it where its strides fit no loop
+  bool columns = false;  // which kernel
+  uint64_t column_blocks = 1, kept = 1;
+
+  uint64_t groups() const { return columns ? column_blocks * kept : params.outputs; }
+  // Elements one threadgroup reads, for splitting between cores.
+  uint64_t work() const;
+};
+
+enum class ReduceOrder { free, kept };  // kept: elements are numbered, so that a line's order counts (argmax)
+
+// Loops for reducing the dimensions in `mask`; the result lies contiguous. `x` has elements.
+ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = ReduceOrder::free);
+
+// Memory for the partial results of a plan (undefined without splits).
+Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each);
+
+// Grids and threadgroups of the kernel that reads the input.
+void launch_plan(Launch& launch, const ReducePlan& plan);
+void launch_merge(Launch& launch, const ReducePlan& plan);
+
+// Runs a reduction of metal/reduce/reduce.def from `x` into `out` (contiguous, of the result's shape).
+void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor& x, DimMask mask, Tag in, Tag second,
+                   float p = 0);
+
+// Gives a result its place: itself where no out= is given, else copied there with PyTorch's rules.
+// (metal kernels write contiguous memory of their own result type)
+Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type);
+void reduce_deliver(const Tensor& result, const Tensor& out);
+
+}  // namespace mpsx::ops
