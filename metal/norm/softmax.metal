@@ -106,9 +106,12 @@ inline Columns columns_of(constant SoftmaxParams& p, uint3 group) {
   return {ulong(group.y) * p.size * p.inner + first, min(p.block, p.inner - first)};
 }
 
+// Sums are taken over kSumLines lines at a time, so that their error grows slowly.
+enum : uint { kSumLines = 64 };
+
 template <typename T>
 inline void column_statistics(device const T* x, constant SoftmaxParams& p, Columns c, threadgroup int* key,
-                              threadgroup float* top, threadgroup float* sum, GroupThread g) {
+                              threadgroup float* top, threadgroup float* part, threadgroup float* sum, GroupThread g) {
   for (uint i = g.index; i < c.count; i += g.count) key[i] = INT_MIN;
   for (uint k = 0; k < p.size; ++k) {
     device const T* row = x + (c.base + ulong(k) * p.inner);
@@ -119,10 +122,14 @@ inline void column_statistics(device const T* x, constant SoftmaxParams& p, Colu
     }
   }
   for (uint i = g.index; i < c.count; i += g.count) top[i] = value_of_max(key[i]), sum[i] = 0.0f;
-  for (uint k = 0; k < p.size; ++k) {
-    device const T* row = x + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) sum[i] += precise::exp(float(row[i]) - top[i]);
+  for (uint first = 0; first < p.size; first += kSumLines) {
+    for (uint i = g.index; i < c.count; i += g.count) part[i] = 0.0f;
+    for (uint k = first, last = min(first + kSumLines, p.size); k < last; ++k) {
+      device const T* row = x + (c.base + ulong(k) * p.inner);
+      MPSX_VECTORIZE
+      for (uint i = g.index; i < c.count; i += g.count) part[i] += precise::exp(float(row[i]) - top[i]);
+    }
+    for (uint i = g.index; i < c.count; i += g.count) sum[i] += part[i];
   }
 }
 
@@ -131,9 +138,9 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* x [[buf
                             constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup int key[kSoftmaxColumns];
-  threadgroup float top[kSoftmaxColumns], sum[kSoftmaxColumns];
+  threadgroup float top[kSoftmaxColumns], part[kSoftmaxColumns], sum[kSoftmaxColumns];
   const Columns c = columns_of(p, g.group);
-  column_statistics(x, p, c, key, top, sum, g);
+  column_statistics(x, p, c, key, top, part, sum, g);
   for (uint i = g.index; i < c.count; i += g.count) sum[i] = 1.0f / sum[i];
   for (uint k = 0; k < p.size; ++k) {
     device const T* row = x + (c.base + ulong(k) * p.inner);
@@ -148,9 +155,9 @@ kernel void log_softmax_columns(device O* out [[buffer(0)]], device const T* x [
                                 constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup int key[kSoftmaxColumns];
-  threadgroup float top[kSoftmaxColumns], sum[kSoftmaxColumns];
+  threadgroup float top[kSoftmaxColumns], part[kSoftmaxColumns], sum[kSoftmaxColumns];
   const Columns c = columns_of(p, g.group);
-  column_statistics(x, p, c, key, top, sum, g);
+  column_statistics(x, p, c, key, top, part, sum, g);
   for (uint i = g.index; i < c.count; i += g.count) sum[i] = precise::log(sum[i]);
   for (uint k = 0; k < p.size; ++k) {
     device const T* row = x + (c.base + ulong(k) * p.inner);

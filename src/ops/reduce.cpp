@@ -251,14 +251,19 @@ const ReduceKernels& norm_kernels(double p) {
   return norm_p_kernels();
 }
 // Whether kernels do it: the CPU has the words for what is wrong with the others.
-bool norm_fits(const Tensor& x, const Scalar& p, ScalarType type) {
-  return types_fit(x, type) && c10::isFloatingType(x.scalar_type()) && c10::isFloatingType(type) &&
-         x.numel() > 0 && !p.isComplex() && c10::canCast(x.scalar_type(), type) &&
-         c10::promoteTypes(x.scalar_type(), type) == type;
+bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, ScalarType type) {
+  if (!types_fit(x, type) || !c10::isFloatingType(x.scalar_type()) || !c10::isFloatingType(type) || p.isComplex() ||
+      c10::promoteTypes(x.scalar_type(), type) != type)
+    return false;
+  if (x.numel() > 0 || (p.toDouble() >= 0 && !std::isinf(p.toDouble()))) return true;
+  const DimMask mask = mask_of(dim, x);  // without an element there is no largest and no smallest
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (mask[size_t(d)] && x.size(d) == 0) return false;
+  return true;
 }
 Tensor vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {
   const ScalarType type = dtype.value_or(x.scalar_type());
-  if (!norm_fits(x, p, type))
+  if (!norm_fits(x, p, dim, type))
     return fallback_call<Tensor>("aten::linalg_vector_norm", "", x, p, dim, keepdim, dtype);
   const double e = p.toDouble();
   return accumulate(norm_kernels(e), x, mask_of(dim, x), keepdim, type, 0, Tensor(), float(e));
@@ -266,24 +271,24 @@ Tensor vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bo
 Tensor& vector_norm_out(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype,
                         Tensor& out) {
   const ScalarType type = dtype.value_or(x.scalar_type());
-  if (!norm_fits(x, p, type) || out.scalar_type() != type)
+  if (!norm_fits(x, p, dim, type) || out.scalar_type() != type)
     return fallback_call<Tensor>("aten::linalg_vector_norm", "out", x, p, dim, keepdim, dtype, out), out;
   const double e = p.toDouble();
   return accumulate(norm_kernels(e), x, mask_of(dim, x), keepdim, type, 0, out, float(e)), out;
 }
 Tensor norm_dim(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim) {
-  if (!norm_fits(x, p.value_or(2), x.scalar_type()))
+  if (!norm_fits(x, p.value_or(2), dim, x.scalar_type()))
     return fallback_call<Tensor>("aten::norm", "ScalarOpt_dim", x, p, dim, keepdim);
   return vector_norm(x, p.value_or(2), dim, keepdim, {});
 }
 Tensor& norm_out(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim, Tensor& out) {
-  if (!norm_fits(x, p.value_or(2), x.scalar_type()) || out.scalar_type() != x.scalar_type())
+  if (!norm_fits(x, p.value_or(2), dim, x.scalar_type()) || out.scalar_type() != x.scalar_type())
     return fallback_call<Tensor>("aten::norm", "out", x, p, dim, keepdim, out), out;
   return vector_norm_out(x, p.value_or(2), dim, keepdim, {}, out);
 }
 Tensor& norm_dtype_out(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim,
                        ScalarType dtype, Tensor& out) {
-  if (!norm_fits(x, p.value_or(2), dtype) || out.scalar_type() != dtype)
+  if (!norm_fits(x, p.value_or(2), dim, dtype) || out.scalar_type() != dtype)
     return fallback_call<Tensor>("aten::norm", "dtype_out", x, p, dim, keepdim, dtype, out), out;
   return vector_norm_out(x, p.value_or(2), dim, keepdim, dtype, out);
 }
