@@ -1,0 +1,175 @@
+// batch_norm forward: moments of chunks, what a channel's values are scaled by, and the scaling.
+#include "norm/batch_norm.h"
+
+// One threadgroup per chunk and channel. Two passes: the chunk is still in the cache in the second, which also finds
+// what rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm).
+template <typename T>
+kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
+                             constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup Moments scratch[kScratch];
+  const uint chunk = g.group.x, channel = g.group.y;
+  const PlaneChunk s = plane_chunk(p, chunk, channel);
+  device const T* x = in + s.offset;
+  const uint own = s.length > g.index ? (s.length - g.index + g.count - 1) / g.count : 0;
+  const float count = float(own) * float(s.last - s.first);
+  float sum = 0.0f, rest = 0.0f, m2 = 0.0f;
+  for (uint n = s.first; n < s.last; ++n) {
+    device const T* row = x + (n - s.first) * s.step;
+    MPSX_REDUCE(+ : sum)
+    for (uint i = g.index; i < s.length; i += g.count) sum += float(row[i]);
+  }
+  const float mean = sum / max(count, 1.0f);
+  for (uint n = s.first; n < s.last; ++n) {
+    device const T* row = x + (n - s.first) * s.step;
+    MPSX_REDUCE(+ : rest, m2)
+    for (uint i = g.index; i < s.length; i += g.count) {
+      const float d = float(row[i]) - mean;
+      rest += d;
+      m2 += d * d;
+    }
+  }
+  const float off = rest / max(count, 1.0f);
+  const Moments m = tg_moments({count, mean + off, m2 - rest * off}, scratch, g);
+  if (g.index > 0) return;
+  const ulong quantity = ulong(p.channels) * p.chunks;
+  device float* to = partial + (ulong(channel) * p.chunks + chunk);
+  to[0] = m.count;
+  to[quantity] = m.mean;
+  to[2 * quantity] = m.m2;
+}
+
+// Channels innermost: one thread per tile of columns and chunk of rows.
+template <typename T>
+kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
+                                  constant BatchNormParams& p [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
+  const ColumnTile t = column_tile(p, at);
+  device const T* x = in + t.offset;
+  float mean[kColumns], rest[kColumns], m2[kColumns];
+  for (uint j = 0; j < t.count; ++j) mean[j] = rest[j] = m2[j] = 0.0f;
+  for (uint r = 0; r < t.rows; ++r) {
+    device const T* row = x + r * t.width;
+    MPSX_VECTORIZE
+    for (uint j = 0; j < t.count; ++j) mean[j] += float(row[j]);
+  }
+  device const T* last = x + t.rows * t.width;
+  for (uint j = 0; j < t.tail; ++j) mean[j] += float(last[j]);
+  const float full = float(t.rows);
+  for (uint j = 0; j < t.count; ++j) mean[j] /= max(full + (j < t.tail ? 1.0f : 0.0f), 1.0f);
+  for (uint r = 0; r < t.rows; ++r) {
+    device const T* row = x + r * t.width;
+    MPSX_VECTORIZE
+    for (uint j = 0; j < t.count; ++j) {
+      const float d = float(row[j]) - mean[j];
+      rest[j] += d;
+      m2[j] += d * d;
+    }
+  }
+  for (uint j = 0; j < t.tail; ++j) {
+    const float d = float(last[j]) - mean[j];
+    rest[j] += d;
+    m2[j] += d * d;
+  }
+  for (uint j = 0; j < t.count; ++j) {
+    const float count = full + (j < t.tail ? 1.0f : 0.0f), off = rest[j] / max(count, 1.0f);
+    partial[slot_of(p, t.column + j, at.y, 0)] = count;
+    partial[slot_of(p, t.column + j, at.y, 1)] = mean[j] + off;
+    partial[slot_of(p, t.column + j, at.y, 2)] = m2[j] - rest[j] * off;
+  }
+}
+
+// One threadgroup per channel: its mean and variance from those of its chunks (or the running ones), the running
+// statistics' step, and the three numbers per column of the scaling: (x - mean) * scale + bias. W: type of parameters.
+template <typename W>
+kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W* save_mean [[buffer(1)]],
+                              device W* save_invstd [[buffer(2)]], device W* running_mean [[buffer(3)]],
+                              device W* running_var [[buffer(4)]], device const float* partial [[buffer(5)]],
+                              device const W* weight [[buffer(6)]], device const W* bias [[buffer(7)]],
+                              constant BatchNormParams& p [[buffer(8)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const uint c = g.group.x, slots = p.chunks * p.fold;
+  float mean, var;
+  if (p.train) {
+    const ulong quantity = ulong(p.channels) * slots;
+    device const float* counts = partial + ulong(c) * slots;
+    device const float* means = counts + quantity;
+    device const float* squares = means + quantity;
+    const float count = float(ulong(p.images) * p.plane), base = slots > 0 ? means[0] : 0.0f;
+    float sum = 0.0f, m2 = 0.0f;
+    MPSX_REDUCE(+ : sum)
+    for (uint i = g.index; i < slots; i += g.count) sum += counts[i] * (means[i] - base);
+    mean = base + tg_sum(sum, scratch, g) / count;
+    MPSX_REDUCE(+ : m2)
+    for (uint i = g.index; i < slots; i += g.count) {
+      const float d = means[i] - mean;
+      m2 += squares[i] + counts[i] * (d * d);
+    }
+    m2 = tg_sum(m2, scratch, g);
+    var = m2 / count;
+    if (p.has_running && g.index == 0) {
+      const float m = p.momentum, unbiased = m2 / (count - 1.0f);
+      running_mean[c] = W(m * mean + (1.0f - m) * float(running_mean[c]));
+      running_var[c] = W(m * unbiased + (1.0f - m) * float(running_var[c]));
+    }
+  } else {
+    mean = float(running_mean[c]);
+    var = float(running_var[c]);
+  }
+  const float invstd = var == 0.0f && p.eps == 0.0f && p.train ? 0.0f : 1.0f / precise::sqrt(var + p.eps);
+  if (p.train && g.index == 0) {
+    save_mean[c] = W(mean);
+    save_invstd[c] = W(invstd);
+  }
+  const ulong width = ulong(p.channels) * p.fold;
+  for (uint f = g.index; f < p.fold; f += g.count) {
+    device float* to = coefficients + (ulong(f) * p.channels + c);
+    to[0] = mean;
+    to[width] = p.has_weight ? invstd * float(weight[c]) : invstd;
+    to[2 * width] = p.has_bias ? float(bias[c]) : 0.0f;
+  }
+}
+
+// group = (piece of a plane, channel, image).
+template <typename T>
+kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                             device const float* coefficients [[buffer(2)]], constant BatchNormParams& p [[buffer(3)]],
+                             MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const uint channel = g.group.y;
+  const ulong start = ulong(g.group.x) * p.piece;
+  const uint length = uint(min(ulong(p.piece), p.plane - start));
+  const ulong offset = (ulong(g.group.z) * p.channels + channel) * p.plane + start;
+  const float mean = coefficients[channel], scale = coefficients[p.channels + channel];
+  const float bias = coefficients[2ul * p.channels + channel];
+  device const T* x = in + offset;
+  device T* y = out + offset;
+  MPSX_VECTORIZE
+  for (uint i = g.index; i < length; i += g.count) y[i] = T(fma(float(x[i]) - mean, scale, bias));
+}
+
+template <typename T>
+kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                                  device const float* coefficients [[buffer(2)]],
+                                  constant BatchNormParams& p [[buffer(3)]], uint2 at [[thread_position_in_grid]]) {
+  const ColumnTile t = column_tile(p, at);
+  device const float* mean = coefficients + t.column;
+  device const float* scale = mean + t.width;
+  device const float* bias = scale + t.width;
+  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
+    const ulong offset = t.offset + r * t.width;
+    const uint count = r < t.rows ? t.count : t.tail;
+    device const T* x = in + offset;
+    device T* y = out + offset;
+    MPSX_VECTORIZE
+    for (uint j = 0; j < count; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
+  }
+}
+
+#define BATCH_NORM(T, TAG, ...)                                        \
+  MPSX_KERNEL("batch_norm_stats_" #TAG, batch_norm_stats<T>)           \
+  MPSX_KERNEL("batch_norm_stats_last_" #TAG, batch_norm_stats_last<T>) \
+  MPSX_KERNEL("batch_norm_finish_" #TAG, batch_norm_finish<T>)         \
+  MPSX_KERNEL("batch_norm_scale_" #TAG, batch_norm_scale<T>)           \
+  MPSX_KERNEL("batch_norm_scale_last_" #TAG, batch_norm_scale_last<T>)
+MPSX_FOR_FLOAT(BATCH_NORM, )

@@ -1,0 +1,163 @@
+// batch_norm backward: per channel the sums of the gradient and of the gradient times the centred input; from them the
+// gradients of weight and bias, and the input's. T: type of the batch, W: of weight, statistics and their gradients.
+#include "norm/batch_norm.h"
+
+template <typename T, typename W>
+kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
+                                constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const uint chunk = g.group.x, channel = g.group.y;
+  const PlaneChunk s = plane_chunk(p, chunk, channel);
+  const float mean = float(means[channel]);
+  float sum = 0.0f, dot = 0.0f;
+  for (uint n = s.first; n < s.last; ++n) {
+    const ulong offset = s.offset + (n - s.first) * s.step;
+    device const T* x = in + offset;
+    device const T* dy = grad_out + offset;
+    MPSX_REDUCE(+ : sum, dot)
+    for (uint i = g.index; i < s.length; i += g.count) {
+      const float d = float(dy[i]);
+      sum += d;
+      dot += d * (float(x[i]) - mean);
+    }
+  }
+  sum = tg_sum(sum, scratch, g);
+  dot = tg_sum(dot, scratch, g);
+  if (g.index > 0) return;
+  device float* to = partial + (ulong(channel) * p.chunks + chunk);
+  to[0] = sum;
+  to[ulong(p.channels) * p.chunks] = dot;
+}
+
+template <typename T, typename W>
+kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                     device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
+                                     constant BatchNormParams& p [[buffer(4)]],
+                                     uint2 at [[thread_position_in_grid]]) {
+  const ColumnTile t = column_tile(p, at);
+  float mean[kColumns], sum[kColumns], dot[kColumns];
+  for (uint j = 0; j < t.count; ++j) {
+    mean[j] = float(means[(t.column + j) % p.channels]);
+    sum[j] = dot[j] = 0.0f;
+  }
+  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
+    const ulong offset = t.offset + r * t.width;
+    const uint count = r < t.rows ? t.count : t.tail;
+    device const T* x = in + offset;
+    device const T* dy = grad_out + offset;
+    MPSX_VECTORIZE
+    for (uint j = 0; j < count; ++j) {
+      const float d = float(dy[j]);
+      sum[j] += d;
+      dot[j] += d * (float(x[j]) - mean[j]);
+    }
+  }
+  for (uint j = 0; j < t.count; ++j) {
+    partial[slot_of(p, t.column + j, at.y, 0)] = sum[j];
+    partial[slot_of(p, t.column + j, at.y, 1)] = dot[j];
+  }
+}
+
+// One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) when training, else the running variance.
+// Four numbers per column: ((dy - shift) - (x - mean) * slope) * scale is the input's gradient.
+template <typename W>
+kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
+                                  device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
+                                  device const W* means [[buffer(4)]], device const W* spread [[buffer(5)]],
+                                  device const W* weight [[buffer(6)]], constant BatchNormParams& p [[buffer(7)]],
+                                  MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const uint c = g.group.x, slots = p.chunks * p.fold;
+  device const float* sums = partial + ulong(c) * slots;
+  device const float* dots = sums + ulong(p.channels) * slots;
+  float sum = 0.0f, dot = 0.0f;
+  MPSX_REDUCE(+ : sum, dot)
+  for (uint i = g.index; i < slots; i += g.count) {
+    sum += sums[i];
+    dot += dots[i];
+  }
+  sum = tg_sum(sum, scratch, g);
+  dot = tg_sum(dot, scratch, g);
+  const float invstd = p.train ? float(spread[c]) : 1.0f / precise::sqrt(float(spread[c]) + p.eps);
+  if (g.index == 0) {
+    grad_weight[c] = W(dot * invstd);
+    grad_bias[c] = W(sum);
+  }
+  const float share = p.train ? 1.0f / float(ulong(p.images) * p.plane) : 0.0f;
+  const ulong width = ulong(p.channels) * p.fold;
+  for (uint f = g.index; f < p.fold; f += g.count) {
+    device float* to = coefficients + (ulong(f) * p.channels + c);
+    to[0] = float(means[c]);
+    to[width] = p.has_weight ? invstd * float(weight[c]) : invstd;
+    to[2 * width] = sum * share;
+    to[3 * width] = dot * share * invstd * invstd;
+  }
+}
+
+// group = (piece of a plane, channel, image).
+template <typename T>
+kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                 device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
+                                 constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const ulong start = ulong(g.group.x) * p.piece, channels = p.channels, channel = g.group.y;
+  const uint length = uint(min(ulong(p.piece), p.plane - start));
+  const ulong offset = (ulong(g.group.z) * channels + channel) * p.plane + start;
+  const float mean = coefficients[channel], scale = coefficients[channels + channel];
+  const float shift = coefficients[2 * channels + channel], slope = coefficients[3 * channels + channel];
+  device const T* x = in + offset;
+  device const T* dy = grad_out + offset;
+  device T* dx = grad_in + offset;
+  if (p.train) {
+    MPSX_VECTORIZE
+    for (uint i = g.index; i < length; i += g.count)
+      dx[i] = T((float(dy[i]) - shift - (float(x[i]) - mean) * slope) * scale);
+  } else {
+    MPSX_VECTORIZE
+    for (uint i = g.index; i < length; i += g.count) dx[i] = T(float(dy[i]) * scale);
+  }
+}
+
+template <typename T>
+kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                      device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
+                                      constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
+  const ColumnTile t = column_tile(p, at);
+  device const float* mean = coefficients + t.column;
+  device const float* scale = mean + t.width;
+  device const float* shift = scale + t.width;
+  device const float* slope = shift + t.width;
+  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
+    const ulong offset = t.offset + r * t.width;
+    const uint count = r < t.rows ? t.count : t.tail;
+    device const T* x = in + offset;
+    device const T* dy = grad_out + offset;
+    device T* dx = grad_in + offset;
+    if (p.train) {
+      MPSX_VECTORIZE
+      for (uint j = 0; j < count; ++j)
+        dx[j] = T((float(dy[j]) - shift[j] - (float(x[j]) - mean[j]) * slope[j]) * scale[j]);
+    } else {
+      MPSX_VECTORIZE
+      for (uint j = 0; j < count; ++j) dx[j] = T(float(dy[j]) * scale[j]);
+    }
+  }
+}
+
+#define BATCH_NORM_SUMS(T, W, TAGS)                                               \
+  MPSX_KERNEL("batch_norm_bwd_sums_" #TAGS, batch_norm_bwd_sums<T, W>)            \
+  MPSX_KERNEL("batch_norm_bwd_sums_last_" #TAGS, batch_norm_bwd_sums_last<T, W>)
+BATCH_NORM_SUMS(float, float, f32_f32)
+BATCH_NORM_SUMS(half, half, f16_f16)
+BATCH_NORM_SUMS(half, float, f16_f32)
+BATCH_NORM_SUMS(bfloat, bfloat, bf16_bf16)
+BATCH_NORM_SUMS(bfloat, float, bf16_f32)
+
+#define BATCH_NORM_BWD(T, TAG, ...)                                            \
+  MPSX_KERNEL("batch_norm_bwd_finish_" #TAG, batch_norm_bwd_finish<T>)         \
+  MPSX_KERNEL("batch_norm_bwd_input_" #TAG, batch_norm_bwd_input<T>)           \
+  MPSX_KERNEL("batch_norm_bwd_input_last_" #TAG, batch_norm_bwd_input_last<T>)
+MPSX_FOR_FLOAT(BATCH_NORM_BWD, )

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// A batch seen as (images, channels, plane). Reductions run over chunks, a partition that depends on the shape alone;
+// slot s of channel c of quantity k lies at partial[(k * channels + c) * chunks * fold + s].
+struct BatchNormParams {
+  uint64_t plane;     // elements of one image and channel
+  uint64_t elements;  // of the whole batch
+  uint32_t images, channels;
+  uint32_t chunks;
+  uint32_t chunk;          // images of one chunk; channels innermost: rows of one chunk
+  uint32_t pieces, piece;  // a long plane's parts, a chunk each, and their length; one part: the whole plane
+  uint32_t fold;           // channels innermost: so many rows of a few channels make one wider row
+  uint32_t train, has_weight, has_bias, has_running;
+  float eps, momentum;
+};
+
+// One group of channels of one image: `channels` planes of `plane` elements, which lie one after the other.
+struct GroupNormParams {
+  uint64_t plane;
+  uint32_t images, groups, channels;  // channels of a group
+  uint32_t has_weight, has_bias;
+  uint32_t wants_input, wants_sums;  // backward: which results are asked for
+  float eps;
+};
