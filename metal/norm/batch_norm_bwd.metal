@@ -34,8 +34,7 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
 template <typename T, typename W>
 kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
-                                     constant BatchNormParams& p [[buffer(4)]],
-                                     uint2 at [[thread_position_in_grid]]) {
+                                     constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
   const ColumnTile t = column_tile(p, at);
   float mean[kColumns], sum[kColumns], dot[kColumns];
   for (uint j = 0; j < t.count; ++j) {
@@ -147,8 +146,8 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
   }
 }
 
-#define BATCH_NORM_SUMS(T, W, TAGS)                                               \
-  MPSX_KERNEL("batch_norm_bwd_sums_" #TAGS, batch_norm_bwd_sums<T, W>)            \
+#define BATCH_NORM_SUMS(T, W, TAGS)                                    \
+  MPSX_KERNEL("batch_norm_bwd_sums_" #TAGS, batch_norm_bwd_sums<T, W>) \
   MPSX_KERNEL("batch_norm_bwd_sums_last_" #TAGS, batch_norm_bwd_sums_last<T, W>)
 BATCH_NORM_SUMS(float, float, f32_f32)
 BATCH_NORM_SUMS(half, half, f16_f16)
@@ -156,8 +155,8 @@ BATCH_NORM_SUMS(half, float, f16_f32)
 BATCH_NORM_SUMS(bfloat, bfloat, bf16_bf16)
 BATCH_NORM_SUMS(bfloat, float, bf16_f32)
 
-#define BATCH_NORM_BWD(T, TAG, ...)                                            \
-  MPSX_KERNEL("batch_norm_bwd_finish_" #TAG, batch_norm_bwd_finish<T>)         \
-  MPSX_KERNEL("batch_norm_bwd_input_" #TAG, batch_norm_bwd_input<T>)           \
+#define BATCH_NORM_BWD(T, TAG, ...)                                    \
+  MPSX_KERNEL("batch_norm_bwd_finish_" #TAG, batch_norm_bwd_finish<T>) \
+  MPSX_KERNEL("batch_norm_bwd_input_" #TAG, batch_norm_bwd_input<T>)   \
   MPSX_KERNEL("batch_norm_bwd_input_last_" #TAG, batch_norm_bwd_input_last<T>)
 MPSX_FOR_FLOAT(BATCH_NORM_BWD, )

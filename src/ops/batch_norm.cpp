@@ -18,11 +18,11 @@ using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 using ResultAndReserve = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-constexpr uint64_t kChunk = 8192;    // elements of one partial result: they stay in the first cache
-constexpr uint64_t kTile = 16384;    // of one tile of columns
-constexpr uint32_t kColumns = 256;   // kColumns in metal/norm/batch_norm.h
-constexpr uint32_t kWidth = 64;      // fewer channels than this are folded into wider rows
-constexpr uint32_t kVector = 16;     // … of a multiple of this many elements
+constexpr uint64_t kChunk = 8192;   // elements of one partial result: they stay in the first cache
+constexpr uint64_t kTile = 16384;   // of one tile of columns
+constexpr uint32_t kColumns = 256;  // kColumns in metal/norm/batch_norm.h
+constexpr uint32_t kWidth = 64;     // fewer channels than this are folded into wider rows
+constexpr uint32_t kVector = 16;    // … of a multiple of this many elements
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 const void* read(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
@@ -101,8 +101,8 @@ at::ScalarType parameter_type(const char* op, const Tensor& input,
   for (const auto& [name, t] : parameters) {
     if (!t->defined()) continue;
     TORCH_CHECK(t->device() == input.device(), op, ": expected ", name, " on ", input.device(), ", got ", t->device());
-    TORCH_CHECK(t->scalar_type() == type && (type == input.scalar_type() || type == at::kFloat), op, ": expected ", name,
-                " of type ", type == at::kFloat ? type : input.scalar_type(), " beside an input of type ",
+    TORCH_CHECK(t->scalar_type() == type && (type == input.scalar_type() || type == at::kFloat), op, ": expected ",
+                name, " of type ", type == at::kFloat ? type : input.scalar_type(), " beside an input of type ",
                 input.scalar_type(), ", got ", t->scalar_type());
     TORCH_CHECK(t->numel() == input.size(1), op, ": expected ", name, " of ", input.size(1), " elements, got ",
                 t->numel());
@@ -116,11 +116,9 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
       scale("batch_norm_scale"), scale_last("batch_norm_scale_last");
   Plan plan(op, input);
   Tensor weight = value_or_none(weight_opt), bias = value_or_none(bias_opt);
-  const auto type = parameter_type(op, input,
-                                   {{"weight", &weight},
-                                    {"bias", &bias},
-                                    {"running_mean", &running_mean},
-                                    {"running_var", &running_var}});
+  const auto type = parameter_type(
+      op, input,
+      {{"weight", &weight}, {"bias", &bias}, {"running_mean", &running_mean}, {"running_var", &running_var}});
   TORCH_CHECK_VALUE(running_mean.defined() == running_var.defined(), op,
                     ": running_mean and running_var must either both be None or neither be None");
   TORCH_CHECK(train || running_mean.defined(), op, ": expected running_mean and running_var when training=False");
@@ -166,9 +164,8 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
   return {out, save_mean, save_invstd};
 }
 
-Result native(const Tensor& input, const Optional& weight, const Optional& bias,
-                         const Optional& running_mean, const Optional& running_var, bool train, double momentum,
-                         double eps) {
+Result native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+              const Optional& running_var, bool train, double momentum, double eps) {
   if (!has_kernel(input))
     return fallback_call<Result>("aten::native_batch_norm", "", input, weight, bias, running_mean, running_var, train,
                                  momentum, eps);
@@ -201,11 +198,10 @@ std::tuple<Tensor&, Tensor&, Tensor&> deliver(const Result& r, Tensor& out, Tens
   return {deliver(out, std::get<0>(r)), deliver(save_mean, std::get<1>(r)), deliver(save_invstd, std::get<2>(r))};
 }
 
-std::tuple<Tensor&, Tensor&, Tensor&> native_out(const Tensor& input, const Optional& weight,
-                                                            const Optional& bias, const Optional& running_mean,
-                                                            const Optional& running_var, bool train, double momentum,
-                                                            double eps, Tensor& out, Tensor& save_mean,
-                                                            Tensor& save_invstd) {
+std::tuple<Tensor&, Tensor&, Tensor&> native_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                 const Optional& running_mean, const Optional& running_var, bool train,
+                                                 double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                 Tensor& save_invstd) {
   return deliver(native_batch_norm(input, weight, bias, running_mean, running_var, train, momentum, eps), out,
                  save_mean, save_invstd);
 }
@@ -233,13 +229,12 @@ ResultAndReserve with_update(const Tensor& input, const Optional& weight, const 
 }
 ResultAndReserve no_update(const Tensor& input, const Optional& weight, const Optional& bias,
                            const Optional& running_mean, const Optional& running_var, double momentum, double eps) {
-  return with_reserve(input,
-                      native(input, weight, bias, running_mean, running_var, false, momentum, eps));
+  return with_reserve(input, native(input, weight, bias, running_mean, running_var, false, momentum, eps));
 }
 
-Result backward(const Tensor& grad_out, const Tensor& input, const Optional& weight_opt,
-                                  const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
-                                  const Optional& save_invstd, bool train, double eps, std::array<bool, 3> mask) {
+Result backward(const Tensor& grad_out, const Tensor& input, const Optional& weight_opt, const Optional& running_mean,
+                const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
+                double eps, std::array<bool, 3> mask) {
   static const KernelSet sums("batch_norm_bwd_sums"), sums_last("batch_norm_bwd_sums_last"),
       finish("batch_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
   if (!has_kernel(input) || !has_kernel(grad_out))
@@ -251,7 +246,8 @@ Result backward(const Tensor& grad_out, const Tensor& input, const Optional& wei
               ": expected a gradient of shape ", input.sizes(), " and type ", input.scalar_type(), ", got ",
               grad_out.sizes(), " and ", grad_out.scalar_type());
   Tensor weight = value_or_none(weight_opt);
-  Tensor mean = value_or_none(train ? save_mean : running_mean), spread = value_or_none(train ? save_invstd : running_var);
+  Tensor mean = value_or_none(train ? save_mean : running_mean),
+         spread = value_or_none(train ? save_invstd : running_var);
   TORCH_CHECK(mean.defined() && spread.defined(), op, ": expected ",
               train ? "save_mean and save_invstd" : "running_mean and running_var", " when train=", train);
   const auto type = parameter_type(op, input,
@@ -294,11 +290,10 @@ Result backward(const Tensor& grad_out, const Tensor& input, const Optional& wei
 }
 
 Result backward_with_reserve(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
-                           const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
-                           const Optional& save_invstd, bool update, double eps, std::array<bool, 3> mask,
-                           const Tensor& /*reserve*/) {
-  return backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, update,
-                                    eps, mask);
+                             const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                             const Optional& save_invstd, bool update, double eps, std::array<bool, 3> mask,
+                             const Tensor& /*reserve*/) {
+  return backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, update, eps, mask);
 }
 
 }  // namespace
