@@ -17,9 +17,12 @@ struct RandomParams {
 };
 static_assert(sizeof(RandomParams) == 56, "kernels and launchers share this layout");
 
+// Permutations of at most kShortPermutation elements are shuffled by one thread.
+enum : uint32_t { kShortPermutation = 4096, kFeistelRounds = 24 };
+
 struct PermutationParams {
   uint64_t seed;
   uint64_t offset;
   uint64_t numel;
-  uint32_t half_bits;  // the Feistel network works on 2 * half_bits bits
+  uint32_t low_bits, high_bits;  // of the numbers that the Feistel network permutes
 };

@@ -19,9 +19,14 @@ using Tensors = std::vector<Tensor>;
 // Scalars for the kernels: one for all tensors, or one each.
 class Scalars {
  public:
-  Scalars(const Scalar& one) : one_(one) {}
-  Scalars(ScalarList many) : one_(0), many_(many) {}
-  float operator[](size_t tensor) const { return (many_.empty() ? one_ : many_[tensor]).to<float>(); }
+  // `rounds`: to the tensors' type first, as the CPU's kernels do for some operators.
+  Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
+  Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
+  float get(size_t tensor, at::ScalarType type) const {
+    const float s = (many_.empty() ? one_ : many_[tensor]).to<float>();
+    if (!rounds_) return s;
+    return type == at::kHalf ? float(at::Half(s)) : type == at::kBFloat16 ? float(at::BFloat16(s)) : s;
+  }
   bool is_real() const {
     if (one_.isComplex()) return false;
     for (const Scalar& s : many_)
@@ -32,6 +37,7 @@ class Scalars {
  private:
   Scalar one_;
   ScalarList many_;
+  bool rounds_;
 };
 
 Tensors empty_like(TensorList like) {
@@ -45,12 +51,13 @@ Tensors empty_like(TensorList like) {
 void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
          const Tensor* value = nullptr) {
   const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
-  runtime::KernelEntry& kernel = kernels.get(tag_of(lists[0][0]));
+  const at::ScalarType type = lists[0][0].scalar_type();
+  runtime::KernelEntry& kernel = kernels.get(tag_of(type));
   for_each_batch(
       lists,
       [&](ListBatch& batch) {
         batch.params.input = in_place ? 0 : 1;
-        for (uint32_t t = 0; t < batch.params.tensors; ++t) batch.params.scalar[t] = scalars[batch.index[t]];
+        for (uint32_t t = 0; t < batch.params.tensors; ++t) batch.params.scalar[t] = scalars.get(batch.index[t], type);
         Launch launch(kernel);
         batch.bind(launch, buffers);
         if (value) launch.pointer(value->const_data_ptr());
@@ -73,6 +80,7 @@ bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor
                   Lists... others) {
   if (!scalars.is_real() || !fits_list_kernels({self, others...})) return false;
   run(kernels, {self, others...}, true, scalars, value);
+  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();  // PyTorch leaves this to the kernels
   return true;
 }
 
@@ -99,6 +107,9 @@ bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor
 #undef MPSX_FOREACH_SCALED
 #undef MPSX_FOREACH_POINTWISE
 MPSX_FOREACH_OP(lerp)
+
+template <typename Op>
+constexpr bool rounds = std::is_same_v<Op, add_op> || std::is_same_v<Op, sub_op> || std::is_same_v<Op, pow_op>;
 
 enum class Form { unary, scalar, value, list, pointwise };
 template <typename Op, Form F>
@@ -127,12 +138,12 @@ template <typename Op>
 struct WithScalar {
   static Tensors call(TensorList self, const Scalar& y) {
     at::native::check_foreach_api_restrictions(self);
-    if (auto out = run_new(kernels<Op, Form::scalar>(), y, nullptr, self)) return *out;
+    if (auto out = run_new(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) return *out;
     return Op::slow(self, y);
   }
   static void call_(TensorList self, const Scalar& y) {
     at::native::check_foreach_api_restrictions(self);
-    if (!run_in_place(kernels<Op, Form::scalar>(), y, nullptr, self)) Op::slow_(self, y);
+    if (!run_in_place(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) Op::slow_(self, y);
   }
 };
 
@@ -140,12 +151,12 @@ template <typename Op>
 struct WithScalars {
   static Tensors call(TensorList self, ScalarList y) {
     at::native::check_foreach_api_restrictions(self, y);
-    if (auto out = run_new(kernels<Op, Form::scalar>(), y, nullptr, self)) return *out;
+    if (auto out = run_new(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) return *out;
     return Op::slow(self, y);
   }
   static void call_(TensorList self, ScalarList y) {
     at::native::check_foreach_api_restrictions(self, y);
-    if (!run_in_place(kernels<Op, Form::scalar>(), y, nullptr, self)) Op::slow_(self, y);
+    if (!run_in_place(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) Op::slow_(self, y);
   }
 };
 
@@ -154,16 +165,16 @@ template <typename Op, typename... Alpha>
 struct WithList {
   static Tensors call(TensorList self, TensorList other, const Alpha&... alpha) {
     at::native::check_foreach_api_restrictions(self, other);
-    if (auto out = run_new(kernels<Op, Form::list>(), one_of(alpha...), nullptr, self, other)) return *out;
+    if (auto out = run_new(kernels<Op, Form::list>(), alpha_of(alpha...), nullptr, self, other)) return *out;
     return Op::slow(self, other, alpha...);
   }
   static void call_(TensorList self, TensorList other, const Alpha&... alpha) {
     at::native::check_foreach_api_restrictions(self, other);
-    if (!run_in_place(kernels<Op, Form::list>(), one_of(alpha...), nullptr, self, other))
+    if (!run_in_place(kernels<Op, Form::list>(), alpha_of(alpha...), nullptr, self, other))
       Op::slow_(self, other, alpha...);
   }
-  static Scalar one_of() { return 1; }
-  static Scalar one_of(const Scalar& alpha) { return alpha; }
+  static Scalars alpha_of() { return Scalar(1); }
+  static Scalars alpha_of(const Scalar& alpha) { return {alpha, rounds<Op>}; }
 };
 
 // The second operand is a tensor of one element: on the CPU a scalar, on the device a buffer that the kernel reads.
@@ -175,14 +186,14 @@ struct WithTensor {
   static Tensors call(TensorList self, const Tensor& other, const Alpha&... alpha) {
     at::native::check_foreach_api_restrictions(self);
     if (on_device(self, other))
-      if (auto out = run_new(kernels<Op, Form::value>(), WithList<Op, Alpha...>::one_of(alpha...), &other, self))
+      if (auto out = run_new(kernels<Op, Form::value>(), WithList<Op, Alpha...>::alpha_of(alpha...), &other, self))
         return *out;
     return Op::slow(self, other, alpha...);
   }
   static void call_(TensorList self, const Tensor& other, const Alpha&... alpha) {
     at::native::check_foreach_api_restrictions(self);
     if (!on_device(self, other) ||
-        !run_in_place(kernels<Op, Form::value>(), WithList<Op, Alpha...>::one_of(alpha...), &other, self))
+        !run_in_place(kernels<Op, Form::value>(), WithList<Op, Alpha...>::alpha_of(alpha...), &other, self))
       Op::slow_(self, other, alpha...);
   }
 };
@@ -257,6 +268,7 @@ void copy_(TensorList self, TensorList source, bool non_blocking) {
   if (!fits_list_kernels({self, source}))
     return at::compositeexplicitautograd::_foreach_copy_(self, source, non_blocking);
   run(copy, {self, source}, false, Scalar());
+  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();
 }
 
 template <typename Op>

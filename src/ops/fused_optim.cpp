@@ -1,4 +1,5 @@
 // Fused optimizers: torch.optim's fused=True. Kernels: metal/optim/fused.metal.
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -11,16 +12,42 @@ namespace {
 using at::TensorList;
 using OptionalTensor = std::optional<Tensor>;
 
-// The lists of one optimizer step, and what is needed to fall back.
+// The lists of one optimizer step: parameters, gradients, states; the steps taken so far are separate.
 struct Step {
   const char* op;
-  c10::SmallVector<TensorList, 6> lists;  // parameters first; state steps are separate
+  c10::SmallVector<TensorList, 6> lists;
   TensorList steps;
   OptionalTensor rate, grad_scale, found_inf;
 };
 
 bool is_scalar_f32(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat && t.numel() == 1; }
 bool is_scalar_f32(const OptionalTensor& t) { return !t || !t->defined() || is_scalar_f32(*t); }
+
+// Gradients that lie in memory otherwise than their parameters, copied to lie alike.
+class AlignedGradients {
+ public:
+  explicit AlignedGradients(Step& step) : original_(step.lists[1]) {
+    const TensorList params = step.lists[0];
+    for (size_t i = 0; i < std::min(params.size(), original_.size()); ++i) {
+      const Tensor& grad = original_[i];
+      if (grad.strides() == params[i].strides() || grad.sizes() != params[i].sizes() ||
+          grad.scalar_type() != params[i].scalar_type() || !is_plain(grad))
+        continue;
+      if (aligned_.empty()) aligned_.assign(original_.begin(), original_.end());
+      aligned_[i] = at::empty_like(params[i]).copy_(grad);
+    }
+    if (!aligned_.empty()) step.lists[1] = aligned_;
+  }
+  // A step with a gradient scale leaves the gradients unscaled.
+  void write_back() const {
+    for (size_t i = 0; i < aligned_.size(); ++i)
+      if (!aligned_[i].is_same(original_[i])) original_[i].copy_(aligned_[i]);
+  }
+
+ private:
+  TensorList original_;
+  std::vector<Tensor> aligned_;
+};
 
 // Checks lengths, and tells whether the kernels take these tensors.
 bool is_native(const Step& step) {
@@ -33,7 +60,7 @@ bool is_native(const Step& step) {
          is_scalar_f32(step.found_inf);
 }
 
-void run(Step step, const KernelSet& kernels, OptimizerParams params) {
+void run(Step step, const AlignedGradients& aligned, const KernelSet& kernels, OptimizerParams params) {
   if (!step.steps.empty()) step.lists.insert(step.lists.begin() + 4, step.steps);
   const Tag tag = tag_of(step.lists[0][0]);
   const auto value = [&](const OptionalTensor& t, uint32_t flag) -> const void* {
@@ -54,6 +81,7 @@ void run(Step step, const KernelSet& kernels, OptimizerParams params) {
         batch.over_chunks(launch.bytes(all), 4).run();
       },
       kOptimizerBuffers);
+  if (grad_scale) aligned.write_back();
 }
 
 struct AdamArguments {
@@ -105,10 +133,11 @@ void fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
   if (params.empty()) return;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
+  const AlignedGradients aligned(step);
   if (!is_native(step))
     return fallback_call<void>(adam_name<Decoupled>(), "", params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps,
                                lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
-  run(std::move(step), adam_kernels<Decoupled>(amsgrad),
+  run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
       adam_params(lr, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
 }
 
@@ -123,12 +152,13 @@ void fused_adam_tensor_lr(TensorList params, TensorList grads, TensorList exp_av
   if (params.empty()) return;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
+  const AlignedGradients aligned(step);
   step.rate = lr;
   if (!is_native(step))
     return fallback_call<void>(adam_name<Decoupled>(), "tensor_lr", params, grads, exp_avgs, exp_avg_sqs,
                                max_exp_avg_sqs, steps, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize,
                                grad_scale, found_inf);
-  run(std::move(step), adam_kernels<Decoupled>(amsgrad),
+  run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
       adam_params(0, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
 }
 
@@ -160,10 +190,11 @@ void fused_sgd(TensorList params, TensorList grads, TensorList buffers, double w
                const OptionalTensor& found_inf) {
   if (params.empty()) return;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
+  const AlignedGradients aligned(step);
   if (!is_native(step))
     return fallback_call<void>("aten::_fused_sgd_", "", params, grads, buffers, weight_decay, momentum, lr, dampening,
                                nesterov, maximize, is_first_step, grad_scale, found_inf);
-  run(std::move(step), sgd_kernels(!buffers.empty(), nesterov),
+  run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
       sgd_params(lr, weight_decay, momentum, dampening, maximize, is_first_step));
 }
 
@@ -175,11 +206,12 @@ void fused_sgd_tensor_lr(TensorList params, TensorList grads, TensorList buffers
                      is_first_step, grad_scale, found_inf);
   if (params.empty()) return;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
+  const AlignedGradients aligned(step);
   step.rate = lr;
   if (!is_native(step))
     return fallback_call<void>("aten::_fused_sgd_", "tensor_lr", params, grads, buffers, weight_decay, momentum, lr,
                                dampening, nesterov, maximize, is_first_step, grad_scale, found_inf);
-  run(std::move(step), sgd_kernels(!buffers.empty(), nesterov),
+  run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
       sgd_params(0, weight_decay, momentum, dampening, maximize, is_first_step));
 }
 
