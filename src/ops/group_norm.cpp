@@ -1,0 +1,137 @@
+// group_norm and its backward. F.group_norm takes native_group_norm, which also has a composite kernel: the
+// registration below keeps PyTorch from choosing that one.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "norm/batch_norm_params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Optional = std::optional<Tensor>;
+using Result = std::tuple<Tensor, Tensor, Tensor>;
+
+constexpr uint32_t kTile = 64;  // kTile in metal/norm/group_norm.metal
+
+Tensor contiguous_or_none(const Optional& t) { return t.has_value() && t->defined() ? t->contiguous() : Tensor(); }
+const void* read(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+void* write(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+
+GroupNormParams check(const char* op, const Tensor& input, int64_t images, int64_t channels, int64_t plane,
+                      int64_t groups) {
+  TORCH_CHECK(groups > 0 && channels % groups == 0, op, ": expected a number of groups that divides ", channels,
+              " channels, got ", groups);
+  TORCH_CHECK(images >= 0 && images <= int64_t(UINT32_MAX) && channels <= int64_t(UINT32_MAX), op,
+              ": expected at most 2^32-1 images and channels, got ", images, " and ", channels);
+  TORCH_CHECK(input.numel() == images * channels * plane, op, ": expected an input of ", images, "x", channels, "x",
+              plane, " elements, got shape ", input.sizes());
+  GroupNormParams p{};
+  p.images = uint32_t(images);
+  p.groups = uint32_t(groups);
+  p.channels = uint32_t(channels / groups);
+  p.plane = uint64_t(plane);
+  return p;
+}
+
+void check_parameter(const char* op, const char* name, const Tensor& input, const Tensor& t, at::ScalarType type,
+                     int64_t size) {
+  if (!t.defined()) return;
+  TORCH_CHECK(t.device() == input.device(), op, ": expected ", name, " on ", input.device(), ", got ", t.device());
+  TORCH_CHECK(t.scalar_type() == type, op, ": expected ", name, " of type ", type, " beside an input of type ",
+              input.scalar_type(), ", got ", t.scalar_type());
+  TORCH_CHECK(t.numel() == size, op, ": expected ", name, " of ", size, " elements, got ", t.numel());
+}
+
+// The batch's own type, or float if that is what a parameter beside a half batch has.
+at::ScalarType parameter_type(const Tensor& input, const Tensor& first, const Tensor& second) {
+  const bool wide = (first.defined() ? first : second.defined() ? second : input).scalar_type() == at::kFloat;
+  return wide ? at::kFloat : input.scalar_type();
+}
+
+Launch& over_groups(Launch& launch, const GroupNormParams& p) {
+  const uint64_t size = p.plane * p.channels;
+  return launch.groups({p.groups, p.images}, runtime::threads_for_row(size)).work(size * 2);
+}
+
+// The result of kernels that write images of planes, in the input's memory format.
+Tensor in_format(const Tensor& t, const Tensor& input) { return t.contiguous(input.suggest_memory_format()); }
+
+Result group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt, int64_t images,
+                  int64_t channels, int64_t plane, int64_t groups, double eps) {
+  static const KernelSet kernels("group_norm");
+  if (!has_kernel(input))
+    return fallback_call<Result>("aten::native_group_norm", "", input, weight_opt, bias_opt, images, channels, plane,
+                                 groups, eps);
+  const char* op = "native_group_norm";
+  GroupNormParams p = check(op, input, images, channels, plane, groups);
+  const Tensor weight = contiguous_or_none(weight_opt), bias = contiguous_or_none(bias_opt);
+  const auto type = parameter_type(input, weight, bias);
+  check_parameter(op, "weight", input, weight, type, channels);
+  check_parameter(op, "bias", input, bias, type, channels);
+  p.has_weight = weight.defined();
+  p.has_bias = bias.defined();
+  p.eps = float(eps);
+  const Tensor x = input.contiguous(), out = at::empty_like(x);
+  const Tensor mean = at::empty({images, groups}, input.options().dtype(type)), rstd = at::empty_like(mean);
+  if (images > 0) {
+    Launch launch(kernels.get(tag_of(x), tag_of(type)));
+    launch.pointer(write(out)).pointer(write(mean)).pointer(write(rstd)).pointer(read(x)).pointer(read(weight));
+    over_groups(launch.pointer(read(bias)).bytes(p), p).run();
+  }
+  return {in_format(out, input), mean, rstd};
+}
+
+Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                           const Optional& weight_opt, int64_t images, int64_t channels, int64_t plane, int64_t groups,
+                           std::array<bool, 3> mask) {
+  static const KernelSet kernels("group_norm_bwd"), sums_of("group_norm_bwd_params");
+  if (!has_kernel(input) || !has_kernel(grad_out))
+    return fallback_call<Result>("aten::native_group_norm_backward", "", grad_out, input, mean, rstd, weight_opt,
+                                 images, channels, plane, groups, mask);
+  const char* op = "native_group_norm_backward";
+  GroupNormParams p = check(op, input, images, channels, plane, groups);
+  TORCH_CHECK(grad_out.numel() == input.numel() && grad_out.scalar_type() == input.scalar_type(), op,
+              ": expected a gradient of shape ", input.sizes(), " and type ", input.scalar_type(), ", got ",
+              grad_out.sizes(), " and ", grad_out.scalar_type());
+  const Tensor weight = contiguous_or_none(weight_opt);
+  const auto type = parameter_type(input, mean, weight);
+  check_parameter(op, "mean", input, mean, type, images * groups);
+  check_parameter(op, "rstd", input, rstd, type, images * groups);
+  check_parameter(op, "weight", input, weight, type, channels);
+  p.has_weight = weight.defined();
+  p.wants_input = mask[0];
+  p.wants_sums = mask[1] || mask[2];
+  const Tensor x = input.contiguous(), dy = grad_out.contiguous();
+  const Tensor m = mean.contiguous(), r = rstd.contiguous();
+  const Tensor grad_input = mask[0] ? at::empty_like(x) : Tensor();
+  const auto options = input.options().dtype(type);
+  const Tensor sums = at::empty({p.wants_sums ? 2 * images * channels : 0}, options.dtype(at::kFloat));
+  if (images > 0) {
+    Launch launch(kernels.get(tag_of(x), tag_of(type)));
+    launch.pointer(write(grad_input)).pointer(write(sums)).pointer(read(dy)).pointer(read(x)).pointer(read(m));
+    over_groups(launch.pointer(read(r)).pointer(read(weight)).bytes(p), p).run();
+  }
+  Tensor grad_weight, grad_bias;
+  if (p.wants_sums) {
+    grad_weight = at::empty({channels}, options);
+    grad_bias = at::empty({channels}, options);
+    const uint32_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kTile;
+    Launch launch(sums_of.get(tag_of(type)));
+    launch.pointer(write(grad_weight)).pointer(write(grad_bias)).pointer(read(sums)).bytes(p);
+    if (channels > 0) launch.threads((uint64_t(channels) + tile - 1) / tile).work(2 * uint64_t(images) * tile).run();
+  }
+  return {mask[0] ? in_format(grad_input, input) : grad_input, mask[1] ? grad_weight : Tensor(),
+          mask[2] ? grad_bias : Tensor()};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_group_norm", &group_norm);
+  m.impl("native_group_norm_backward", &group_norm_backward);
+}
+
+}  // namespace mpsx::ops
