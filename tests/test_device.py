@@ -180,7 +180,7 @@ def test_recurrent_layers(cell: type[nn.RNNBase], bias: bool) -> None:
     x = torch.randn(7, 2, 3)
     x_there = x.to("mpsx").requires_grad_()
     x.requires_grad_()
-    out, state = layer(x)
+    out, _ = layer(x)
     out_there, _ = twin(x_there)
     torch.testing.assert_close(out_there.cpu(), out)
     out.square().sum().backward()
@@ -196,6 +196,24 @@ def test_printing_shows_values() -> None:
     assert "device='mpsx:0'" in text
     assert "tensor(True, device='mpsx:0')" in repr(torch.tensor(True, device="mpsx"))
     assert repr(torch.empty(0, device="mpsx")) == "tensor([], device='mpsx:0')"
+
+
+def test_printing_runs_nothing_on_the_device(silent_fallback: None) -> None:
+    torch.manual_seed(0)
+    grad = torch.rand(2, 2).to("mpsx").requires_grad_()
+    values = [
+        torch.randn(3, 3) * 1e5, torch.arange(5), torch.tensor([1 + 2j]).conj(), torch.ones(3000), torch.tensor(3.5),
+        torch.tensor([1.0, float("nan"), float("inf")]), torch.ones(2, dtype=torch.bfloat16), torch.empty(0, 4),
+        torch.rand(3, dtype=torch.float64), torch.eye(3).to_sparse(), torch.randn(4, 4)[::2].t(),
+    ]  # fmt: skip
+    expected = [repr(value) for value in values]
+    there = [value.to("mpsx") for value in values]
+    with mpsx.fallback.using_mode("error"), mpsx.profiler.launch_log() as log:
+        printed = [repr(value) for value in there]
+        assert "requires_grad=True" in repr(grad)
+    assert log == []
+    for want, got in zip(expected, printed, strict=True):
+        assert "".join(got.split()).replace(",device='mpsx:0'", "") == "".join(want.split())
 
 
 def test_mixed_devices_are_refused() -> None:

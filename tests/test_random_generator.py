@@ -77,5 +77,5 @@ def test_fork_rng() -> None:
 
 
 def test_generators_of_other_devices_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="(?i)generator"):
+    with pytest.raises(RuntimeError, match=r"(?i)generator"):
         torch.empty(3, device="mpsx").normal_(generator=torch.Generator())

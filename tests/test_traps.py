@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -78,18 +79,18 @@ def test_05_conj_bits_of_outputs_come_back() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x, y: torch.logaddexp(x, y),
+        torch.logaddexp,
         lambda x, y: torch.logaddexp(y, x),
-        lambda x, y: torch.linalg.solve(x, y),
-        lambda x, y: torch.mm(x, y),
+        torch.linalg.solve,
+        torch.mm,
         lambda x, y: torch.nn.functional.conv2d(x[None, None], y[None, None]),
         lambda x, y: torch.logaddexp(x, x, out=y),
-        lambda x, y: torch.cdist(x, y),
+        torch.cdist,
     ],
 )
 def test_06_tensors_of_two_devices_are_refused(call: object) -> None:
     """The fallback sees both as CPU tensors, so nobody else would notice."""
-    with pytest.raises(RuntimeError, match="(?i)device"):
+    with pytest.raises(RuntimeError, match=r"(?i)device"):
         call(torch.eye(3, device="mpsx"), torch.eye(3))
 
 
@@ -125,19 +126,18 @@ def test_08_long_lists_take_linear_time() -> None:
     """A search for tensors that are already aliased must not be linear each."""
 
     def seconds(count: int) -> float:
-        tensors = [torch.ones(2, device="mpsx") for _ in range(count)]
-        mpsx.fallback.reset()
+        tensors = [torch.empty(2, device="mpsx") for _ in range(count)]
+        start = time.thread_time()
         torch.ops.mpsx_test.touch(tensors)
-        (entry,) = mpsx.fallback.entries()
-        return entry.seconds
+        return time.thread_time() - start
 
     with torch.library._scoped_library("mpsx_test", "DEF") as library:
         library.define("touch(Tensor(a!)[] tensors) -> ()")
         library.impl("touch", lambda tensors: None, "CPU")
         seconds(100)
-        short = min(seconds(1000) for _ in range(3))
-        long = min(seconds(8000) for _ in range(3))
-    assert long < 24 * short  # 64 times if it were quadratic
+        short = min(seconds(500) for _ in range(5))
+        long = min(seconds(16000) for _ in range(3))
+    assert long < 200 * short  # 1024 times if it were quadratic
 
 
 def test_09_locations_in_files_are_not_taken_for_mps() -> None:
@@ -179,7 +179,7 @@ def test_13_one_registration_serves_all_forms() -> None:
     """Of a structured operator the out= form is enough: the fallback, too, is reached through it alone."""
     x = torch.rand(4, device="mpsx")
     assert fell_back(lambda: torch.digamma(x)) <= {"aten::digamma.out"}
-    assert fell_back(lambda: x.digamma_()) <= {"aten::digamma.out"}
+    assert fell_back(x.digamma_) <= {"aten::digamma.out"}
     assert fell_back(lambda: torch.digamma(x, out=x)) <= {"aten::digamma.out"}
 
 

@@ -41,11 +41,12 @@ def _load() -> None:
 
     torch.utils.rename_privateuse1_backend("mpsx")
     _runtime.initialize(os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-    from . import device_module, exit_order, fallback, serialization
+    from . import device_module, exit_order, fallback, printing, serialization
 
     device_module.register()
     serialization.register()
     exit_order.register()
+    printing.register()
     fallback.configure(os.environ)
 
 

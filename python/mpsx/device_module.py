@@ -14,6 +14,9 @@ from .random import *  # noqa: F403
 from .random import default_generators  # noqa: F401
 from .streams import *  # noqa: F403
 
+# torch.utils.checkpoint saves and restores the random state of devices that say so; the generator needs no driver.
+_initialized = True
+
 
 def register() -> None:
     """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""

@@ -99,7 +99,7 @@ class Registration:
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
         self.name = name
-        self._library: torch.library.Library | None = torch.library.Library(name.split("::")[0], "IMPL")
+        self._library: torch.library.Library | None = torch.library.Library(name.partition("::")[0], "IMPL")
         try:
             self._library.impl(name, function, "PrivateUse1", allow_override=True)
         except Exception:

@@ -122,6 +122,11 @@ def test_in_place(op: OpInfo) -> None:
         assert_same(expected, got, values=comparable(op))
 
 
+def packed_like(like: object, outs: list[torch.Tensor]) -> object:
+    """What out= takes for a result like that: a tensor or a tuple."""
+    return outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
+
+
 @out_ops
 def test_out(op: OpInfo) -> None:
     for sample in samples(op, main_dtype(op), FEW):
@@ -129,13 +134,12 @@ def test_out(op: OpInfo) -> None:
             like = call(op, on_cpu(sample))
             outs = [like] if isinstance(like, torch.Tensor) else list(like)
             cpu = [torch.empty(0, dtype=t.dtype) for t in outs]
-            packed = (lambda ts, one=isinstance(like, torch.Tensor): ts[0] if one else tuple(ts))
-            call(op, on_cpu(sample), out=packed(cpu))
+            call(op, on_cpu(sample), out=packed_like(like, cpu))
         except Exception:  # a sample that the CPU refuses
             continue
         device = [torch.empty(0, dtype=t.dtype, device=DEVICE) for t in outs]
         before = [storage(t) for t in device]
-        call(op, on_device(sample), out=packed(device))
+        call(op, on_device(sample), out=packed_like(like, device))
         assert [storage(t) for t in device] == before
         assert_same(cpu, device, values=comparable(op))
 

@@ -1,0 +1,30 @@
+"""Printing a tensor without launching anything: torch formats numbers with operators, in float64.
+
+Torch has a list of devices whose tensors it moves to the CPU before it formats them; this one cannot be added to it,
+so the function that formats is wrapped. No copy is made.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import _tensor_str
+
+from .views import cpu_view
+
+
+def register() -> None:
+    """Wraps torch's formatting function, if this torch has it."""
+    format_values = getattr(_tensor_str, "_tensor_str", None)
+    if format_values is None:
+        return
+
+    @functools.wraps(format_values)
+    def on_cpu(tensor: torch.Tensor, indent: int) -> str:
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
+        if plain and tensor.device.type == "mpsx" and not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = cpu_view(tensor)
+        return format_values(tensor, indent)
+
+    _tensor_str._tensor_str = on_cpu
