@@ -187,3 +187,11 @@ def test_overlap_and_shape_errors() -> None:
         torch.ones(3, device="mpsx") + torch.ones(4, device="mpsx")
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(3, device="mpsx") + torch.ones(3)
+
+
+@pytest.mark.parametrize("name", ["mul", "add", "sub", "div"])
+def test_numbers_of_the_scalar_overloads(name: str) -> None:
+    """torch hands these on with the number as a 0-dim CPU tensor of float64, `mul_` with the number first."""
+    x = torch.arange(1.0, 6.0)
+    overload = getattr(torch.ops.aten, f"{name}_").Scalar
+    torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))

@@ -131,8 +131,13 @@ Handles& handles() {
   return *h;
 }
 
-// Composite kernels that refuse devices they do not know.
-constexpr std::string_view kPicky[] = {"aten::mode.values"};
+// Operators whose composite kernel must not be taken although there is no CPU kernel beside it, or one for out= alone.
+constexpr std::string_view kNotComposite[] = {
+    "aten::mode.values",  // refuses devices it does not know
+    // These resize their result half-way, which the composite turns into a warning.
+    "aten::mse_loss",
+    "aten::smooth_l1_loss",
+};
 
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& name) {
@@ -174,10 +179,12 @@ void register_fallback() {
   handles().reserve(1024);
   register_key<DispatchKey::PrivateUse1, DispatchKey::CPU>(/*composites_only=*/true);
   auto& dispatcher = c10::Dispatcher::singleton();
-  for (auto name : kPicky) {
-    const auto dot = name.find('.');
-    register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(
-        dispatcher, {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1))});
+  for (auto name : kNotComposite) {
+    const auto dot = std::min(name.find('.'), name.size());
+    const c10::OperatorName op{std::string(name.substr(0, dot)), std::string(name.substr(std::min(dot + 1, name.size())))};
+    if (!dispatcher.findSchemaOrThrow(op.name.c_str(), op.overload_name.c_str())
+             .hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+      register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);
   }
   register_key<DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU>(false);
   register_key<DispatchKey::SparseCsrPrivateUse1, DispatchKey::SparseCsrCPU>(false);

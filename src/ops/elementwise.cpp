@@ -49,6 +49,7 @@ struct ElementwiseKernels::Operands {
   void swap_inputs() {
     std::swap(data[1], data[2]);
     std::swap(stride[1], stride[2]);
+    std::swap(element[1], element[2]);
     std::swap(inlined[1], inlined[2]);
   }
 };
