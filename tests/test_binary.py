@@ -89,8 +89,14 @@ def test_numbers(name: str, number: float) -> None:
             a, _ = operands(name, layout, dtype)
             check(lambda t, n=number: getattr(torch, name)(t, n), a)
             if name in ("add", "sub", "mul", "div", "pow"):
-                symbol = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__"}
-                check(lambda t, n=number, s=symbol[name]: getattr(t, s)(n), a)
+                names = {
+                    "add": "__radd__",
+                    "sub": "__rsub__",
+                    "mul": "__rmul__",
+                    "div": "__rtruediv__",
+                    "pow": "__rpow__",
+                }
+                check(lambda t, n=number, s=names[name]: getattr(t, s)(n), a)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,7 +118,10 @@ def test_forms(name: str) -> None:
         target = on_device(a)
         assert getattr(target, f"{name}_")(on_device(b)) is target
         torch.testing.assert_close(target.cpu(), getattr(a.clone(), f"{name}_")(b))
-    for out in (torch.empty(0, dtype=expected.dtype), torch.empty(expected.shape[::-1], dtype=expected.dtype).permute(2, 1, 0)):
+    for out in (
+        torch.empty(0, dtype=expected.dtype),
+        torch.empty(expected.shape[::-1], dtype=expected.dtype).permute(2, 1, 0),
+    ):
         target = on_device(out)
         assert getattr(torch, name)(on_device(a), on_device(b), out=target) is target
         torch.testing.assert_close(target.cpu(), expected)

@@ -17,7 +17,18 @@ NAMES = [row[0] for row in ROWS]
 DOMAIN = {"sqrt": (0, 9), "rsqrt": (0.1, 9), "log": (0.01, 9), "log2": (0.01, 9), "log10": (0.01, 9), "log1p": (-0.9, 9),
           "asin": (-1, 1), "acos": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9)}  # fmt: skip
 # Errors allowed against float64, in units of the last place of float32; the CPU's own are between 1 and 4.
-ULPS = {"erfc": 8, "tan": 4, "sinh": 4, "cosh": 4, "tanh": 4, "asinh": 4, "acosh": 4, "atanh": 4, "expm1": 3, "log1p": 4}
+ULPS = {
+    "erfc": 8,
+    "tan": 4,
+    "sinh": 4,
+    "cosh": 4,
+    "tanh": 4,
+    "asinh": 4,
+    "acosh": 4,
+    "atanh": 4,
+    "expm1": 3,
+    "log1p": 4,
+}
 
 
 def apply(name: str, x: torch.Tensor) -> torch.Tensor:
@@ -85,7 +96,9 @@ def test_accuracy(name: str) -> None:
 @pytest.mark.parametrize("name", [row[0] for row in ROWS if row[1] in ("FLOAT", "REAL")])
 def test_special_values(name: str) -> None:
     infinity = float("inf")
-    special = torch.tensor([0.0, -0.0, 1.0, -1.0, infinity, -infinity, float("nan"), 1e-40, -1e-40, 3e38, -3e38, 0.5, 1.5])
+    special = torch.tensor(
+        [0.0, -0.0, 1.0, -1.0, infinity, -infinity, float("nan"), 1e-40, -1e-40, 3e38, -3e38, 0.5, 1.5]
+    )
     expected, result = apply(name, special), apply(name, special.to("mpsx")).cpu()
     torch.testing.assert_close(result, expected, equal_nan=True, atol=2e-38, rtol=2e-6)
     if expected.is_floating_point():

@@ -1,10 +1,10 @@
 """What ran on the device, and for how long.
 
-    with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f32", "vendor:aten::mm", …
-        model(x)
-    with mpsx.profiler.profile() as profile:    # counts and times
-        model(x)
-    print(profile.table())
+with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f32", "vendor:aten::mm", …
+    model(x)
+with mpsx.profiler.profile() as profile:    # counts and times
+    model(x)
+print(profile.table())
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Profile:
         width = max([len(row.name) for row in self.rows[:limit]], default=4)
         lines = [f"{'name':<{width}}  {'route':<8}  {'calls':>8}  {'ms':>10}"]
         lines += [
-            f"{row.name:<{width}}  {row.route:<8}  {row.calls:>8}  {row.seconds * 1e3:>10.3f}" for row in self.rows[:limit]
+            f"{row.name:<{width}}  {row.route:<8}  {row.calls:>8}  {row.seconds * 1e3:>10.3f}"
+            for row in self.rows[:limit]
         ]
         return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from .source import MslError
 # reduction adds up. Kernels say fma() where they want it.
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
-    -g0 -w""".split()  # noqa: SIM905
+    -g0 -w""".split()
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
