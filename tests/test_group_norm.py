@@ -25,6 +25,7 @@ LAYOUTS = {
     "channels_last_wide": lambda: torch.randn(2, 270, 5, 7).to(memory_format=torch.channels_last),
     "channels_last_3d": lambda: torch.randn(3, 6, 4, 3, 6).to(memory_format=torch.channels_last_3d),
     "channels_last_slice": lambda: torch.randn(4, 6, 9, 11).to(memory_format=torch.channels_last)[:, :, 1:5],
+    "channels_last_long": lambda: torch.randn(3, 12, 50, 61).to(memory_format=torch.channels_last),
     "large_groups": lambda: torch.randn(2, 6, 90, 71),
     "rows": lambda: torch.randn(31, 48),
     "sequence": lambda: torch.randn(6, 12, 33),
@@ -84,7 +85,6 @@ def test_statistics(layout: str) -> None:
 def test_backward(layout: str, groups: int) -> None:
     for dtype, kind in TYPES:
         x = (LAYOUTS[layout]() * 2 + 1).to(dtype)
-        x = x.contiguous(memory_format=torch.channels_last) if layout == "channels_last_slice" else x
         weight, _ = parameters(x.shape[1], kind)
         grad = torch.randn(x.shape).to(dtype)
         dense = x.contiguous()
@@ -227,3 +227,20 @@ def test_kernels_run() -> None:
         layer(x.requires_grad_()).backward(torch.ones_like(x))
     for kernel in ("group_norm_f32_f32", "group_norm_bwd_f32_f32", "group_norm_bwd_params_f32"):
         assert f"kernel:{kernel}" in log
+
+
+def test_kernels_run_on_channels_last() -> None:
+    """Without a copy (autograd's own formula makes the input contiguous, so the operators are called directly)."""
+    x = torch.randn(2, 4, 6, 6).to(memory_format=torch.channels_last).to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        y, mean, rstd = aten.native_group_norm(x, None, None, *sizes(x, 2), 1e-5)
+        aten.native_group_norm_backward(y, x, mean, rstd, None, *sizes(x, 2), [True] * 3)
+    assert log == [
+        "kernel:batch_norm_stats_last_f32",
+        "kernel:group_norm_finish_last_f32",
+        "kernel:batch_norm_scale_last_f32",
+        "kernel:batch_norm_bwd_sums_last_f32_f32",
+        "kernel:group_norm_bwd_finish_last_f32",
+        "kernel:batch_norm_bwd_input_last_f32",
+        "kernel:group_norm_bwd_params_f32",
+    ]

@@ -26,15 +26,17 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
 // What one thread owns of a chunk of rows: `count` columns of `rows` rows, and of the `tail` columns that the batch's
 // last, shorter row has of them.
 struct ColumnTile {
-  uint column, count, rows, tail;
+  uint column, count, rows, tail, span;
   ulong offset, width;
 };
 inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
   const uint width = p.channels * p.fold, column = at.x * kColumns, count = min(kColumns, width - column);
-  const ulong all = p.elements / width, first = ulong(at.y) * p.chunk;
-  const uint rows = uint(min(ulong(p.chunk), all - min(first, all)));
-  const uint rest = at.y + 1 == p.chunks ? uint(p.elements - all * width) : 0;
-  return {column, count, rows, rest > column ? min(rest - column, count) : 0, first * width + column, width};
+  const uint span = at.y / p.span_chunks;
+  const ulong first = ulong(at.y - span * p.span_chunks) * p.chunk, row = span * p.span_rows + first;
+  const uint rows = uint(min(ulong(p.chunk), p.span_rows - min(first, ulong(p.span_rows))));
+  const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
+  const uint tail = rest > column ? min(rest - column, count) : 0;
+  return {column, count, rows, tail, span, row * width + column, width};
 }
 
 // Where column j's partial result goes.

@@ -153,7 +153,7 @@ kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* i
                                   device const float* coefficients [[buffer(2)]],
                                   constant BatchNormParams& p [[buffer(3)]], uint2 at [[thread_position_in_grid]]) {
   const ColumnTile t = column_tile(p, at);
-  device const float* mean = coefficients + t.column;
+  device const float* mean = coefficients + (t.span * 3 * t.width + t.column);
   device const float* scale = mean + t.width;
   device const float* bias = scale + t.width;
   for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {

@@ -38,7 +38,7 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
   const ColumnTile t = column_tile(p, at);
   float mean[kColumns], sum[kColumns], dot[kColumns];
   for (uint j = 0; j < t.count; ++j) {
-    mean[j] = float(means[(t.column + j) % p.channels]);
+    mean[j] = float(means[ulong(t.span) * p.groups + (t.column + j) % p.channels / p.group_channels]);
     sum[j] = dot[j] = 0.0f;
   }
   for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
@@ -60,7 +60,7 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
 }
 
 // One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) when training, else the running variance.
-// Four numbers per column: ((dy - shift) - (x - mean) * slope) * scale is the input's gradient.
+// Four numbers per column: dy * scale - shift - (x - mean) * slope is the input's gradient.
 template <typename W>
 kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], device W* grad_weight [[buffer(1)]],
                                   device W* grad_bias [[buffer(2)]], device const float* partial [[buffer(3)]],
@@ -85,14 +85,15 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
     grad_weight[c] = W(dot * invstd);
     grad_bias[c] = W(sum);
   }
+  const float scale = p.has_weight ? invstd * float(weight[c]) : invstd;
   const float share = p.train ? 1.0f / float(ulong(p.images) * p.plane) : 0.0f;
   const ulong width = ulong(p.channels) * p.fold;
   for (uint f = g.index; f < p.fold; f += g.count) {
     device float* to = coefficients + (ulong(f) * p.channels + c);
     to[0] = float(means[c]);
-    to[width] = p.has_weight ? invstd * float(weight[c]) : invstd;
-    to[2 * width] = sum * share;
-    to[3 * width] = dot * share * invstd * invstd;
+    to[width] = scale;
+    to[2 * width] = sum * share * scale;
+    to[3 * width] = dot * share * invstd * invstd * scale;
   }
 }
 
@@ -113,7 +114,7 @@ kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T
   if (p.train) {
     MPSX_VECTORIZE
     for (uint i = g.index; i < length; i += g.count)
-      dx[i] = T((float(dy[i]) - shift - (float(x[i]) - mean) * slope) * scale);
+      dx[i] = T(fma(float(dy[i]), scale, -shift) - (float(x[i]) - mean) * slope);
   } else {
     MPSX_VECTORIZE
     for (uint i = g.index; i < length; i += g.count) dx[i] = T(float(dy[i]) * scale);
@@ -125,7 +126,7 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                       constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
   const ColumnTile t = column_tile(p, at);
-  device const float* mean = coefficients + t.column;
+  device const float* mean = coefficients + (t.span * 4 * t.width + t.column);
   device const float* scale = mean + t.width;
   device const float* shift = scale + t.width;
   device const float* slope = shift + t.width;
@@ -138,7 +139,7 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
     if (p.train) {
       MPSX_VECTORIZE
       for (uint j = 0; j < count; ++j)
-        dx[j] = T((float(dy[j]) - shift[j] - (float(x[j]) - mean[j]) * slope[j]) * scale[j]);
+        dx[j] = T(fma(float(dy[j]), scale[j], -shift[j]) - (float(x[j]) - mean[j]) * slope[j]);
     } else {
       MPSX_VECTORIZE
       for (uint j = 0; j < count; ++j) dx[j] = T(float(dy[j]) * scale[j]);

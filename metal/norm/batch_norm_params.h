@@ -12,6 +12,9 @@ struct BatchNormParams {
   uint32_t chunk;          // images of one chunk; channels innermost: rows of one chunk
   uint32_t pieces, piece;  // a long plane's parts, a chunk each, and their length; one part: the whole plane
   uint32_t fold;           // channels innermost: so many rows of a few channels make one wider row
+  uint32_t span_chunks;    // … and chunks of one span: the rows that share statistics (batch_norm: all of them)
+  uint64_t span_rows;
+  uint32_t groups, group_channels;  // statistics of a span, and channels that share one (batch_norm: 1)
   uint32_t train, has_weight, has_bias, has_running;
   float eps, momentum;
 };

@@ -75,7 +75,10 @@ struct Plan {
       p.fold = aligned * uint32_t(ceil_div(kWidth, uint64_t(aligned) * p.channels));
     }
     p.chunk = uint32_t(kTile / std::min<uint64_t>(width(), kColumns));
-    p.chunks = uint32_t(std::max<uint64_t>(1, ceil_div(p.elements / width(), p.chunk)));
+    p.span_rows = p.elements / width();
+    p.chunks = p.span_chunks = uint32_t(std::max<uint64_t>(1, ceil_div(p.span_rows, p.chunk)));
+    p.groups = p.channels;
+    p.group_channels = 1;
   }
   void cut_planes() {
     p.pieces = uint32_t(ceil_div(p.plane, kChunk));

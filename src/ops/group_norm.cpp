@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "norm/batch_norm_params.h"
 #include "ops/op.h"
 
@@ -13,7 +15,9 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
-constexpr uint32_t kTile = 64;  // kTile in metal/norm/group_norm.metal
+constexpr uint32_t kTile = 64;      // kTile in metal/norm/group_norm.metal
+constexpr uint32_t kColumns = 256;  // kColumns in metal/norm/batch_norm.h
+constexpr uint32_t kChunk = 16384;  // elements of a tile of columns
 
 Tensor contiguous_or_none(const Optional& t) { return t.has_value() && t->defined() ? t->contiguous() : Tensor(); }
 const void* read(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
@@ -56,8 +60,70 @@ Launch& over_groups(Launch& launch, const GroupNormParams& p) {
   return launch.groups({p.groups, p.images}, runtime::threads_for_row(size)).work(size * 2);
 }
 
-// The result of kernels that write images of planes, in the input's memory format.
-Tensor in_format(const Tensor& t, const Tensor& input) { return t.contiguous(input.suggest_memory_format()); }
+// Channels innermost: batch_norm's kernels over an image's rows (metal/norm/group_norm_last.metal).
+bool channels_last(const Tensor& input) {
+  return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;
+}
+BatchNormParams row_params(const GroupNormParams& p) {
+  BatchNormParams r{};
+  r.images = p.images;
+  r.channels = p.groups * p.channels;
+  r.plane = r.span_rows = p.plane;
+  r.elements = p.images * p.plane * r.channels;
+  r.chunk = kChunk / std::min(r.channels, kColumns);
+  r.span_chunks = uint32_t((p.plane + r.chunk - 1) / r.chunk);
+  r.chunks = r.span_chunks * p.images;
+  r.fold = r.train = 1;
+  r.groups = p.groups;
+  r.group_channels = p.channels;
+  r.has_weight = p.has_weight;
+  r.has_bias = p.has_bias;
+  r.eps = p.eps;
+  return r;
+}
+void run_over_tiles(Launch& launch, const BatchNormParams& r) {
+  const uint32_t columns = runtime::driver().info().vector_bytes > 0 ? 1 : kColumns;
+  launch.threads((r.channels + columns - 1) / columns, r.chunks).work(uint64_t(columns) * r.chunk).run();
+}
+void run_over_groups(Launch& launch, const BatchNormParams& r) {
+  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
+  launch.groups({r.groups, r.images}, runtime::threads_for_row(r.group_channels)).work(size).run();
+}
+
+void forward_last(const BatchNormParams& r, const Tensor& x, const Tensor& out, const Tensor& mean, const Tensor& rstd,
+                  const Tensor& weight, const Tensor& bias) {
+  static const KernelSet stats("batch_norm_stats_last"), finish("group_norm_finish_last"),
+      scale("batch_norm_scale_last");
+  const int64_t slots = 3 * int64_t(r.channels) * r.chunks;
+  const Tensor scratch = at::empty({slots + 3 * int64_t(r.channels) * r.images}, x.options().dtype(at::kFloat));
+  float* partial = static_cast<float*>(scratch.mutable_data_ptr());
+  float* coefficients = partial + slots;
+  Launch chunks(stats.get(tag_of(x)));
+  run_over_tiles(chunks.pointer(partial).pointer(read(x)).bytes(r), r);
+  Launch groups(finish.get(tag_of(mean)));
+  groups.pointer(coefficients).pointer(write(mean)).pointer(write(rstd)).pointer(partial).pointer(read(weight));
+  run_over_groups(groups.pointer(read(bias)).bytes(r), r);
+  Launch all(scale.get(tag_of(x)));
+  run_over_tiles(all.pointer(write(out)).pointer(read(x)).pointer(coefficients).bytes(r), r);
+}
+
+void backward_last(const BatchNormParams& r, const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                   const Tensor& weight, const Tensor& grad_input, const Tensor& sums) {
+  static const KernelSet stats("batch_norm_bwd_sums_last"), finish("group_norm_bwd_finish_last"),
+      scale("batch_norm_bwd_input_last");
+  const int64_t slots = 2 * int64_t(r.channels) * r.chunks;
+  const Tensor scratch = at::empty({slots + 4 * int64_t(r.channels) * r.images}, x.options().dtype(at::kFloat));
+  float* partial = static_cast<float*>(scratch.mutable_data_ptr());
+  float* coefficients = partial + slots;
+  Launch chunks(stats.get(tag_of(x), tag_of(mean)));
+  run_over_tiles(chunks.pointer(partial).pointer(read(dy)).pointer(read(x)).pointer(read(mean)).bytes(r), r);
+  Launch groups(finish.get(tag_of(mean)));
+  groups.pointer(coefficients).pointer(write(sums)).pointer(partial).pointer(read(mean)).pointer(read(rstd));
+  run_over_groups(groups.pointer(read(weight)).bytes(r), r);
+  if (!grad_input.defined()) return;
+  Launch all(scale.get(tag_of(x)));
+  run_over_tiles(all.pointer(write(grad_input)).pointer(read(dy)).pointer(read(x)).pointer(coefficients).bytes(r), r);
+}
 
 Result group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt, int64_t images,
                   int64_t channels, int64_t plane, int64_t groups, double eps) {
@@ -74,14 +140,17 @@ Result group_norm(const Tensor& input, const Optional& weight_opt, const Optiona
   p.has_weight = weight.defined();
   p.has_bias = bias.defined();
   p.eps = float(eps);
-  const Tensor x = input.contiguous(), out = at::empty_like(x);
+  const auto format = input.suggest_memory_format();
+  const Tensor x = input.contiguous(format), out = at::empty_like(x, format);
   const Tensor mean = at::empty({images, groups}, input.options().dtype(type)), rstd = at::empty_like(mean);
-  if (images > 0) {
+  if (channels_last(input)) {
+    forward_last(row_params(p), x, out, mean, rstd, weight, bias);
+  } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
     launch.pointer(write(out)).pointer(write(mean)).pointer(write(rstd)).pointer(read(x)).pointer(read(weight));
     over_groups(launch.pointer(read(bias)).bytes(p), p).run();
   }
-  return {in_format(out, input), mean, rstd};
+  return {out, mean, rstd};
 }
 
 Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& rstd,
@@ -93,7 +162,7 @@ Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Te
                                  images, channels, plane, groups, mask);
   const char* op = "native_group_norm_backward";
   GroupNormParams p = check(op, input, images, channels, plane, groups);
-  TORCH_CHECK(grad_out.numel() == input.numel() && grad_out.scalar_type() == input.scalar_type(), op,
+  TORCH_CHECK(grad_out.sizes() == input.sizes() && grad_out.scalar_type() == input.scalar_type(), op,
               ": expected a gradient of shape ", input.sizes(), " and type ", input.scalar_type(), ", got ",
               grad_out.sizes(), " and ", grad_out.scalar_type());
   const Tensor weight = contiguous_or_none(weight_opt);
@@ -104,12 +173,15 @@ Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Te
   p.has_weight = weight.defined();
   p.wants_input = mask[0];
   p.wants_sums = mask[1] || mask[2];
-  const Tensor x = input.contiguous(), dy = grad_out.contiguous();
+  const auto format = input.suggest_memory_format();
+  const Tensor x = input.contiguous(format), dy = grad_out.contiguous(format);
   const Tensor m = mean.contiguous(), r = rstd.contiguous();
-  const Tensor grad_input = mask[0] ? at::empty_like(x) : Tensor();
+  const Tensor grad_input = mask[0] ? at::empty_like(x, format) : Tensor();
   const auto options = input.options().dtype(type);
-  const Tensor sums = at::empty({p.wants_sums ? 2 * images * channels : 0}, options.dtype(at::kFloat));
-  if (images > 0) {
+  const Tensor sums = at::empty({2 * images * channels}, options.dtype(at::kFloat));
+  if (channels_last(input)) {
+    backward_last(row_params(p), dy, x, m, r, weight, grad_input, sums);
+  } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
     launch.pointer(write(grad_input)).pointer(write(sums)).pointer(read(dy)).pointer(read(x)).pointer(read(m));
     over_groups(launch.pointer(read(r)).pointer(read(weight)).bytes(p), p).run();
@@ -123,8 +195,7 @@ Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Te
     launch.pointer(write(grad_weight)).pointer(write(grad_bias)).pointer(read(sums)).bytes(p);
     if (channels > 0) launch.threads((uint64_t(channels) + tile - 1) / tile).work(2 * uint64_t(images) * tile).run();
   }
-  return {mask[0] ? in_format(grad_input, input) : grad_input, mask[1] ? grad_weight : Tensor(),
-          mask[2] ? grad_bias : Tensor()};
+  return {grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor()};
 }
 
 }  // namespace
