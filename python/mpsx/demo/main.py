@@ -41,7 +41,7 @@ def device_line(device: str) -> str:
     if torch.device(device).type != "mpsx":
         return f"{device} (PyTorch's own)"
     info = _runtime.driver()
-    return f"mpsx, driver {info['name']}: {info['device']}; kernels compiled by {info['compiler']}"
+    return f"mpsx on the driver {info['name']}: {info['device']}; kernels compiled by {info['compiler']}"
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,9 @@
-"""The demos' two models, in plain PyTorch: nothing in them knows about mpsx."""
+"""The demos' two models, in plain PyTorch: nothing in them knows about mpsx.
+
+Both are smooth (SiLU and GELU, no ReLU). A ReLU turns a difference in the last bit into a different gradient wherever
+its input crosses zero, and after a hundred steps two runs that differ by one rounding are a percent apart, on any
+device. Smooth ones stay together to the last digits, so a device can be checked by its losses.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +27,8 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Images of `outputs` channels."""
-        y = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+        y = F.silu(self.norm1(self.conv1(x)))
+        return F.silu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
 class ResNet(nn.Module):
@@ -31,7 +36,7 @@ class ResNet(nn.Module):
 
     def __init__(self, width: int = 16, classes: int = 10) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.SiLU())
         self.blocks = nn.Sequential(
             Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)
         )  # fmt: skip

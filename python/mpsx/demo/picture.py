@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib
+import torch
 
 matplotlib.use("Agg")
 
@@ -57,7 +58,8 @@ def draw(race: Race, device: str, dtype: str, path: Path) -> None:
             _draw_profile(figure.add_subplot(columns[1]), race)
         edge = 0.025
         figure.text(edge, 0.945, race.run.task.title, fontsize=16, fontweight="bold", va="center")
-        figure.text(edge, 0.895, f"mpsx {__version__}; {device}; {dtype}", fontsize=9.5, color=FAINT, va="center")
+        versions = f"mpsx {__version__}, torch {torch.__version__}"
+        figure.text(edge, 0.895, f"{device}; {dtype}; {versions}", fontsize=9.5, color=FAINT, va="center")
         figure.savefig(path)
         plt.close(figure)
 
@@ -94,6 +96,7 @@ def _draw_difference(axes: Axes, race: Race) -> None:
     assert race.other is not None
     differences = [abs(a - b) for a, b in zip(race.run.losses, race.other.losses, strict=True)]
     axes.semilogy([d if d > 0 else float("nan") for d in differences], ".", color=COLORS["native"], markersize=2.5)
+    axes.margins(y=0.12)
     axes.set_title(f"|loss on {race.run.device.type} - loss on CPU|: at most {race.difference:.1g}")
     axes.set_xlabel("step")
     axes.grid(axis="y", color="#eceef2")
@@ -107,15 +110,15 @@ def bars(race: Race) -> list[tuple[str, str, float]]:
     for route in ("native", "vendor", "fallback"):
         rest = [row for row in race.profile[BARS:] if row.route == route]
         if rest:
-            name = f"{len(rest)} more {'kernels' if route == 'native' else 'operators'}"
-            result.append((name, route, sum(row.seconds for row in rest) / steps * 1e3))
+            result.append((f"{len(rest)} more", route, sum(row.seconds for row in rest) / steps * 1e3))
     total = sum(race.run.seconds) / steps * 1e3
     result.append(("outside kernels", "outside", max(0.0, total - sum(ms for _, _, ms in result))))
     return result
 
 
 def _plain(name: str) -> str:
-    return name.removeprefix("aten::")
+    """An operator without its namespace and overload."""
+    return name.removeprefix("aten::").split(".", maxsplit=1)[0]
 
 
 def _draw_profile(axes: Axes, race: Race) -> None:
@@ -139,4 +142,4 @@ def _draw_profile(axes: Axes, race: Race) -> None:
         )
         for route, color in COLORS.items()
     ]
-    axes.legend(handles=keys, frameon=False, loc="lower right", fontsize=9)
+    axes.legend(handles=keys, frameon=False, loc="center right", bbox_to_anchor=(1, 0.42), fontsize=9)
