@@ -213,14 +213,14 @@ kernel void log_softmax_backward_columns(device O* out [[buffer(0)]], device con
 }
 
 // IN and OUT: forward, of the input and the result; backward, of the result and the input's gradient.
-#define MPSX_SOFTMAX(NAMES, BACKWARD_NAMES, T, O)                                           \
-  MPSX_KERNEL("softmax_rows_" NAMES, softmax_rows<T, O>)                                    \
-  MPSX_KERNEL("softmax_columns_" NAMES, softmax_columns<T, O>)                              \
-  MPSX_KERNEL("log_softmax_rows_" NAMES, log_softmax_rows<T, O>)                            \
-  MPSX_KERNEL("log_softmax_columns_" NAMES, log_softmax_columns<T, O>)                      \
-  MPSX_KERNEL("softmax_backward_rows_" BACKWARD_NAMES, softmax_backward_rows<O, T>)         \
-  MPSX_KERNEL("softmax_backward_columns_" BACKWARD_NAMES, softmax_backward_columns<O, T>)   \
-  MPSX_KERNEL("log_softmax_backward_rows_" BACKWARD_NAMES, log_softmax_backward_rows<O, T>) \
+#define MPSX_SOFTMAX(NAMES, BACKWARD_NAMES, T, O)                                            \
+  MPSX_KERNEL("softmax_rows_" NAMES, softmax_rows<T, O>)                                     \
+  MPSX_KERNEL("softmax_columns_" NAMES, softmax_columns<T, O>)                               \
+  MPSX_KERNEL("log_softmax_rows_" NAMES, log_softmax_rows<T, O>)                             \
+  MPSX_KERNEL("log_softmax_columns_" NAMES, log_softmax_columns<T, O>)                       \
+  MPSX_KERNEL("softmax_backward_rows_" BACKWARD_NAMES, softmax_backward_rows<O, T>)          \
+  MPSX_KERNEL("softmax_backward_columns_" BACKWARD_NAMES, softmax_backward_columns<O, T>)    \
+  MPSX_KERNEL("log_softmax_backward_rows_" BACKWARD_NAMES, log_softmax_backward_rows<O, T>)  \
   MPSX_KERNEL("log_softmax_backward_columns_" BACKWARD_NAMES, log_softmax_backward_columns<O, T>)
 MPSX_SOFTMAX("f32", "f32", float, float)
 MPSX_SOFTMAX("f16", "f16", half, half)
