@@ -17,7 +17,7 @@ STEPS = 20
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """PyTorch's fused steps on the CPU hand out work of any size, which costs more than it is worth for small tensors."""
+    """PyTorch's fused steps on the CPU split work of any size, which costs small tensors more than it gains."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import statistics
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -74,48 +76,9 @@ def like(x: torch.Tensor) -> torch.Tensor:
 
 def images(x: torch.Tensor) -> torch.Tensor:
     """About as many elements as x has, as a batch of pictures with 16 channels."""
-    side = max(4, int(math.sqrt(x.numel() / 64)))
-    return x.reshape(-1)[: 4 * 16 * side * side].reshape(-1)[: (x.numel() // 16 // 16) * 256].reshape(-1, 16, 4, 4)
-
-
-for unary in ("exp", "tanh", "sigmoid", "sqrt", "neg", "erf"):
-    op(unary, lambda x, name=unary: lambda: getattr(torch, name)(x))
-for activation in ("relu", "gelu", "silu"):
-    op(activation, lambda x, name=activation: lambda: getattr(F, name)(x))
-for binary in ("add", "mul", "div", "maximum", "lt"):
-    op(binary, lambda x, name=binary: lambda y=like(x): getattr(torch, name)(x, y))
-op("add_scalar", lambda x: lambda: x + 1.5)
-op("where", lambda x: lambda mask=x > 0, y=like(x): torch.where(mask, x, y))
-op("clamp", lambda x: lambda: x.clamp(-0.5, 0.5))
-op("contiguous", lambda x: lambda: x.clone(memory_format=torch.contiguous_format))
-op("to_half", lambda x: lambda: x.to(torch.float16 if x.dtype != torch.float16 else torch.float32))
-op("fill", lambda x: lambda y=like(x): y.fill_(2.0), ("contiguous",))
-for reduction in ("sum", "mean", "amax", "argmax"):
-    op(f"{reduction}_rows", lambda x, name=reduction: lambda: getattr(x, name)(-1))
-    op(f"{reduction}_columns", lambda x, name=reduction: lambda: getattr(x, name)(0))
-op("sum_all", lambda x: lambda: x.sum())
-op("var_rows", lambda x: lambda: x.var(-1))
-op("softmax", lambda x: lambda: F.softmax(x, -1))
-op("log_softmax", lambda x: lambda: F.log_softmax(x, -1))
-op("layer_norm", lambda x: lambda: F.layer_norm(x, x.shape[-1:]))
-op("rms_norm", lambda x: lambda: F.rms_norm(x, x.shape[-1:]))
-op("batch_norm", lambda x: lambda: F.batch_norm(images(x), None, None, training=True), ("contiguous",))
-op("group_norm", lambda x: lambda: F.group_norm(images(x), 4), ("contiguous",))
-op("max_pool2d", lambda x: lambda: F.max_pool2d(images(x), 2), ("contiguous",))
-op("avg_pool2d", lambda x: lambda: F.avg_pool2d(images(x), 2), ("contiguous",))
-op("embedding", lambda x: lambda i=positions(x): F.embedding(i, x), ("contiguous",))
-op("gather", lambda x: lambda i=positions(x).expand(x.shape[1], -1).t(): x.gather(0, i), ("contiguous",))
-op("index_select", lambda x: lambda i=positions(x): x.index_select(0, i))
-op("cat", lambda x: lambda: torch.cat([x, x], -1))
-op("cross_entropy", lambda x: lambda i=positions(x) % x.shape[1]: F.cross_entropy(x, i), ("contiguous",))
-op("mse_loss", lambda x: lambda y=like(x): F.mse_loss(x, y))
-op("dropout", lambda x: lambda: F.dropout(x, 0.1))
-op("uniform_", lambda x: lambda y=like(x): y.uniform_(), ("contiguous",))
-op("normal_", lambda x: lambda y=like(x): y.normal_(), ("contiguous",))
-op("bernoulli_", lambda x: lambda y=like(x): y.bernoulli_(0.5), ("contiguous",))
-op("matmul", lambda x: lambda: x @ x[: x.shape[1], : x.shape[1]].t().contiguous(), ("contiguous",))
-op("adamw_fused", lambda x: optimizer_step(x, fused=True), ("contiguous",))
-op("adamw_default", lambda x: optimizer_step(x), ("contiguous",))
+    side = 4 if x.numel() < 10**4 else 8 if x.numel() < 10**6 else 32
+    batch = x.numel() // (16 * side * side)
+    return x.reshape(-1)[: batch * 16 * side * side].reshape(batch, 16, side, side)
 
 
 def positions(x: torch.Tensor) -> torch.Tensor:
@@ -126,11 +89,56 @@ def positions(x: torch.Tensor) -> torch.Tensor:
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
     """A step of AdamW on four tensors with x's elements in all."""
-    parts = x.reshape(-1).chunk(4)
-    params = [torch.nn.Parameter(part.clone()) for part in parts]
+    params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)
     return torch.optim.AdamW(params, **how).step
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    """A square matrix of as many rows as x has columns."""
+    return x[: x.shape[1], : x.shape[1]].contiguous()
+
+
+DENSE = ("contiguous",)
+for unary in ("exp", "tanh", "sigmoid", "sqrt", "neg", "erf"):
+    op(unary, lambda x, name=unary: partial(getattr(torch, name), x))
+for activation in ("relu", "gelu", "silu"):
+    op(activation, lambda x, name=activation: partial(getattr(F, name), x))
+for binary in ("add", "mul", "div", "maximum", "lt"):
+    op(binary, lambda x, name=binary: partial(getattr(torch, name), x, like(x)))
+op("add_scalar", lambda x: partial(torch.add, x, 1.5))
+op("where", lambda x: partial(torch.where, x > 0, x, like(x)))
+op("clamp", lambda x: partial(torch.clamp, x, -0.5, 0.5))
+op("contiguous", lambda x: partial(x.clone, memory_format=torch.contiguous_format))
+op("to_half", lambda x: partial(x.to, torch.float16 if x.dtype != torch.float16 else torch.float32))
+op("fill", lambda x: partial(like(x).fill_, 2.0), DENSE)
+for reduction in ("sum", "mean", "amax", "argmax"):
+    op(f"{reduction}_rows", lambda x, name=reduction: partial(getattr(x, name), -1))
+    op(f"{reduction}_columns", lambda x, name=reduction: partial(getattr(x, name), 0))
+op("sum_all", lambda x: x.sum)
+op("var_rows", lambda x: partial(torch.var, x, -1))
+op("softmax", lambda x: partial(torch.softmax, x, -1))
+op("log_softmax", lambda x: partial(torch.log_softmax, x, -1))
+op("layer_norm", lambda x: partial(F.layer_norm, x, x.shape[-1:]))
+op("rms_norm", lambda x: partial(F.rms_norm, x, x.shape[-1:]))
+op("batch_norm", lambda x: partial(F.batch_norm, images(x), None, None, training=True), DENSE)
+op("group_norm", lambda x: partial(F.group_norm, images(x), 4), DENSE)
+op("max_pool2d", lambda x: partial(F.max_pool2d, images(x), 2), DENSE)
+op("avg_pool2d", lambda x: partial(F.avg_pool2d, images(x), 2), DENSE)
+op("embedding", lambda x: partial(F.embedding, positions(x), x), DENSE)
+op("gather", lambda x: partial(torch.gather, x, 0, positions(x).expand(x.shape[1], -1).t()), DENSE)
+op("index_select", lambda x: partial(torch.index_select, x, 0, positions(x)))
+op("cat", lambda x: partial(torch.cat, [x, x], -1))
+op("cross_entropy", lambda x: partial(F.cross_entropy, x, positions(x) % x.shape[1]), DENSE)
+op("mse_loss", lambda x: partial(F.mse_loss, x, like(x)))
+op("dropout", lambda x: partial(F.dropout, x, 0.1))
+op("uniform_", lambda x: like(x).uniform_, DENSE)
+op("normal_", lambda x: like(x).normal_, DENSE)
+op("bernoulli_", lambda x: partial(like(x).bernoulli_, 0.5), DENSE)
+op("matmul", lambda x: partial(torch.mm, x[:256], square(x)), DENSE)
+op("adamw_fused", lambda x: optimizer_step(x, fused=True), DENSE)
+op("adamw_default", optimizer_step, DENSE)
 
 
 def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Tensor:
@@ -143,27 +151,24 @@ def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Ten
 # The calls whose overhead is timed: ten elements, so that the call itself is what costs.
 
 OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
-    "empty": lambda x: lambda: torch.empty(10, device=x.device),
-    "add": lambda x: lambda: x + x,
-    "add out=": lambda x: lambda out=torch.empty_like(x): torch.add(x, x, out=out),
-    "add_": lambda x: lambda y=torch.zeros_like(x): y.add_(x),
-    "mul scalar": lambda x: lambda: x * 2.0,
+    "empty": lambda x: partial(torch.empty, 10, device=x.device),
+    "add": lambda x: partial(torch.add, x, x),
+    "add out=": lambda x: partial(torch.add, x, x, out=torch.empty_like(x)),
+    "add_": lambda x: partial(torch.zeros_like(x).add_, x),
+    "mul scalar": lambda x: partial(torch.mul, x, 2.0),
     "relu": lambda x: x.relu,
-    "gelu": lambda x: lambda: F.gelu(x),
+    "gelu": lambda x: partial(F.gelu, x),
     "sum": lambda x: x.sum,
-    "softmax": lambda x: lambda: x.softmax(-1),
-    "layer_norm": lambda x: lambda: F.layer_norm(x, (10,)),
-    "copy_": lambda x: lambda y=torch.zeros_like(x): y.copy_(x),
-    "view": lambda x: lambda: x.view(2, 5),
-    "cat": lambda x: lambda: torch.cat([x, x]),
-    "normal_": lambda x: lambda y=torch.zeros_like(x): y.normal_(),
-    "dropout": lambda x: lambda: F.dropout(x, 0.5),
-    "item": lambda x: lambda y=torch.ones((), device=x.device): y.item(),
-    "mm 8x8": lambda x: lambda y=torch.ones(8, 8, device=x.device): y @ y,
+    "softmax": lambda x: partial(torch.softmax, x, -1),
+    "layer_norm": lambda x: partial(F.layer_norm, x, (10,)),
+    "copy_": lambda x: partial(torch.zeros_like(x).copy_, x),
+    "view": lambda x: partial(x.view, 2, 5),
+    "cat": lambda x: partial(torch.cat, [x, x]),
+    "normal_": lambda x: torch.zeros_like(x).normal_,
+    "dropout": lambda x: partial(F.dropout, x, 0.5),
+    "item": lambda x: torch.ones((), device=x.device).item,
+    "mm 8x8": lambda x: partial(torch.mm, *2 * [torch.ones(8, 8, device=x.device)]),
 }
-
-
-# Training steps.
 
 
 class Block(torch.nn.Module):
@@ -260,38 +265,41 @@ def compare(make: Callable[[str], Run], rounds: int) -> tuple[float, float]:
     return statistics.median(times["cpu"]), statistics.median(times["mpsx"])
 
 
-def wanted(name: str, only: list[str]) -> bool:
-    """Whether a name was asked for."""
-    return not only or any(part in name for part in only)
+def operator(make: Callable[[torch.Tensor], Run], size: int, dtype: str, layout: str, device: str) -> Run:
+    """The call to time of an operator."""
+    return make(matrix(size, DTYPES[dtype], layout, device))
+
+
+def small(make: Callable[[torch.Tensor], Run], device: str) -> Run:
+    """The call to time on ten elements."""
+    return make(torch.arange(10.0).to(device))
+
+
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str, Callable[[str], Run]]]:
+    """Section, name, type, size, layout, and what makes the call on a device."""
+    if "ops" in options.section:
+        for name, (make, layouts) in OPS.items():
+            chosen = [layout for layout in layouts if layout in options.layouts]
+            for dtype, size, layout in itertools.product(options.dtypes, options.sizes, chosen):
+                yield "ops", name, dtype, size, layout, partial(operator, make, size, dtype, layout)
+    if "overhead" in options.section:
+        for name, make in OVERHEAD.items():
+            yield "overhead", name, "f32", 10, "contiguous", partial(small, make)
+    if "training" in options.section:
+        for name, make in TRAINING.items():
+            yield "training", name, "f32", 0, "", make
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
     """Every measurement that the options ask for."""
     for threads in options.threads:
         torch.set_num_threads(threads)
-        cases: list[tuple[str, str, str, int, str, Callable[[str], Run]]] = []
-        if "ops" in options.section:
-            for name, (make, layouts) in OPS.items():
-                for dtype in options.dtypes:
-                    for size in options.sizes:
-                        for layout in (item for item in layouts if item in options.layouts):
-
-                            def case(device: str, make=make, dtype=dtype, size=size, layout=layout) -> Run:
-                                return make(matrix(size, DTYPES[dtype], layout, device))
-
-                            cases.append(("ops", name, dtype, size, layout, case))
-        if "overhead" in options.section:
-            for name, make in OVERHEAD.items():
-                cases.append(("overhead", name, "f32", 10, "contiguous",
-                              lambda device, make=make: make(torch.arange(10.0).to(device))))  # fmt: skip
-        if "training" in options.section:
-            cases += [("training", name, "f32", 0, "", make) for name, make in TRAINING.items()]
-        for section, name, dtype, size, layout, make in cases:
-            if not wanted(name, options.only):
+        for section, name, dtype, size, layout, make in cases(options):
+            if options.only and not any(part in name for part in options.only):
                 continue
             try:
                 cpu, device = compare(make, options.rounds)
-            except (RuntimeError, NotImplementedError) as error:  # a type the CPU or the operator lacks
+            except RuntimeError as error:  # a type the CPU or the operator lacks
                 print(f"{section:<9} {name:<16} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
             yield Row(section, name, dtype, size, layout, threads, cpu, device)
@@ -305,7 +313,7 @@ HEADER = "section   name             dtype   size layout      th       cpu us   
 
 def show(row: Row) -> str:
     """A line of the table."""
-    size = f"{row.size:.0e}".replace("e+0", "e") if row.size else ""
+    size = f"{row.size:.0e}".replace("e+0", "e")
     return (f"{row.section:<9} {row.name:<16} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
             f"{row.cpu:>12.2f} {row.mpsx:>12.2f} {row.ratio:>7.2f}")  # fmt: skip
 
