@@ -5,14 +5,15 @@
 // Softmax along one dimension: rows of `size` elements, or (inner > 1) columns of a block [size, inner].
 struct SoftmaxParams {
   uint32_t size, inner;
-  uint32_t block;        // columns a threadgroup owns
+  uint32_t block;  // columns a threadgroup owns
 };
+
+enum : uint32_t { kNormColumns = 256 };  // columns a threadgroup owns
 
 // Normalisation of rows. Absent tensors are null pointers with their flag unset.
 struct RowNormParams {
   uint32_t rows, size;
   float eps;
   uint32_t has_weight, has_bias;
-  uint32_t rows_per_split;  // weight gradients: rows that one partial sum covers
-  uint32_t splits;
+  uint32_t rows_per_split, splits;  // weight gradients: partial sums over ranges of rows
 };

@@ -16,9 +16,7 @@ using at::ScalarType;
 using OptionalType = std::optional<ScalarType>;
 
 // No dimensions: all of them.
-DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) {
-  return at::native::make_dim_mask(dims, x.dim());
-}
+DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) { return at::native::make_dim_mask(dims, x.dim()); }
 
 bool has_kernel(const Tensor& x) { return is_plain(x) && tag_of(x) < Tag::c64; }
 
@@ -58,10 +56,10 @@ ScalarType sum_type(const Tensor& x, OptionalType dtype, const Tensor& out) {
 }
 bool types_fit(const Tensor& x, ScalarType type) { return has_kernel(x) && tag_of(type) < Tag::c64; }
 
-#define REDUCTION(NAME)                                     \
-  const ReduceKernels& NAME##_kernels() {                   \
-    static const ReduceKernels kernels(#NAME);              \
-    return kernels;                                         \
+#define REDUCTION(NAME)                        \
+  const ReduceKernels& NAME##_kernels() {      \
+    static const ReduceKernels kernels(#NAME); \
+    return kernels;                            \
   }
 REDUCTION(sum)
 REDUCTION(nansum)
@@ -108,8 +106,8 @@ Tensor& nansum_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Optio
 
 ScalarType mean_type(const Tensor& x, OptionalType dtype) {
   const ScalarType type = dtype.value_or(x.scalar_type());
-  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type),
-              "mean(): could not infer output dtype. ", dtype ? "Optional dtype" : "Input dtype",
+  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type), "mean(): could not infer output dtype. ",
+              dtype ? "Optional dtype" : "Input dtype",
               " must be either a floating point or complex dtype. Got: ", type);
   return type;
 }
@@ -149,29 +147,30 @@ void check_extremum(const char* name, const Tensor& x, IntArrayRef dim, const Te
               "Expected the dtype for input and out to match, but got ", x.scalar_type(), " for input's dtype and ",
               out.scalar_type(), " for out's dtype.");
 }
-#define EXTREMUM(NAME, ALL_NAME)                                                                              \
-  Tensor NAME##_dims(const Tensor& x, IntArrayRef dim, bool keepdim) {                                        \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);                    \
-    check_extremum(#NAME "()", x, dim, Tensor());                                                             \
-    return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, Tensor());      \
-  }                                                                                                           \
-  Tensor& NAME##_out(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {                           \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;       \
-    check_extremum(#NAME "()", x, dim, out);                                                                  \
-    return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, out), out;      \
-  }                                                                                                           \
-  Tensor ALL_NAME##_all(const Tensor& x) {                                                                          \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                              \
-    TORCH_CHECK(x.numel() > 0, #ALL_NAME "(): Expected reduction dim to be specified for input.numel() == 0. " \
-                "Specify the reduction dim with the 'dim' argument.");                                        \
-    return reduce_to(NAME##_kernels(), x, mask_of({}, x), false, x.scalar_type(), 0, Tensor());         \
-  }                                                                                                           \
-  Tensor& ALL_NAME##_unary_out(const Tensor& x, Tensor& out) {                                                \
-    const Tensor result = ALL_NAME##_all(x);                                                                            \
+#define EXTREMUM(NAME, ALL_NAME)                                                                               \
+  Tensor NAME##_dims(const Tensor& x, IntArrayRef dim, bool keepdim) {                                         \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);                     \
+    check_extremum(#NAME "()", x, dim, Tensor());                                                              \
+    return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, Tensor());             \
+  }                                                                                                            \
+  Tensor& NAME##_out(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {                            \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;        \
+    check_extremum(#NAME "()", x, dim, out);                                                                   \
+    return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, out), out;             \
+  }                                                                                                            \
+  Tensor ALL_NAME##_all(const Tensor& x) {                                                                     \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                               \
+    TORCH_CHECK(x.numel() > 0, #ALL_NAME                                                                       \
+                "(): Expected reduction dim to be specified for input.numel() == 0. "                          \
+                "Specify the reduction dim with the 'dim' argument.");                                         \
+    return reduce_to(NAME##_kernels(), x, mask_of({}, x), false, x.scalar_type(), 0, Tensor());                \
+  }                                                                                                            \
+  Tensor& ALL_NAME##_unary_out(const Tensor& x, Tensor& out) {                                                 \
+    const Tensor result = ALL_NAME##_all(x);                                                                   \
     TORCH_CHECK(c10::canCast(x.scalar_type(), out.scalar_type()), #ALL_NAME ": result type ", x.scalar_type(), \
-                " can't be cast to the desired output type ", out.scalar_type());                             \
-    at::native::resize_output(out, {});                                                                       \
-    return out.copy_(result), out;                                                                            \
+                " can't be cast to the desired output type ", out.scalar_type());                              \
+    at::native::resize_output(out, {});                                                                        \
+    return out.copy_(result), out;                                                                             \
   }
 EXTREMUM(amax, max)
 EXTREMUM(amin, min)
@@ -183,7 +182,8 @@ std::tuple<Tensor, Tensor> aminmax_of(const Tensor& x, std::optional<int64_t> di
   if (dim)
     check_extremum("aminmax", x, dims, Tensor());
   else
-    TORCH_CHECK(x.numel() > 0, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+    TORCH_CHECK(x.numel() > 0,
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   return {amin_dims(x, dims, keepdim), amax_dims(x, dims, keepdim)};
 }
 std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low,
@@ -205,35 +205,35 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
               " only supports bool tensor for result, got: ", out.scalar_type());
   return type;
 }
-#define LOGICAL(NAME, IDENTITY)                                                                                \
-  Tensor NAME##_to(const Tensor& x, DimMask mask, bool keepdim, const Tensor& out) {                           \
-    return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);          \
-  }                                                                                                            \
-  Tensor NAME##_all(const Tensor& x) {                                                                         \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                                   \
-    return NAME##_to(x, mask_of({}, x), false, Tensor());                                                \
-  }                                                                                                            \
-  Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                       \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;                  \
-    return NAME##_to(x, mask_of({}, x), false, out), out;                                                \
-  }                                                                                                            \
-  Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                              \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);                  \
-    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
-  }                                                                                                            \
-  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                                \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;        \
-    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
-  }                                                                                                            \
-  Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                                 \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);                 \
-    if (dim && dim->empty()) return x.to(logical_type(#NAME, x, Tensor()));                                    \
-    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
-  }                                                                                                            \
-  Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {               \
-    if (!has_kernel(x) || (dim && dim->empty()))                                                               \
-      return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;                     \
-    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
+#define LOGICAL(NAME, IDENTITY)                                                                         \
+  Tensor NAME##_to(const Tensor& x, DimMask mask, bool keepdim, const Tensor& out) {                    \
+    return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);   \
+  }                                                                                                     \
+  Tensor NAME##_all(const Tensor& x) {                                                                  \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                            \
+    return NAME##_to(x, mask_of({}, x), false, Tensor());                                               \
+  }                                                                                                     \
+  Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;           \
+    return NAME##_to(x, mask_of({}, x), false, out), out;                                               \
+  }                                                                                                     \
+  Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                       \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);           \
+    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
+  }                                                                                                     \
+  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                         \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
+    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
+  }                                                                                                     \
+  Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                          \
+    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
+    if (dim && dim->empty()) return x.to(logical_type(#NAME, x, Tensor()));                             \
+    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
+  }                                                                                                     \
+  Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {        \
+    if (!has_kernel(x) || (dim && dim->empty()))                                                        \
+      return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;              \
+    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
   }
 LOGICAL(any, 0)
 LOGICAL(all, 1)
@@ -286,8 +286,8 @@ Tensor& norm_out(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef di
     return fallback_call<Tensor>("aten::norm", "out", x, p, dim, keepdim, out), out;
   return vector_norm_out(x, p.value_or(2), dim, keepdim, {}, out);
 }
-Tensor& norm_dtype_out(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim,
-                       ScalarType dtype, Tensor& out) {
+Tensor& norm_dtype_out(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim, ScalarType dtype,
+                       Tensor& out) {
   if (!norm_fits(x, p.value_or(2), dim, dtype) || out.scalar_type() != dtype)
     return fallback_call<Tensor>("aten::norm", "dtype_out", x, p, dim, keepdim, dtype, out), out;
   return vector_norm_out(x, p.value_or(2), dim, keepdim, dtype, out);

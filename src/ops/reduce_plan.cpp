@@ -124,9 +124,9 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   return plan;
 }
 
-Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each) {
+Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows) {
   if (plan.params.splits == 1) return Tensor();
-  const uint64_t bytes = plan.params.splits * plan.params.outputs * bytes_each;
+  const uint64_t bytes = (plan.params.splits + extra_rows) * plan.params.outputs * bytes_each;
   return at::empty({int64_t(ceil_div(bytes, 8))}, plan.input.options().dtype(at::kLong));
 }
 

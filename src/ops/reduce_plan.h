@@ -37,8 +37,8 @@ enum class ReduceOrder { free, kept };  // kept: elements are numbered, so that 
 // Loops for reducing the dimensions in `mask`; the result lies contiguous. `x` has elements.
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = ReduceOrder::free);
 
-// Memory for the partial results of a plan (undefined without splits).
-Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each);
+// Memory for the partial results of a plan (undefined without splits), and for more rows of [output] after them.
+Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows = 0);
 
 // Grids and threadgroups of the kernel that reads the input.
 void launch_plan(Launch& launch, const ReducePlan& plan);

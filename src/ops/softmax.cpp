@@ -21,19 +21,19 @@ struct SoftmaxKernels {
 };
 struct Variant {
   SoftmaxKernels forward, backward;
-  const char* name;           // "softmax"
-  const char* op;             // "aten::_softmax"
-  const char* backward_op;    // "aten::_softmax_backward_data"
-  const char* backward_out;   // the overload of its out= form
+  const char* name;          // "softmax"
+  const char* op;            // "aten::_softmax"
+  const char* backward_op;   // "aten::_softmax_backward_data"
+  const char* backward_out;  // the overload of its out= form
 };
 const Variant& softmax_variant() {
-  static const Variant v{SoftmaxKernels("softmax"), SoftmaxKernels("softmax_backward"), "softmax", "aten::_softmax",
-                         "aten::_softmax_backward_data", "out"};
+  static const Variant v{SoftmaxKernels("softmax"), SoftmaxKernels("softmax_backward"), "softmax",
+                         "aten::_softmax",          "aten::_softmax_backward_data",     "out"};
   return v;
 }
 const Variant& log_softmax_variant() {
   static const Variant v{SoftmaxKernels("log_softmax"), SoftmaxKernels("log_softmax_backward"), "log_softmax",
-                         "aten::_log_softmax", "aten::_log_softmax_backward_data", "out"};
+                         "aten::_log_softmax",          "aten::_log_softmax_backward_data",     "out"};
   return v;
 }
 
@@ -75,13 +75,11 @@ Tensor forward_to(const Variant& v, const Tensor& input, int64_t dim_given, at::
   check_size(v.name, input, dim);
   const Tensor x = input.contiguous();
   if (out.defined()) at::native::resize_output(out, x.sizes());
-  const Tensor result = out.defined() && out.is_contiguous() && is_plain(out)
-                            ? out
-                            : at::empty(x.sizes(), x.options().dtype(type));
+  const Tensor result =
+      out.defined() && out.is_contiguous() && is_plain(out) ? out : at::empty(x.sizes(), x.options().dtype(type));
   if (x.numel() > 0)
-    launch(v.forward, tag_of(x), tag_of(type), x.sizes(), dim, [&](Launch& l) {
-      l.pointer(result.mutable_data_ptr()).pointer(x.const_data_ptr());
-    });
+    launch(v.forward, tag_of(x), tag_of(type), x.sizes(), dim,
+           [&](Launch& l) { l.pointer(result.mutable_data_ptr()).pointer(x.const_data_ptr()); });
   if (out.defined() && !result.is_same(out)) out.copy_(result);
   return out.defined() ? out : result;
 }
@@ -119,9 +117,8 @@ Tensor backward_to(const Variant& v, const Tensor& grad, const Tensor& result, i
   check_size(v.name, grad, dim);
   const Tensor dy = grad.contiguous(), y = result.contiguous();
   if (out.defined()) at::native::resize_output(out, dy.sizes());
-  const Tensor dx = out.defined() && out.is_contiguous() && is_plain(out)
-                        ? out
-                        : at::empty(dy.sizes(), dy.options().dtype(type));
+  const Tensor dx =
+      out.defined() && out.is_contiguous() && is_plain(out) ? out : at::empty(dy.sizes(), dy.options().dtype(type));
   if (dy.numel() > 0)
     launch(v.backward, tag_of(dy), tag_of(type), dy.sizes(), dim, [&](Launch& l) {
       l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(y.const_data_ptr());
@@ -140,19 +137,19 @@ Tensor& backward_out(const Variant& v, const Tensor& grad, const Tensor& result,
   return backward_to(v, grad, result, dim, type, out), out;
 }
 
-#define FORMS(NAME)                                                                                              \
-  Tensor NAME(const Tensor& x, int64_t dim, bool half_to_float) {                                                \
-    return forward(NAME##_variant(), x, dim, half_to_float);                                                     \
-  }                                                                                                              \
-  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool half_to_float, Tensor& out) {                            \
-    return forward_out(NAME##_variant(), x, dim, half_to_float, out);                                            \
-  }                                                                                                              \
-  Tensor NAME##_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type) {           \
-    return backward(NAME##_variant(), grad, result, dim, type);                                                  \
-  }                                                                                                              \
-  Tensor& NAME##_backward_out(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type,        \
-                              Tensor& out) {                                                                     \
-    return backward_out(NAME##_variant(), grad, result, dim, type, out);                                         \
+#define FORMS(NAME)                                                                                       \
+  Tensor NAME(const Tensor& x, int64_t dim, bool half_to_float) {                                         \
+    return forward(NAME##_variant(), x, dim, half_to_float);                                              \
+  }                                                                                                       \
+  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool half_to_float, Tensor& out) {                     \
+    return forward_out(NAME##_variant(), x, dim, half_to_float, out);                                     \
+  }                                                                                                       \
+  Tensor NAME##_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type) {    \
+    return backward(NAME##_variant(), grad, result, dim, type);                                           \
+  }                                                                                                       \
+  Tensor& NAME##_backward_out(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, \
+                              Tensor& out) {                                                              \
+    return backward_out(NAME##_variant(), grad, result, dim, type, out);                                  \
   }
 FORMS(softmax)
 FORMS(log_softmax)

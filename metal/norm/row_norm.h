@@ -1,0 +1,25 @@
+// What the normalisations of rows share.
+#pragma once
+
+#include "elementwise/compute.h"
+#include "elementwise/instantiate.h"
+#include "lib/collective.h"
+#include "norm/params.h"
+
+
+
+// The mean of a row, then its variance around that mean: in every thread.
+template <typename T>
+inline float2 row_moments(device const T* x, uint n, threadgroup float* scratch, GroupThread g) {
+  float sum = 0.0f;
+  MPSX_REDUCE(+ : sum)
+  for (uint i = g.index; i < n; i += g.count) sum += float(x[i]);
+  const float mean = tg_sum(sum, scratch, g) / float(n);
+  float squares = 0.0f;
+  MPSX_REDUCE(+ : squares)
+  for (uint i = g.index; i < n; i += g.count) {
+    const float d = float(x[i]) - mean;
+    squares += d * d;
+  }
+  return float2(mean, tg_sum(squares, scratch, g) / float(n));
+}
