@@ -119,7 +119,10 @@ def test_out(name: str) -> None:
     torch.testing.assert_close(strided.cpu(), expected)
 
 
-@pytest.mark.parametrize("shape", [(1, 1_000_003), (1_000_003, 1), (3, 400_001), (100_003, 7), (7, 1000, 300), (64, 49, 9)])
+SHAPES = [(1, 1_000_003), (1_000_003, 1), (3, 400_001), (100_003, 7), (7, 1000, 300), (64, 49, 9)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_large(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randn(shape).to(dtype)
@@ -160,13 +163,14 @@ def test_threads_do_not_change_results() -> None:
 
 def test_special_values() -> None:
     infinity, nan = float("inf"), float("nan")
-    for values in ([1, nan, 3], [-infinity, infinity], [infinity, 1], [-infinity, -infinity], [-0.0, 0.0], [nan, -infinity],
-                   [3e38, 3e38], [-nan, 1.0]):  # fmt: skip
+    functions = (torch.sum, torch.mean, torch.prod, torch.amax, torch.amin, torch.nansum, torch.any, torch.all, torch.max,
+                 torch.min, torch.norm, torch.count_nonzero)  # fmt: skip
+    for values in ([1, nan, 3], [-infinity, infinity], [infinity, 1], [-infinity, -infinity], [-0.0, 0.0],
+                   [nan, -infinity], [3e38, 3e38], [-nan, 1.0]):  # fmt: skip
         for repeat in (1, 40, 3000):
             x = torch.tensor(values * repeat)
             d = x.to("mpsx")
-            for function in (torch.sum, torch.mean, torch.prod, torch.amax, torch.amin, torch.nansum, torch.any, torch.all,
-                             torch.max, torch.min, torch.norm, torch.count_nonzero):  # fmt: skip
+            for function in functions:
                 compare(function(x), function(d))
             compare(torch.stack([x, x]).sum(0), torch.stack([d, d]).sum(0))
             compare(torch.stack([x, x]).amax(0), torch.stack([d, d]).amax(0))
