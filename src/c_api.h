@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define MPSX_API __attribute__((visibility("default")))
+#  define MPSX_API __attribute__((visibility("default")))
 #else
-#define MPSX_API
+#  define MPSX_API
 #endif
 
 #ifdef __cplusplus

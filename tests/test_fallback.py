@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+import timeit
 import warnings
 
 import pytest
@@ -128,6 +130,17 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
     torch.mpsx.reset_peak_memory_stats()
     torch.ops.aten.special_airy_ai.out(big, out=big)
     assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
+
+
+def test_a_call_costs_less_than_a_microsecond(silent_fallback: None) -> None:
+    """Over the CPU's own call; the least of many, in this thread's time, so that a busy machine does not matter."""
+
+    def microseconds(device: str) -> float:
+        x, out = torch.ones(10, device=device), torch.empty(10, device=device)
+        timer = timeit.Timer(lambda: RARE(x, out=out), timer=time.thread_time)
+        return min(timer.repeat(repeat=30, number=2000)) / 2000 * 1e6
+
+    assert microseconds("mpsx") - microseconds("cpu") < 1
 
 
 def test_out_is_resized(silent_fallback: None) -> None:

@@ -11,11 +11,11 @@ namespace {
 // Beyond this many tensors an index is kept; below it a search is faster.
 constexpr size_t kSearchLimit = 12;
 
-bool is_plain(const at::Tensor& t) {
-  return t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested();
-}
+bool is_plain(const at::Tensor& t) { return t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested(); }
 
-const c10::StorageImpl* storage_of(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
+const c10::StorageImpl* storage_of(const at::Tensor& t) {
+  return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
 
 bool has_storage(const at::Tensor& t) { return t.layout() == c10::kStrided; }
 
@@ -99,7 +99,8 @@ StoragePtr CpuAliases::device_storage(const c10::Storage& cpu) {
   auto* wanted = cpu.unsafeGetStorageImpl();
   if (!index_.empty()) {
     auto it = index_.find(wanted);
-    if (it != index_.end()) return StoragePtr::reclaim_copy(const_cast<c10::StorageImpl*>(storage_of(pairs_[it->second].device)));
+    if (it != index_.end())
+      return StoragePtr::reclaim_copy(const_cast<c10::StorageImpl*>(storage_of(pairs_[it->second].device)));
   } else {
     for (auto& pair : pairs_)
       if (has_storage(pair.cpu) && storage_of(pair.cpu) == wanted)

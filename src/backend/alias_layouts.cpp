@@ -64,8 +64,9 @@ at::Tensor CpuAliases::alias_layout(const at::Tensor& t, bool written) {
     return make_coo(t, DispatchKey::SparseCPU, cpu(coo(t)->indices(), written), cpu(coo(t)->values(), written));
   if (at::sparse_csr::is_sparse_compressed(t)) {
     auto* from = compressed(t);
-    return make_compressed(t, DispatchKey::SparseCsrCPU, c10::Device(c10::kCPU), cpu(from->compressed_indices(), written),
-                           cpu(from->plain_indices(), written), cpu(from->values(), written));
+    return make_compressed(t, DispatchKey::SparseCsrCPU, c10::Device(c10::kCPU),
+                           cpu(from->compressed_indices(), written), cpu(from->plain_indices(), written),
+                           cpu(from->values(), written));
   }
   auto twin = cpu_twin(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
   bytes_ += twin->nbytes();
@@ -102,8 +103,7 @@ void CpuAliases::write_back_layout(Pair& pair) {
     auto* source = static_cast<at::QTensorImpl*>(from.unsafeGetTensorImpl());
     auto* target = static_cast<at::QTensorImpl*>(to.unsafeGetTensorImpl());
     auto storage = source->unsafe_storage();
-    if (target->unsafe_storage().data() != storage.data() ||
-        target->unsafe_storage().nbytes() != storage.nbytes())
+    if (target->unsafe_storage().data() != storage.data() || target->unsafe_storage().nbytes() != storage.nbytes())
       target->set_storage_keep_dtype(c10::Storage(device_storage(storage)));
     target->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
     target->set_quantizer_(source->quantizer());

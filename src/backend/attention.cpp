@@ -22,8 +22,8 @@ constexpr const char* kLibrary = "ATen flash attention";
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                double dropout, bool causal, std::optional<double> scale, bool grouped) {
   CpuAliases a;
-  const auto chosen = static_cast<sdp::SDPBackend>(at::_fused_sdp_choice(
-      a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(mask), dropout, causal, scale, grouped));
+  const auto chosen = static_cast<sdp::SDPBackend>(
+      at::_fused_sdp_choice(a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(mask), dropout, causal, scale, grouped));
   return static_cast<int64_t>(chosen == sdp::SDPBackend::flash_attention ? sdp::SDPBackend::overrideable
                                                                          : sdp::SDPBackend::math);
 }
@@ -31,8 +31,7 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, cons
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias, double dropout,
     bool causal, bool, std::optional<double> scale) {
-  static auto& route =
-      runtime::route_entry("aten::scaled_dot_product_attention", runtime::Route::vendor, kLibrary);
+  static auto& route = runtime::route_entry("aten::scaled_dot_product_attention", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
   runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -43,14 +42,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
   auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, b, scale);
   // The flash kernel takes no dropout, so there is no random state to hand to the backward.
   Tensor seed = at::empty({}, at::dtype(c10::kLong)), offset = at::empty({}, at::dtype(c10::kLong));
-  return {a.device(out), a.device(log_sum_exp), Tensor(), Tensor(), query.sym_size(2), key.sym_size(2),
-          seed,          offset,                Tensor()};
+  return {a.device(out), a.device(log_sum_exp), Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset,
+          Tensor()};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
-    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
-    std::array<bool, 4>, const Tensor& out, const Tensor& log_sum_exp, const Tensor&, const Tensor&, int64_t, int64_t,
-    double dropout, bool causal, const Tensor&, const Tensor&, std::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                                    const Tensor& value, const Tensor& bias, std::array<bool, 4>,
+                                                    const Tensor& out, const Tensor& log_sum_exp, const Tensor&,
+                                                    const Tensor&, int64_t, int64_t, double dropout, bool causal,
+                                                    const Tensor&, const Tensor&, std::optional<double> scale) {
   static auto& route =
       runtime::route_entry("aten::scaled_dot_product_attention_backward", runtime::Route::vendor, kLibrary);
   VendorCall call(route);

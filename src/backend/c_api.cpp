@@ -64,8 +64,8 @@ const char* mpsx_driver(mpsx_driver_info* out) {
   return guarded([&] {
     auto& driver = runtime::driver();
     const auto& info = driver.info();
-    *out = {info.name.c_str(), info.device.c_str(),  info.compiler.c_str(), info.isa.c_str(),       info.total_memory,
-            driver.free_memory(), info.vector_bytes, info.asynchronous,     info.unified_addressing};
+    *out = {info.name.c_str(),    info.device.c_str(), info.compiler.c_str(), info.isa.c_str(),       info.total_memory,
+            driver.free_memory(), info.vector_bytes,   info.asynchronous,     info.unified_addressing};
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }
@@ -80,9 +80,9 @@ const char* mpsx_restart_check(void) {
 const char* mpsx_memory(mpsx_memory_statistics* out) {
   return guarded([&] {
     const auto m = runtime::memory_statistics();
-    *out = {m.allocated,   m.allocated_peak, m.reserved,      m.reserved_peak,      m.allocated_total,
-            m.freed_total, m.allocations,    m.frees,         m.active_blocks,      m.active_blocks_peak,
-            m.segments,    m.segments_peak,  m.retries,       m.out_of_memory};
+    *out = {m.allocated,   m.allocated_peak, m.reserved, m.reserved_peak, m.allocated_total,
+            m.freed_total, m.allocations,    m.frees,    m.active_blocks, m.active_blocks_peak,
+            m.segments,    m.segments_peak,  m.retries,  m.out_of_memory};
   });
 }
 const char* mpsx_empty_cache(void) {
@@ -120,7 +120,8 @@ const char* mpsx_fallback_list(mpsx_list** out) {
 const char* mpsx_profile_list(mpsx_list** out) {
   return guarded([&] {
     auto list = std::make_unique<mpsx_list>();
-    for (auto& r : runtime::profile_rows()) list->rows.push_back({r.name, r.library, r.route, r.calls, r.nanoseconds, 0});
+    for (auto& r : runtime::profile_rows())
+      list->rows.push_back({r.name, r.library, r.route, r.calls, r.nanoseconds, 0});
     *out = list.release();
   });
 }

@@ -36,8 +36,8 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
                          std::optional<c10::Layout>, std::optional<c10::Device> device,
                          std::optional<bool> pin_memory) {
   check_factory("empty_strided", device, pin_memory);
-  return filled_if_deterministic(at::detail::empty_strided_generic(size, stride, device_allocator(), kDense,
-                                                                   c10::dtype_or_default(dtype)));
+  return filled_if_deterministic(
+      at::detail::empty_strided_generic(size, stride, device_allocator(), kDense, c10::dtype_or_default(dtype)));
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -141,9 +141,8 @@ constexpr std::string_view kNotComposite[] = {
 
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& name) {
-  handles().push_back(dispatcher.registerImpl(name, device_key,
-                                              c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(),
-                                              std::nullopt, nullptr, "mpsx"));
+  handles().push_back(dispatcher.registerImpl(
+      name, device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), std::nullopt, nullptr, "mpsx"));
 }
 
 // The fallback under one key, and for each operator that would otherwise take a composite kernel although it has one
@@ -151,8 +150,8 @@ void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& nam
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_key(bool composites_only) {
   auto& dispatcher = c10::Dispatcher::singleton();
-  handles().push_back(dispatcher.registerFallback(
-      device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), "mpsx"));
+  handles().push_back(
+      dispatcher.registerFallback(device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), "mpsx"));
   for (auto& name : dispatcher.getRegistrationsForDispatchKey(cpu_key)) {
     const auto op = dispatcher.findOp(name);
     if (!op || op->hasKernelForDispatchKey(device_key)) continue;
@@ -181,7 +180,8 @@ void register_fallback() {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (auto name : kNotComposite) {
     const auto dot = std::min(name.find('.'), name.size());
-    const c10::OperatorName op{std::string(name.substr(0, dot)), std::string(name.substr(std::min(dot + 1, name.size())))};
+    const c10::OperatorName op{std::string(name.substr(0, dot)),
+                               std::string(name.substr(std::min(dot + 1, name.size())))};
     if (!dispatcher.findSchemaOrThrow(op.name.c_str(), op.overload_name.c_str())
              .hasKernelForDispatchKey(DispatchKey::PrivateUse1))
       register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);

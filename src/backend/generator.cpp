@@ -24,7 +24,8 @@ namespace {
 constexpr size_t kHeader = 2 * sizeof(uint64_t);
 
 Generator* implementation(const at::Generator& generator) {
-  TORCH_CHECK(generator.defined() && is_mpsx(generator.device()), "generator: expected one for device mpsx, got one for ",
+  TORCH_CHECK(generator.defined() && is_mpsx(generator.device()),
+              "generator: expected one for device mpsx, got one for ",
               generator.defined() ? generator.device().str() : "nothing");
   return static_cast<Generator*>(generator.unsafeGetGeneratorImpl());
 }
@@ -69,8 +70,8 @@ void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   const at::Tensor current = state_->cpu.get_state();
   const int64_t expected = static_cast<int64_t>(kHeader) + current.numel();
-  TORCH_CHECK(state.numel() == expected, "set_state: expected an mpsx generator state of ", expected,
-              " bytes, got ", state.numel());
+  TORCH_CHECK(state.numel() == expected, "set_state: expected an mpsx generator state of ", expected, " bytes, got ",
+              state.numel());
   const auto* bytes = static_cast<const uint8_t*>(state.data());
   at::Tensor cpu = at::detail::empty_cpu({current.numel()}, c10::kByte);
   std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes + kHeader, current.numel());

@@ -13,8 +13,7 @@ void push_default_generator(const c10::OperatorHandle&, torch::jit::Stack* stack
 }
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
-  m.def("_default_generator() -> Generator",
-        torch::CppFunction::makeFromBoxedFunction<&push_default_generator>());
+  m.def("_default_generator() -> Generator", torch::CppFunction::makeFromBoxedFunction<&push_default_generator>());
   // Not declared as views: autograd would want them to be on their base's device.
   m.def("_cpu_view(Tensor self) -> Tensor", cpu_view);
   m.def("_device_view(Tensor self) -> Tensor", device_view);

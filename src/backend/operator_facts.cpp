@@ -15,17 +15,30 @@ namespace {
 // Operators that torch declares with `device_check: NoCheck` and that take CPU tensors of any size by contract:
 // indexing with CPU indices, lengths and nested sizes, scalars given as a CPU tensor.
 bool mixes_devices(const c10::OperatorName& op) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index",
-      "aten::_unsafe_index_put", "aten::_unsafe_masked_index", "aten::_unsafe_masked_index_put_accumulate", "aten::copy_",
-      "aten::_copy_from", "aten::_copy_from_and_resize", "aten::_pack_padded_sequence",
-      "aten::_pack_padded_sequence_backward", "aten::_nested_from_padded", "aten::_nested_view_from_buffer",
-      "aten::_nested_view_from_buffer_copy", "aten::_nested_compute_contiguous_strides_offsets",
-      "aten::_nested_tensor_from_mask", "aten::_nested_from_padded_and_nested_example", "aten::is_set_to"};
+  static const std::unordered_set<std::string_view> names = {"aten::index",
+                                                             "aten::index_put",
+                                                             "aten::index_put_",
+                                                             "aten::_index_put_impl_",
+                                                             "aten::_unsafe_index",
+                                                             "aten::_unsafe_index_put",
+                                                             "aten::_unsafe_masked_index",
+                                                             "aten::_unsafe_masked_index_put_accumulate",
+                                                             "aten::copy_",
+                                                             "aten::_copy_from",
+                                                             "aten::_copy_from_and_resize",
+                                                             "aten::_pack_padded_sequence",
+                                                             "aten::_pack_padded_sequence_backward",
+                                                             "aten::_nested_from_padded",
+                                                             "aten::_nested_view_from_buffer",
+                                                             "aten::_nested_view_from_buffer_copy",
+                                                             "aten::_nested_compute_contiguous_strides_offsets",
+                                                             "aten::_nested_tensor_from_mask",
+                                                             "aten::_nested_from_padded_and_nested_example",
+                                                             "aten::is_set_to"};
   if (names.contains(op.name)) return true;
   const std::string_view name = op.name;
-  return op.overload_name == "Tensor" && (name.starts_with("aten::_foreach_addcdiv") ||
-                                          name.starts_with("aten::_foreach_addcmul"));
+  return op.overload_name == "Tensor" &&
+         (name.starts_with("aten::_foreach_addcdiv") || name.starts_with("aten::_foreach_addcmul"));
 }
 
 bool is_optional_generator(const c10::Argument& argument) {

@@ -65,8 +65,12 @@ struct PinnedAllocator final : at::HostAllocator {
     std::lock_guard lock(ranges().mutex);
     return ranges().stats;
   }
-  void reset_accumulated_stats() override { each_stat([](auto& s) { s.reset_accumulated(); }); }
-  void reset_peak_stats() override { each_stat([](auto& s) { s.reset_peak(); }); }
+  void reset_accumulated_stats() override {
+    each_stat([](auto& s) { s.reset_accumulated(); });
+  }
+  void reset_peak_stats() override {
+    each_stat([](auto& s) { s.reset_peak(); });
+  }
 
  private:
   template <typename F>

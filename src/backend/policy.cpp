@@ -21,8 +21,9 @@ void set_warn_callback(WarnCallback callback) { warn_callback = callback; }
 
 void warn_fallback(const std::string& op) {
   const std::string message =
-      op + ": no mpsx kernel yet, so it runs on the CPU (without copying). This is said once an operator; see "
-           "mpsx.fallback for a report, or set MPSX_FALLBACK=silent or error.";
+      op +
+      ": no mpsx kernel yet, so it runs on the CPU (without copying). This is said once an operator; see "
+      "mpsx.fallback for a report, or set MPSX_FALLBACK=silent or error.";
   auto* const handler = c10::WarningUtils::get_warning_handler();
   if (handler == base_handler) {
     if (auto callback = warn_callback.load()) {
@@ -38,7 +39,8 @@ void warn_fallback(const std::string& op) {
 }
 
 void refuse_fallback(const std::string& op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": no mpsx kernel, and falling back to the CPU is switched off (MPSX_FALLBACK=",
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op,
+                              ": no mpsx kernel, and falling back to the CPU is switched off (MPSX_FALLBACK=",
                               "error, PYTORCH_ENABLE_MPS_FALLBACK=0 or mpsx.fallback.set_mode(\"error\"))");
 }
 

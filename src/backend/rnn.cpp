@@ -53,9 +53,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward(const OptionalTensor& grad_hy, 
   const Tensor gh = c.a.cpu(grad_hy).value_or(at::zeros_like(tanh_c));
   Tensor gc = gh * o * (1 - tanh_c * tanh_c);
   if (auto extra = c.a.cpu(grad_cy)) gc = gc + *extra;
-  Tensor grad_gates = at::cat({gc * g * i * (1 - i), gc * c.a.cpu(cx) * f * (1 - f), gc * i * (1 - g * g),
-                               gh * tanh_c * o * (1 - o)},
-                              1);
+  Tensor grad_gates = at::cat(
+      {gc * g * i * (1 - i), gc * c.a.cpu(cx) * f * (1 - f), gc * i * (1 - g * g), gh * tanh_c * o * (1 - o)}, 1);
   Tensor grad_bias = has_bias ? grad_gates.sum(0) : Tensor();
   return {c.a.device(grad_gates), c.a.device(gc * f), c.a.device(grad_bias)};
 }

@@ -13,8 +13,8 @@ namespace {
 // Enough storage for the tensor's sizes and strides; the tensor gets a storage of its own if it had none.
 void reserve(c10::TensorImpl* tensor) {
   if (tensor->numel() == 0) return;
-  const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(),
-                                                         tensor->dtype().itemsize(), tensor->storage_offset());
+  const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->dtype().itemsize(),
+                                                         tensor->storage_offset());
   auto* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
   if (storage->nbytes() < needed) resize_storage(storage, needed);
 }

@@ -4,12 +4,12 @@
 #include <torch/version.h>
 
 #if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 15
-#error "mpsx builds against torch 2.11 to 2.15"
+#  error "mpsx builds against torch 2.11 to 2.15"
 #endif
 
 // DeviceGuardImplInterface::isStreamCapturing exists since 2.13.
 #if TORCH_VERSION_MINOR >= 13
-#define MPSX_SINCE_2_13(...) __VA_ARGS__
+#  define MPSX_SINCE_2_13(...) __VA_ARGS__
 #else
-#define MPSX_SINCE_2_13(...)
+#  define MPSX_SINCE_2_13(...)
 #endif

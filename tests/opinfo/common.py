@@ -25,8 +25,10 @@ NOT_COMPARABLE = {
     "torch.ops.aten._flash_attention_forward": "a CUDA kernel's own operator",
     "torch.ops.aten._efficient_attention_forward": "a CUDA kernel's own operator",
     "as_strided.partial_views": "reads storage outside of the tensor, which a move to a device leaves behind",
-    "tensor_split": "takes its indices as a CPU tensor, which moving samples to a device turns into an error",
 }
+
+# Operators whose tensor arguments after the first stay on the CPU, on any device.
+CPU_ARGUMENTS = {"tensor_split"}
 
 # Memory that nobody wrote: everything but the values is compared.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
@@ -60,7 +62,7 @@ def main_dtype(op: OpInfo) -> torch.dtype:
 
 def has_backward(op: OpInfo, dtype: torch.dtype) -> bool:
     """Whether the OpInfo says that gradients work for this type."""
-    return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    return op.supports_autograd and dtype in (op.supported_backward_dtypes("cpu") or {torch.float32})
 
 
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
@@ -83,7 +85,7 @@ def on_cpu(sample: SampleInput) -> Arguments:
     return tree_map(clone, (sample.input, sample.args, sample.kwargs))
 
 
-def on_device(sample: SampleInput) -> Arguments:
+def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
     """A sample's arguments, tensors and devices moved to mpsx."""
 
     def move(value: object) -> object:
@@ -93,7 +95,8 @@ def on_device(sample: SampleInput) -> Arguments:
             return torch.device(DEVICE)
         return value
 
-    return tree_map(move, (sample.input, sample.args, sample.kwargs))
+    first, *rest = sample.input, sample.args, sample.kwargs
+    return (tree_map(move, first), *(rest if op.name in CPU_ARGUMENTS else tree_map(move, rest)))
 
 
 def call(function: Callable[..., object], arguments: Arguments, **more: object) -> object:

@@ -55,7 +55,7 @@ def comparable(op: OpInfo) -> bool:
 def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None) -> None:
     """Results, and which results share a storage with which arguments."""
     for sample in samples(op, dtype, count):
-        cpu, device = on_cpu(sample), on_device(sample)
+        cpu, device = on_cpu(sample), on_device(op, sample)
         try:
             expected = call(op, cpu)
         except Exception:  # a sample that the CPU refuses
@@ -63,7 +63,7 @@ def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None) -> None:
         got = call(op, device)
         assert_same(expected, got, values=comparable(op))
         if op_id(op) in RANDOM:
-            torch.testing.assert_close(call(op, on_device(sample)), got, rtol=0, atol=0, equal_nan=True)
+            torch.testing.assert_close(call(op, on_device(op, sample)), got, rtol=0, atol=0, equal_nan=True)
 
         def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
             strided = [t for t in tensors(arguments) if t.layout == torch.strided]
@@ -84,7 +84,7 @@ def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None) -> int:
             continue
         if not expected:
             continue
-        got = gradients(op, sample, on_device(sample))
+        got = gradients(op, sample, on_device(op, sample))
         assert [g is None for g in got] == [g is None for g in expected]
         pairs = [(e, g) for e, g in zip(expected, got, strict=True) if e is not None]
         assert_same([e for e, _ in pairs], [g for _, g in pairs], values=comparable(op), strides=False)
@@ -107,7 +107,7 @@ def test_backward(op: OpInfo) -> None:
 def test_in_place(op: OpInfo) -> None:
     in_place = op.get_inplace()
     for sample in samples(op, main_dtype(op), FEW):
-        cpu, device = on_cpu(sample), on_device(sample)
+        cpu, device = on_cpu(sample), on_device(op, sample)
         if not isinstance(cpu[0], torch.Tensor):
             continue
         try:
@@ -139,7 +139,7 @@ def test_out(op: OpInfo) -> None:
             continue
         device = [torch.empty(0, dtype=t.dtype, device=DEVICE) for t in outs]
         before = [storage(t) for t in device]
-        call(op, on_device(sample), out=packed_like(like, device))
+        call(op, on_device(op, sample), out=packed_like(like, device))
         assert [storage(t) for t in device] == before
         assert_same(cpu, device, values=comparable(op))
 
