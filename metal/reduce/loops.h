@@ -14,6 +14,11 @@ inline ulong smaller(ulong a, ulong b) { return a < b ? a : b; }
 
 inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   ReduceRange r = {0, 0, 0, p.lines, 0, p.inner_size};
+  if (p.kept_size[1] == 1 && p.kept_size[2] == 1 && p.kept_size[3] == 1) {  // divisions cost more than a short row
+    r.input = long(kept) * p.kept_stride[0];
+    r.output = long(kept) * p.kept_out[0];
+    return r;
+  }
   for (uint d = 0; d < 4; ++d) {
     const uint rest = kept / p.kept_size[d], i = kept - rest * p.kept_size[d];
     r.input += long(i) * p.kept_stride[d];
@@ -26,6 +31,7 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
 // Group x makes output x, group y takes split y.
 inline ReduceRange reduce_row_range(constant ReduceParams& p, uint3 group) {
   ReduceRange r = reduce_kept(p, group.x);
+  if (p.splits == 1) return r;
   const ulong inner_splits = (p.inner_size + p.split_inner - 1) / p.split_inner;
   const ulong line = group.y / inner_splits, part = group.y - line * inner_splits;
   r.first = smaller(line * p.split_lines, p.lines);
