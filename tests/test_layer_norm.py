@@ -52,7 +52,7 @@ def test_values_and_gradients(layout: str, which: str) -> None:
                     assert (error <= 1.5 * slack + eps * (1 + c.grad.abs())).all()
 
 
-@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (70_001, 3), (1, 1), (513, 257)])
+@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (3000, 768), (70_001, 3), (1, 1), (513, 257)])
 def test_accuracy(shape: tuple[int, int]) -> None:
     x = torch.randn(shape) * 2 + 100
     w, bias, grad = torch.rand(shape[1]) + 0.5, torch.randn(shape[1]), torch.randn(shape)
@@ -118,6 +118,14 @@ def test_kernel_ran(dtype: torch.dtype) -> None:
     with mpsx.profiler.launch_log() as log:
         y.backward(y.detach())
     assert list(log)[:2] == [f"kernel:layer_norm_backward_{tag}", f"kernel:layer_norm_backward_weight_{tag}"]
+
+
+def test_many_rows_take_one_pass() -> None:
+    x, w = torch.rand(2100, 8).to("mpsx").requires_grad_(), torch.rand(8).to("mpsx").requires_grad_()
+    y = F.layer_norm(x, (8,), w, w)
+    with mpsx.profiler.launch_log() as log:
+        y.backward(y.detach())
+    assert list(log)[:3] == ["kernel:layer_norm_backward_fused_f32", "kernel:norm_merge_f32", "kernel:norm_merge_f32"]
 
 
 def test_errors() -> None:

@@ -100,9 +100,51 @@ kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device
   for (uint c = g.index; c < n; c += g.count) w[c] = dw[c], b[c] = db[c];
 }
 
+// All three gradients of a range of rows at once, so that memory is read once. `sums`: dweight and dbias of the range,
+// of which each thread has columns of its own.
+template <typename T, typename W, typename S>
+kernel void layer_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
+                                      device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
+                                      device const S* means [[buffer(4)]], device const S* rstds [[buffer(5)]],
+                                      device const W* weight [[buffer(6)]], constant RowNormParams& p [[buffer(7)]],
+                                      threadgroup float* sums [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const uint n = p.size, row0 = g.group.x * p.rows_per_split, row1 = min(row0 + p.rows_per_split, p.rows);
+  threadgroup float* dw = sums;
+  threadgroup float* db = sums + n;
+  for (uint i = g.index; i < n; i += g.count) dw[i] = 0.0f, db[i] = 0.0f;
+  for (uint row = row0; row < row1; ++row) {
+    device const T* x = in + ulong(row) * n;
+    device const T* dy = grad + ulong(row) * n;
+    device T* dx = out + ulong(row) * n;
+    const float mean = float(means[row]), rstd = float(rstds[row]);
+    float sum = 0.0f, product = 0.0f;
+    MPSX_REDUCE(+ : sum, product)
+    for (uint i = g.index; i < n; i += g.count) {
+      const float u = float(dy[i]) * float(weight[i]);
+      sum += u;
+      product += u * (float(x[i]) - mean);
+    }
+    sum = tg_sum(sum, scratch, g) / float(n);
+    product = tg_sum(product, scratch, g) / float(n) * rstd * rstd;
+    MPSX_VECTORIZE
+    for (uint i = g.index; i < n; i += g.count) {
+      const float d = float(dy[i]), centred = float(x[i]) - mean;
+      dx[i] = T(rstd * (d * float(weight[i]) - sum - centred * product));
+      dw[i] += d * (centred * rstd);
+      db[i] += d;
+    }
+  }
+  device float* w = parts + ulong(g.group.x) * n;
+  device float* b = w + ulong(p.splits) * n;
+  for (uint i = g.index; i < n; i += g.count) w[i] = dw[i], b[i] = db[i];
+}
+
 #define MPSX_LAYER_NORM(NAMES, T, W, S)                           \
   MPSX_KERNEL("layer_norm_" NAMES, layer_norm<T, W, S>)           \
-  MPSX_KERNEL("layer_norm_backward_" NAMES, layer_norm_backward<T, W, S>)
+  MPSX_KERNEL("layer_norm_backward_" NAMES, layer_norm_backward<T, W, S>) \
+  MPSX_KERNEL("layer_norm_backward_fused_" NAMES, layer_norm_backward_fused<T, W, S>)
 MPSX_LAYER_NORM("f32", float, float, float)
 MPSX_LAYER_NORM("f16", half, half, half)
 MPSX_LAYER_NORM("bf16", bfloat, bfloat, bfloat)

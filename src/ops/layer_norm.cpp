@@ -58,6 +58,47 @@ Three layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& w
   return {y, mean, rstd};
 }
 
+// Rows of the fused gradient: what a threadgroup's memory holds (two floats a column, 32 KiB), and enough rows that
+// ranges of 32 still make many groups.
+constexpr uint32_t kFusedSize = 4096, kFusedRows = 2048, kFusedRange = 32;
+
+// The gradients of weight and bias out of partial sums [2][split][column].
+std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
+                                          const at::TensorOptions& options, std::array<bool, 3> mask) {
+  Tensor gradients[2];
+  for (size_t k = 0; k < 2; ++k) {
+    if (!mask[k + 1]) continue;
+    gradients[k] = at::empty(shape, options);
+    merge_splits(gradients[k], parts.const_data_ptr<float>() + k * p.splits * p.size, p);
+  }
+  return {gradients[0], gradients[1]};
+}
+
+// All three gradients in one pass over memory.
+Three fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                      RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
+  static const KernelSet kernels("layer_norm_backward_fused");
+  p.rows_per_split = std::max<uint32_t>(kFusedRange, (p.rows + 255) / 256);
+  p.splits = (p.rows + p.rows_per_split - 1) / p.rows_per_split;
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.size)}, x.options().dtype(at::kFloat));
+  const Tensor dx = at::empty(x.sizes(), x.options());
+  Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())))
+      .pointer(dx.mutable_data_ptr())
+      .pointer(parts.mutable_data_ptr())
+      .pointer(dy.const_data_ptr())
+      .pointer(x.const_data_ptr())
+      .pointer(mean.const_data_ptr())
+      .pointer(rstd.const_data_ptr())
+      .pointer(weight.const_data_ptr())
+      .bytes(p)
+      .threadgroup_memory(2 * sizeof(float) * p.size)
+      .groups({p.splits}, runtime::threads_for_row(p.size))
+      .work(uint64_t(p.rows_per_split) * p.size * 4)
+      .run();
+  const auto [dweight, dbias] = merge_gradients(parts, p, shape, mean.options(), mask);
+  return {dx, dweight, dbias};
+}
+
 // dweight and dbias, one pass over rows in both.
 std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                            RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
@@ -68,13 +109,7 @@ std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, co
   launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
   launch.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
   launch_splits(launch, p);
-  Tensor gradients[2];
-  for (size_t k = 0; k < 2; ++k) {
-    if (!mask[k + 1]) continue;
-    gradients[k] = at::empty(shape, mean.options());
-    merge_splits(gradients[k], parts.const_data_ptr<float>() + k * p.splits * p.size, p);
-  }
-  return {gradients[0], gradients[1]};
+  return merge_gradients(parts, p, shape, mean.options(), mask);
 }
 
 Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef shape, const Tensor& mean_given,
@@ -99,6 +134,8 @@ Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef s
   }
   RowNormParams p = row_norm_params(rows, size, 0);
   p.has_weight = weight.defined();
+  if (mask[0] && (mask[1] || mask[2]) && p.has_weight && p.size <= kFusedSize && p.rows >= kFusedRows)
+    return fused_gradients(dy, x, mean, rstd, weight, p, shape, mask);
   if (mask[0]) {
     const Tensor dx = at::empty(x.sizes(), x.options());
     Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
