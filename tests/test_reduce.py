@@ -163,8 +163,8 @@ def test_threads_do_not_change_results() -> None:
 
 def test_special_values() -> None:
     infinity, nan = float("inf"), float("nan")
-    functions = (torch.sum, torch.mean, torch.prod, torch.amax, torch.amin, torch.nansum, torch.any, torch.all, torch.max,
-                 torch.min, torch.norm, torch.count_nonzero)  # fmt: skip
+    functions = (torch.sum, torch.mean, torch.prod, torch.amax, torch.amin, torch.nansum, torch.any, torch.all,
+                 torch.max, torch.min, torch.norm, torch.count_nonzero)  # fmt: skip
     for values in ([1, nan, 3], [-infinity, infinity], [infinity, 1], [-infinity, -infinity], [-0.0, 0.0],
                    [nan, -infinity], [3e38, 3e38], [-nan, 1.0]):  # fmt: skip
         for repeat in (1, 40, 3000):
