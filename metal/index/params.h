@@ -24,3 +24,51 @@ struct CatParams {
   int64_t pitch;   // elements between rows of the output
   uint32_t row;    // elements of a row of the input
 };
+
+// A grid over at most four dimensions, innermost first (metal/lib/index.h), and an index into one dimension of an operand.
+struct IndexParams {
+  uint32_t size[4];
+  int64_t stride[4][4];  // by operand: the output first
+  int64_t dim_size;      // of the indexed dimension
+  int64_t dim_stride;    // of the indexed operand along it
+  uint32_t negative;     // as in RowsParams
+  uint32_t add;          // to what the output holds, rather than replacing it
+};
+
+// Lines along the indexed dimension, each walked in order by one thread. Operands: self, index, source.
+struct ScatterParams {
+  uint32_t size[4];        // of the other dimensions, innermost first; the last is 1
+  int64_t stride[3][4];
+  int64_t step[3];         // strides along the indexed dimension
+  int64_t dim_size;        // of self's
+  uint32_t count;          // of the index along it
+  uint32_t tile;           // neighbouring lines a threadgroup owns
+  uint32_t negative;
+};
+
+// Ordering rows by a 32-bit key, eight bits a pass.
+struct OrderParams {
+  uint32_t count, chunk, chunks, shift;
+};
+
+// Rows with the same key added up (or the last of them kept).
+struct SegmentParams {
+  int64_t outer;          // elements between blocks of the output
+  int64_t pitch;          // elements between its rows
+  int64_t padding;        // a key that gets nothing, or -1
+  uint32_t count, row;
+  uint32_t by_frequency;  // divide by the number of rows
+  uint32_t add;           // to what the output holds
+};
+
+struct NonzeroParams {
+  uint64_t count, total;
+  uint32_t dims, chunk;
+  uint32_t size[16];  // outermost first
+};
+
+// What tril and triu keep: columns from `low` to `high` of the diagonal's.
+struct TriangleParams {
+  int64_t diagonal;
+  uint32_t rows, columns, upper;
+};

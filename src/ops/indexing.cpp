@@ -24,14 +24,14 @@ void check_index(const char* op, const Tensor& index, int64_t size, int64_t dime
 }
 
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
-                       int64_t row, RowsParams p) {
+                       int64_t row, RowsParams p, bool checked) {
   static const KernelSet rows("index_rows"), elements("index_elements");
   const Tensor dense = dense_index(index);
   p.count = grid_size(op, dense.numel());
   p.row = grid_size(op, row);
-  if (out.numel() == 0) return check_index(op, dense, p.size, p.dimension, p.negative);
+  if ((out.numel() == 0 || row == 1) && !checked) check_index(op, dense, p.size, p.dimension, p.negative);
+  if (out.numel() == 0) return;
   if (row == 1) {
-    check_index(op, dense, p.size, p.dimension, p.negative);
     Launch(elements.get(bits_tag(in)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())

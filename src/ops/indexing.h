@@ -42,8 +42,9 @@ struct Blocks {
 // zero count from the end.
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
 
-// out[o][k][:] = in[o][index[k]][:]; `out` is dense, `p` says all but count and row.
+// out[o][k][:] = in[o][index[k]][:]; `out` is dense, `p` says all but count and row. `checked`: the
+// index has been seen by check_index.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
-                       int64_t row, RowsParams p);
+                       int64_t row, RowsParams p, bool checked = false);
 
 }  // namespace mpsx::ops

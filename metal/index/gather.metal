@@ -1,0 +1,51 @@
+// gather, indexing by several tensors, flip: elements moved one by one. Bits are moved, named by their size.
+#include "elementwise/instantiate.h"
+#include "index/check.h"
+#include "index/params.h"
+#include "lib/index.h"
+
+// Operands: output, input (with stride 0 along the indexed dimension), index, which has been checked.
+template <typename T>
+kernel void gather(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                   device const long* index [[buffer(2)]], constant IndexParams& p [[buffer(3)]],
+                   uint3 gid [[thread_position_in_grid]]) {
+  device const T* from = in + row_offset(p, 1, gid);
+  device const long* at = index + row_offset(p, 2, gid);
+  const long k = known_index(at[long(gid.x) * p.stride[2][0]], p.dim_size, p.negative != 0);
+  (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = from[long(gid.x) * p.stride[1][0] + k * p.dim_stride];
+}
+
+// One of several index tensors, as a share of the position in the dimensions that they index together.
+kernel void index_position(device long* out [[buffer(0)]], device const long* index [[buffer(1)]],
+                           constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  device long* to = out + row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0];
+  const long k = known_index((index + row_offset(p, 1, gid))[long(gid.x) * p.stride[1][0]], p.dim_size, true);
+  const long share = k * p.dim_stride;
+  *to = p.add ? *to + share : share;
+}
+
+template <typename T>
+kernel void move(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant IndexParams& p [[buffer(2)]],
+                 uint3 gid [[thread_position_in_grid]]) {
+  (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = (in + row_offset(p, 1, gid))[long(gid.x) * p.stride[1][0]];
+}
+
+// gid = (column, row, matrix); both tensors are dense.
+template <typename T>
+kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                     constant TriangleParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
+  const long beyond = long(gid.x) - long(gid.y) - p.diagonal;  // columns right of the diagonal
+  const bool kept = p.upper ? beyond >= 0 : beyond <= 0;
+  const T value = (in + row)[gid.x];
+  (out + row)[gid.x] = kept ? value : T(0);
+}
+
+#define MOVE(T, TAG)                           \
+  MPSX_KERNEL("gather_" #TAG, gather<T>)       \
+  MPSX_KERNEL("move_" #TAG, move<T>)           \
+  MPSX_KERNEL("triangle_" #TAG, triangle<T>)
+MOVE(char, i8)
+MOVE(short, i16)
+MOVE(int, i32)
+MOVE(long, i64)

@@ -1,0 +1,57 @@
+// Where a tensor is not zero: chunks are counted, the counts become starts, then each chunk writes its own positions.
+#include "elementwise/instantiate.h"
+#include "index/params.h"
+
+template <typename T>
+kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in [[buffer(1)]],
+                          constant NonzeroParams& p [[buffer(2)]], uint chunk [[thread_position_in_grid]]) {
+  const ulong begin = ulong(chunk) * p.chunk;
+  const uint n = uint(min(ulong(p.chunk), p.count - begin));
+  device const T* own = in + begin;
+  uint found = 0;
+  MPSX_REDUCE(+ : found)
+  for (uint i = 0; i < n; ++i) found += uint(own[i] != T(0));
+  counts[chunk] = long(found);
+}
+
+// counts[i] becomes the sum of those before it; the total goes to counts[chunks]. One thread.
+kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunks [[buffer(1)]],
+                         uint tid [[thread_position_in_grid]]) {
+  long sum = 0;
+  for (uint i = tid; i < chunks; ++i) {
+    const long n = counts[i];
+    counts[i] = sum;
+    sum += n;
+  }
+  counts[chunks] = sum;
+}
+
+// out[d][k]: the coordinate of the k-th element found in dimension d.
+template <typename T>
+kernel void nonzero_fill(device long* out [[buffer(0)]], device const long* starts [[buffer(1)]],
+                         device const T* in [[buffer(2)]], constant NonzeroParams& p [[buffer(3)]],
+                         uint chunk [[thread_position_in_grid]]) {
+  const ulong begin = ulong(chunk) * p.chunk, end = min(begin + p.chunk, p.count);
+  device long* to = out + starts[chunk];
+  if (p.dims == 1) {
+    for (ulong i = begin; i < end; ++i) {
+      if (in[i] != T(0)) *to++ = long(i);
+    }
+    return;
+  }
+  for (ulong i = begin; i < end; ++i) {
+    if (in[i] == T(0)) continue;
+    ulong rest = i;
+    for (uint d = p.dims; d-- > 0;) {
+      const ulong next = rest / p.size[d];
+      to[ulong(d) * p.total] = long(rest - next * p.size[d]);
+      rest = next;
+    }
+    ++to;
+  }
+}
+
+#define NONZERO(T, TAG, ...)                              \
+  MPSX_KERNEL("nonzero_count_" #TAG, nonzero_count<T>)    \
+  MPSX_KERNEL("nonzero_fill_" #TAG, nonzero_fill<T>)
+MPSX_FOR_ALL(NONZERO, )

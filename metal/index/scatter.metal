@@ -1,0 +1,94 @@
+// scatter and what is like it: a thread owns whole lines along the indexed dimension and walks them in order, so that the
+// last of several writes to one place wins and sums do not depend on timing.
+#include "elementwise/instantiate.h"
+#include "index/check.h"
+#include "index/params.h"
+#include "lib/arithmetic.h"
+#include "lib/index.h"
+
+// Neighbouring lines that a thread walks together: on a CPU enough to fill vectors and cache lines.
+constexpr constant uint kLines = MPSX_VECTOR_BYTES ? 1 : 256;
+
+struct scatter_set {
+  template <typename T> static T apply(T, T value) { return value; }
+};
+struct scatter_add {
+  template <typename T> static T apply(T old, T value) { return add_scaled(old, value, T(1)); }
+};
+struct scatter_prod {
+  template <typename T> static T apply(T old, T value) { return multiply(old, value); }
+};
+struct scatter_amax {
+  template <typename T> static T apply(T old, T value) { return propagating_max(old, value); }
+};
+struct scatter_amin {
+  template <typename T> static T apply(T old, T value) { return propagating_min(old, value); }
+};
+
+// group = (tile of x, y, z) over the dimensions that are not indexed. VALUE: the source is one value, for all.
+template <typename T, typename Op, bool VALUE>
+kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
+                    device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
+                    uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
+                    uint3 threads [[threads_per_threadgroup]]) {
+  device T* to = self + row_offset(p, 0, group);
+  device const long* at = index + row_offset(p, 1, group);
+  device const T* from = VALUE ? source : source + row_offset(p, 2, group);
+  const uint begin = group.x * p.tile, end = min(begin + p.tile, p.size[0]);
+  for (uint x = begin + tid * kLines; x < end; x += threads.x * kLines) {
+    const uint last = min(x + kLines, end);
+    if (p.stride[1][0] == 0) {  // one index for all lines: index_add, index_copy, index_fill
+      for (uint k = 0; k < p.count; ++k) {
+        device T* row = to + known_index(at[long(k) * p.step[1]], p.dim_size, p.negative != 0) * p.step[0];
+        device const T* own = VALUE ? from : from + long(k) * p.step[2];
+        if (p.stride[0][0] == 1 && (VALUE || p.stride[2][0] == 1)) {
+          MPSX_VECTORIZE
+          for (uint i = x; i < last; ++i) row[i] = Op::template apply<T>(row[i], own[VALUE ? 0 : i]);
+        } else {
+          for (uint i = x; i < last; ++i) {
+            device T* place = row + long(i) * p.stride[0][0];
+            *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * p.stride[2][0]]);
+          }
+        }
+      }
+    } else if (p.step[1] == 1) {  // lines lie densely: one after the other
+      for (uint i = x; i < last; ++i) {
+        device T* line = to + long(i) * p.stride[0][0];
+        device const long* where = at + long(i) * p.stride[1][0];
+        device const T* own = VALUE ? from : from + long(i) * p.stride[2][0];
+        for (uint k = 0; k < p.count; ++k) {
+          device T* place = line + known_index(where[k], p.dim_size, p.negative != 0) * p.step[0];
+          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(k) * p.step[2]]);
+        }
+      }
+    } else {
+      for (uint k = 0; k < p.count; ++k) {
+        device const long* where = at + long(k) * p.step[1];
+        device const T* own = VALUE ? from : from + long(k) * p.step[2];
+        for (uint i = x; i < last; ++i) {
+          const long position = known_index(where[long(i) * p.stride[1][0]], p.dim_size, p.negative != 0);
+          device T* place = to + long(i) * p.stride[0][0] + position * p.step[0];
+          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * p.stride[2][0]]);
+        }
+      }
+    }
+  }
+}
+
+// Values are moved as bits, named by their size.
+#define SET(T, TAG)                                                         \
+  MPSX_KERNEL("scatter_set_" #TAG, scatter<T, scatter_set, false>)          \
+  MPSX_KERNEL("scatter_fill_" #TAG, scatter<T, scatter_set, true>)
+SET(char, i8)
+SET(short, i16)
+SET(int, i32)
+SET(long, i64)
+
+// half and bfloat are added up in float by the launcher.
+#define REDUCE(T, TAG, NAME) MPSX_KERNEL("scatter_" #NAME "_" #TAG, scatter<T, scatter_##NAME, false>)
+#define REDUCE_ALL(NAME) REDUCE(float, f32, NAME) MPSX_FOR_INT(REDUCE, NAME)
+REDUCE_ALL(add)
+REDUCE(bool, bool, add)
+REDUCE_ALL(prod)
+REDUCE_ALL(amax)
+REDUCE_ALL(amin)

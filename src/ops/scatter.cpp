@@ -1,0 +1,231 @@
+// scatter, scatter_add, scatter_reduce.
+#include "ops/scatter.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReductionType.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scatter_add_meta.h>
+#include <ATen/ops/scatter_meta.h>
+#include <ATen/ops/scatter_reduce_meta.h>
+#include <torch/library.h>
+
+#include <limits>
+
+#include "ops/indexing.h"
+#include "ops/segment.h"
+#include "ops/strided.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+// On a CPU lines are walked in groups of this many, which vectors and cache lines like.
+constexpr uint32_t kTile = 256;
+// Fewer lines than this do not fill a device when each is one thread's work.
+constexpr int64_t kFewLines = 64, kLongLine = 4096;
+
+const KernelSet& kernels(Scatter op, bool value) {
+  static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
+      amax("scatter_amax"), amin("scatter_amin");
+  switch (op) {
+    case Scatter::set: return value ? fill : set;
+    case Scatter::add: return add;
+    case Scatter::prod: return prod;
+    case Scatter::amax: return amax;
+    default: return amin;
+  }
+}
+
+// Long sums into few lines: one dimension, everything dense.
+bool suits_segments(Scatter op, const ScatterOperands& o) {
+  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine * kFewLines && o.self.is_contiguous() &&
+         o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
+         o.self.numel() < int64_t(UINT32_MAX) && o.index.numel() < int64_t(UINT32_MAX);
+}
+
+}  // namespace
+
+bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negative) {
+  if (o.index.numel() == 0) return true;
+  const KernelSet& set = kernels(op, o.value);
+  const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
+  if (op != Scatter::set && half) {
+    // Each place takes many contributions: they are added up in float and rounded once.
+    ScatterOperands wide = o;
+    wide.self = o.self.to(at::kFloat);
+    wide.source = o.source.to(at::kFloat);
+    if (!scatter_along(op, wide, dim, negative)) return false;
+    o.self.copy_(wide.self);
+    return true;
+  }
+  const Tag tag = op == Scatter::set ? bits_tag(o.self) : tag_of(o.self);
+  if (tag == Tag::none || !set.has(tag)) return false;
+  if (runtime::driver().info().asynchronous && suits_segments(op, o)) {
+    SegmentParams p{};
+    p.pitch = 1;
+    p.padding = -1;
+    p.add = true;
+    launch_segment_sum(o.self, o.source, o.index, o.self.size(0), 1, 1, p);
+    return true;
+  }
+  ScatterParams p{};
+  at::DimVector sizes, strides[3];
+  const Tensor* operands[3] = {&o.self, &o.index, &o.source};
+  for (int64_t d = 0; d < o.index.dim(); ++d) {
+    if (d == dim) continue;
+    sizes.push_back(o.index.size(d));
+    for (int k = 0; k < 3; ++k) strides[k].push_back(k == 2 && o.value ? 0 : operands[k]->stride(d));
+  }
+  p.count = o.index.dim() ? grid_size("scatter", o.index.size(dim)) : 1;
+  p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
+  for (int k = 0; k < 3; ++k)
+    p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
+  p.negative = negative;
+  p.tile = kTile;
+  const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
+  merged.write(p, 3);
+  merged.each_beyond(3, [&](const auto& offsets) {
+    Launch(set.get(tag))
+        .pointer(at_element(o.self, offsets[0]))
+        .pointer(at_const_element(o.index, offsets[1]))
+        .pointer(at_const_element(o.source, offsets[2]))
+        .bytes(p)
+        .groups({(p.size[0] + p.tile - 1) / p.tile, p.size[1], p.size[2]}, kTile)
+        .work(uint64_t(p.count) * std::min(p.tile, p.size[0]))
+        .run();
+  });
+  return true;
+}
+
+namespace {
+
+// A copy of self in the result (they may be the same tensor), then the writes.
+template <typename Outputs>
+bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
+         const Tensor& source, bool value) {
+  TORCH_CHECK(indices.device() == self.device() && source.device() == self.device(), name,
+              ": expected all tensors on the same device, got ", self.device(), ", ", indices.device(), " and ",
+              source.device());
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const Tensor &result = outputs.result(), index = dense_index(indices);
+  check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);
+  if (!result.is_same(self)) result.copy_(self);
+  const bool ran = scatter_along(op, {result, index, source, value}, dim, false);
+  outputs.finish();
+  return ran;
+}
+
+bool supported(Scatter op, const Tensor& self) {
+  if (!is_plain(self)) return false;
+  if (op == Scatter::set) return bits_tag(self) != Tag::none;
+  const Tag tag = tag_of(self);
+  return tag != Tag::none && tag != Tag::c64 && (tag != Tag::b8 || op == Scatter::add);
+}
+
+Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
+
+Tensor& scatter_src_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::set, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter", "src_out", self, dim, index, src, out), out;
+  Structured<at::meta::structured_scatter_src> outputs(out);
+  outputs.meta(self, dim, index, src);
+  run("scatter", outputs, Scatter::set, self, dim, index, src, false);
+  return out;
+}
+
+Tensor& scatter_value_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value, Tensor& out) {
+  if (!supported(Scatter::set, self))
+    return fallback_call<Tensor>("aten::scatter", "value_out", self, dim, index, value, out), out;
+  Structured<at::meta::structured_scatter_value> outputs(out);
+  outputs.meta(self, dim, index, value);
+  run("scatter", outputs, Scatter::set, self, dim, index, value_tensor(self, value), true);
+  return out;
+}
+
+Scatter op_of(at::native::ReductionType type) {
+  switch (type) {
+    case at::native::ReductionType::SUM: return Scatter::add;
+    case at::native::ReductionType::PROD: return Scatter::prod;
+    case at::native::ReductionType::MAX: return Scatter::amax;
+    case at::native::ReductionType::MIN: return Scatter::amin;
+    default: return Scatter::set;  // mean: nothing here does it
+  }
+}
+
+Tensor& scatter_reduce_old_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                               std::string_view reduce, Tensor& out) {
+  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
+  if (!supported(op, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter", "reduce_out", self, dim, index, src, reduce, out), out;
+  Structured<at::meta::structured_scatter_reduce> outputs(out);
+  outputs.meta(self, dim, index, src, reduce);
+  run("scatter", outputs, op, self, dim, index, src, false);
+  return out;
+}
+
+Tensor& scatter_value_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value,
+                                 std::string_view reduce, Tensor& out) {
+  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
+  if (!supported(op, self))
+    return fallback_call<Tensor>("aten::scatter", "value_reduce_out", self, dim, index, value, reduce, out), out;
+  Structured<at::meta::structured_scatter_value_reduce> outputs(out);
+  outputs.meta(self, dim, index, value, reduce);
+  run("scatter", outputs, op, self, dim, index, value_tensor(self, value).expand(index.sizes()), false);
+  return out;
+}
+
+Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::add, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter_add", "out", self, dim, index, src, out), out;
+  Structured<at::meta::structured_scatter_add> outputs(out);
+  outputs.meta(self, dim, index, src);
+  run("scatter_add", outputs, Scatter::add, self, dim, index, src, false);
+  return out;
+}
+
+// What a place holds before its first contribution, when self is not one of them.
+at::Scalar identity(Scatter op, at::ScalarType type) {
+  if (op == Scatter::add) return 0;
+  if (op == Scatter::prod) return 1;
+  const bool low = op == Scatter::amax;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  switch (type) {
+    case at::kLong: return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case at::kInt: return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    case at::kShort: return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
+    case at::kChar: return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
+    case at::kByte: return low ? 0 : 255;
+    default: return low ? -inf : inf;
+  }
+}
+
+Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                               std::string_view reduce, bool include_self, Tensor& out) {
+  const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
+  if (op == Scatter::set || !supported(op, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter_reduce", "two_out", self, dim, index, src, reduce, include_self, out),
+           out;
+  Structured<at::meta::structured_scatter_reduce_two> outputs(out);
+  outputs.meta(self, dim, index, src, reduce, include_self);
+  if (include_self) {
+    run("scatter_reduce", outputs, op, self, dim, index, src, false);
+  } else {
+    const Tensor start = value_tensor(self, identity(op, self.scalar_type()));
+    run("scatter_reduce", outputs, Scatter::set, self, dim, index, start, true);
+    run("scatter_reduce", outputs, op, outputs.result(), dim, index, src, false);
+  }
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("scatter.src_out", &scatter_src_out);
+  m.impl("scatter.value_out", &scatter_value_out);
+  m.impl("scatter.reduce_out", &scatter_reduce_old_out);
+  m.impl("scatter.value_reduce_out", &scatter_value_reduce_out);
+  m.impl("scatter_add.out", &scatter_add_out);
+  m.impl("scatter_reduce.two_out", &scatter_reduce_two_out);
+}
+
+}  // namespace mpsx::ops
