@@ -12,3 +12,12 @@ struct NllParams {
   uint32_t mean;     // divide by the total weight
   uint32_t reduced;  // backward: one gradient for all samples
 };
+
+// A loss of one input and one target element.
+struct PointwiseLossParams {
+  uint64_t count;
+  float parameter;      // beta, delta
+  float scale;          // of the sum, or of the gradient
+  uint32_t has_weight;
+  uint32_t reduced;     // backward: one gradient for all elements
+};

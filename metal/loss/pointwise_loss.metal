@@ -1,0 +1,116 @@
+// Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all added
+// up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
+#include "elementwise/kernels.h"
+#include "lib/collective.h"
+#include "loss/params.h"
+
+struct mse {
+  static float loss(float x, float t, float) { return (x - t) * (x - t); }
+  static float slope(float x, float t, float) { return 2.0f * (x - t); }
+};
+struct smooth_l1 {
+  static float loss(float x, float t, float beta) {
+    const float z = fabs(x - t);
+    return z < beta ? 0.5f * z * z / beta : z - 0.5f * beta;
+  }
+  static float slope(float x, float t, float beta) {
+    const float d = x - t;
+    return d <= -beta ? -1.0f : (d >= beta ? 1.0f : d / beta);
+  }
+};
+struct huber {
+  static float loss(float x, float t, float delta) {
+    const float z = fabs(x - t);
+    return z <= delta ? 0.5f * z * z : delta * (z - 0.5f * delta);
+  }
+  static float slope(float x, float t, float delta) {
+    const float d = x - t;
+    return d <= -delta ? -delta : (d >= delta ? delta : d);
+  }
+};
+struct binary_cross_entropy {
+  // Logarithms are kept at -100 and above, as in PyTorch; NaN stays.
+  static float bounded(float v) { return v < -100.0f ? -100.0f : v; }
+  static float loss(float x, float t, float) {
+    return (t - 1.0f) * bounded(log_one_minus(x)) - t * bounded(log(x));
+  }
+  static float slope(float x, float t, float) { return (x - t) / max((1.0f - x) * x, 1e-12f); }
+  // log(1 - x), exact for small x: log(u) x / (1 - u) where u = 1 - x rounded (Kahan).
+  static float log_one_minus(float x) {
+    const float u = 1.0f - x;
+    return u == 1.0f ? -x : (u <= 0.0f ? log(u) : log(u) * (x / (1.0f - u)));
+  }
+};
+
+template <typename T, typename Op>
+kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                           device const T* target [[buffer(2)]], device const T* weight [[buffer(3)]],
+                           constant PointwiseLossParams& p [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
+  const uint count = uint(p.count);
+  MPSX_EACH_LANE(T, i, tid, count) {
+    const float w = p.has_weight ? float(weight[i]) : 1.0f;
+    out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter) * w);
+  }
+}
+
+constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/pointwise_loss.cpp
+
+template <typename T, typename Op>
+kernel void pointwise_loss_sum(device float* sums [[buffer(0)]], device const T* x [[buffer(1)]],
+                               device const T* target [[buffer(2)]], device const T* weight [[buffer(3)]],
+                               constant PointwiseLossParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const ulong begin = ulong(g.group.x) * kLossTile;
+  const uint n = uint(min(kLossTile, p.count - begin));
+  device const T *a = x + begin, *b = target + begin;
+  float sum = 0.0f;
+  if (p.has_weight) {
+    device const T* w = weight + begin;
+    MPSX_REDUCE(+ : sum)
+    for (uint i = g.index; i < n; i += g.count)
+      sum += Op::loss(float(a[i]), float(b[i]), p.parameter) * float(w[i]);
+  } else {
+    MPSX_REDUCE(+ : sum)
+    for (uint i = g.index; i < n; i += g.count) sum += Op::loss(float(a[i]), float(b[i]), p.parameter);
+  }
+  sum = tg_sum(sum, scratch, g);
+  if (g.index == 0) sums[g.group.x] = sum;
+}
+
+template <typename T>
+kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[buffer(1)]],
+                       constant uint& n [[buffer(2)]], constant PointwiseLossParams& p [[buffer(3)]],
+                       MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  float sum = 0.0f;
+  MPSX_REDUCE(+ : sum)
+  for (uint i = g.index; i < n; i += g.count) sum += sums[i];
+  sum = tg_sum(sum, scratch, g);
+  if (g.index == 0) out[0] = T(sum * p.scale);
+}
+
+template <typename T, typename Op>
+kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                               device const T* x [[buffer(2)]], device const T* target [[buffer(3)]],
+                               device const T* weight [[buffer(4)]], constant PointwiseLossParams& p [[buffer(5)]],
+                               uint tid [[thread_position_in_grid]]) {
+  const uint count = uint(p.count);
+  MPSX_EACH_LANE(T, i, tid, count) {
+    const float w = p.has_weight ? float(weight[i]) : 1.0f;
+    const float g = float(grad_out[p.reduced ? 0 : i]);
+    grad_in[i] = T(p.scale * g * Op::slope(float(x[i]), float(target[i]), p.parameter) * w);
+  }
+}
+
+#define LOSS(T, TAG, NAME)                                              \
+  MPSX_KERNEL(#NAME "_loss_" #TAG, pointwise_loss<T, NAME>)             \
+  MPSX_KERNEL(#NAME "_loss_sum_" #TAG, pointwise_loss_sum<T, NAME>)     \
+  MPSX_KERNEL(#NAME "_loss_bwd_" #TAG, pointwise_loss_bwd<T, NAME>)
+MPSX_FOR_FLOAT(LOSS, mse)
+MPSX_FOR_FLOAT(LOSS, smooth_l1)
+MPSX_FOR_FLOAT(LOSS, huber)
+MPSX_FOR_FLOAT(LOSS, binary_cross_entropy)
+#define TOTAL(T, TAG, ...) MPSX_KERNEL("loss_total_" #TAG, loss_total<T>)
+MPSX_FOR_FLOAT(TOTAL, )

@@ -1,0 +1,251 @@
+// mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and their backwards.
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "loss/params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+
+constexpr uint64_t kTile = 8192;  // kLossTile in metal/loss/pointwise_loss.metal
+constexpr uint64_t kMaxDense = uint64_t(1) << 30;
+
+struct Kernels {
+  const char* name;
+  KernelSet each, sum, bwd;
+  explicit Kernels(const std::string& stem, const char* n)
+      : name(n), each(stem + "_loss"), sum(stem + "_loss_sum"), bwd(stem + "_loss_bwd") {}
+};
+const Kernels& mse() {
+  static const Kernels k("mse", "mse_loss");
+  return k;
+}
+const Kernels& smooth_l1() {
+  static const Kernels k("smooth_l1", "smooth_l1_loss");
+  return k;
+}
+const Kernels& huber() {
+  static const Kernels k("huber", "huber_loss");
+  return k;
+}
+const Kernels& bce() {
+  static const Kernels k("binary_cross_entropy", "binary_cross_entropy");
+  return k;
+}
+
+bool same_kind(const Tensor& a, const Tensor& b) {
+  return is_plain(b) && a.scalar_type() == b.scalar_type() && a.device() == b.device();
+}
+bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight = {}) {
+  return is_plain(x) && is_float_tag(tag_of(x)) && same_kind(x, target) &&
+         (!weight || !weight->defined() || same_kind(x, *weight));
+}
+
+// Operands brought to one dense shape.
+struct Operands {
+  Tensor x, target, weight;  // weight may be undefined
+  PointwiseLossParams params{};
+
+  Operands(const Tensor& a, const Tensor& b, const MaybeTensor& w, double parameter) {
+    const at::DimVector shape = at::infer_size_dimvector(a.sizes(), b.sizes());
+    x = a.expand(shape).contiguous();
+    target = b.expand(shape).contiguous();
+    if (w && w->defined()) weight = w->expand(shape).contiguous();
+    params.count = uint64_t(x.numel());
+    params.parameter = float(parameter);
+    params.scale = 1.0f;
+    params.has_weight = weight.defined();
+  }
+  const char* at(const Tensor& t, uint64_t begin) const {
+    return t.defined() ? static_cast<const char*>(t.const_data_ptr()) + begin * t.element_size() : nullptr;
+  }
+};
+
+float mean_scale(int64_t reduction, uint64_t count) {
+  return reduction == at::Reduction::Mean ? float(1.0 / double(count)) : 1.0f;
+}
+
+// Calls body(begin, count) for pieces whose length fits 32 bits.
+template <typename Body>
+void pieces(uint64_t count, const Body& body) {
+  for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
+}
+
+Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target, const MaybeTensor& weight,
+               int64_t reduction, double parameter) {
+  static const KernelSet total("loss_total");
+  Operands o(input, target, weight, parameter);
+  PointwiseLossParams& p = o.params;
+  const Tag tag = tag_of(o.x);
+  if (reduction == at::Reduction::None) {
+    const Tensor out = at::empty(o.x.sizes(), o.x.options());
+    pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
+      const uint32_t lanes = runtime::lanes(size_t(out.element_size()));
+      p.count = count;
+      Launch(kernels.each.get(tag))
+          .pointer(static_cast<char*>(out.data_ptr()) + begin * out.element_size())
+          .pointer(o.at(o.x, begin))
+          .pointer(o.at(o.target, begin))
+          .pointer(o.at(o.weight, begin))
+          .bytes(p)
+          .threads((count + lanes - 1) / lanes)
+          .work(lanes)
+          .run();
+    });
+    return out;
+  }
+  const Tensor out = at::empty({}, o.x.options());
+  const uint64_t tiles = (p.count + kTile - 1) / kTile;
+  TORCH_CHECK(tiles <= UINT32_MAX, kernels.name, ": too many elements: ", p.count);
+  const Tensor sums = at::empty({int64_t(tiles) + 1}, o.x.options().dtype(at::kFloat));
+  if (tiles > 0)
+    Launch(kernels.sum.get(tag))
+        .pointer(sums.data_ptr())
+        .pointer(o.x.const_data_ptr())
+        .pointer(o.target.const_data_ptr())
+        .pointer(o.at(o.weight, 0))
+        .bytes(p)
+        .groups({uint32_t(tiles), 1, 1}, runtime::threads_for_row(kTile))
+        .work(kTile)
+        .run();
+  const auto n = uint32_t(tiles);
+  p.scale = mean_scale(reduction, p.count);
+  Launch(total.get(tag))
+      .pointer(out.data_ptr())
+      .pointer(sums.const_data_ptr())
+      .bytes(n)
+      .bytes(p)
+      .groups({1, 1, 1}, runtime::threads_for_row(tiles))
+      .work(tiles)
+      .run();
+  return out;
+}
+
+Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
+                const MaybeTensor& weight, int64_t reduction, double parameter) {
+  Operands o(input, target, weight, parameter);
+  PointwiseLossParams& p = o.params;
+  p.reduced = grad_output.numel() == 1;
+  p.scale = mean_scale(reduction, p.count);
+  const Tensor grad_input = at::empty(o.x.sizes(), o.x.options());
+  const Tensor grad = p.reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
+  pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
+    const uint32_t lanes = runtime::lanes(size_t(grad_input.element_size()));
+    p.count = count;
+    Launch(kernels.bwd.get(tag_of(o.x)))
+        .pointer(static_cast<char*>(grad_input.data_ptr()) + begin * grad_input.element_size())
+        .pointer(o.at(grad, p.reduced ? 0 : begin))
+        .pointer(o.at(o.x, begin))
+        .pointer(o.at(o.target, begin))
+        .pointer(o.at(o.weight, begin))
+        .bytes(p)
+        .threads((count + lanes - 1) / lanes)
+        .work(lanes)
+        .run();
+  });
+  return grad_input;
+}
+
+Tensor& into(Tensor& out, const Tensor& result) {
+  TORCH_CHECK(out.scalar_type() == result.scalar_type() || c10::canCast(result.scalar_type(), out.scalar_type()),
+              "result type ", result.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result), out;
+}
+
+Tensor mse_loss_new(const Tensor& self, const Tensor& target, int64_t reduction) {
+  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::mse_loss", "", self, target, reduction);
+  return forward(mse(), self, target, {}, reduction, 0);
+}
+Tensor& mse_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
+  return into(out, mse_loss_new(self, target, reduction));
+}
+Tensor mse_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
+  if (!has_kernel(self, target) || !same_kind(self, grad))
+    return fallback_call<Tensor>("aten::mse_loss_backward", "", grad, self, target, reduction);
+  return backward(mse(), grad, self, target, {}, reduction, 0);
+}
+Tensor& mse_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                              Tensor& out) {
+  return into(out, mse_loss_backward_new(grad, self, target, reduction));
+}
+
+Tensor smooth_l1_loss_new(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
+  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::smooth_l1_loss", "", self, target, reduction, beta);
+  return forward(smooth_l1(), self, target, {}, reduction, beta);
+}
+Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
+  return into(out, smooth_l1_loss_new(self, target, reduction, beta));
+}
+Tensor& smooth_l1_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                                    double beta, Tensor& out) {
+  if (!has_kernel(self, target) || !same_kind(self, grad)) {
+    fallback_call<Tensor>("aten::smooth_l1_loss_backward", "grad_input", grad, self, target, reduction, beta, out);
+    return out;
+  }
+  return into(out, backward(smooth_l1(), grad, self, target, {}, reduction, beta));
+}
+
+Tensor huber_loss_new(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
+  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::huber_loss", "", self, target, reduction, delta);
+  return forward(huber(), self, target, {}, reduction, delta);
+}
+Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
+  return into(out, huber_loss_new(self, target, reduction, delta));
+}
+Tensor& huber_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                                double delta, Tensor& out) {
+  if (!has_kernel(self, target) || !same_kind(self, grad)) {
+    fallback_call<Tensor>("aten::huber_loss_backward", "out", grad, self, target, reduction, delta, out);
+    return out;
+  }
+  return into(out, backward(huber(), grad, self, target, {}, reduction, delta));
+}
+
+Tensor bce_new(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction) {
+  if (!has_kernel(self, target, weight))
+    return fallback_call<Tensor>("aten::binary_cross_entropy", "", self, target, weight, reduction);
+  return forward(bce(), self, target, weight, reduction, 0);
+}
+Tensor& bce_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction, Tensor& out) {
+  return into(out, bce_new(self, target, weight, reduction));
+}
+Tensor bce_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                        int64_t reduction) {
+  if (!has_kernel(self, target, weight) || !same_kind(self, grad))
+    return fallback_call<Tensor>("aten::binary_cross_entropy_backward", "", grad, self, target, weight, reduction);
+  return backward(bce(), grad, self, target, weight, reduction, 0);
+}
+Tensor& bce_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                         int64_t reduction, Tensor& out) {
+  return into(out, bce_backward_new(grad, self, target, weight, reduction));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("mse_loss", &mse_loss_new);
+  m.impl("mse_loss.out", &mse_loss_out);
+  m.impl("mse_loss_backward", &mse_loss_backward_new);
+  m.impl("mse_loss_backward.grad_input", &mse_loss_backward_out);
+  m.impl("smooth_l1_loss", &smooth_l1_loss_new);
+  m.impl("smooth_l1_loss.out", &smooth_l1_loss_out);
+  m.impl("smooth_l1_loss_backward.grad_input", &smooth_l1_loss_backward_out);
+  m.impl("huber_loss", &huber_loss_new);
+  m.impl("huber_loss.out", &huber_loss_out);
+  m.impl("huber_loss_backward.out", &huber_loss_backward_out);
+  m.impl("binary_cross_entropy", &bce_new);
+  m.impl("binary_cross_entropy.out", &bce_out);
+  m.impl("binary_cross_entropy_backward", &bce_backward_new);
+  m.impl("binary_cross_entropy_backward.grad_input", &bce_backward_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,126 @@
+"""avg_pool2d, adaptive_avg_pool2d, their gradients, and what goes through them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from layouts import on_device
+from tables import FLOAT
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+# kernel, stride, padding, ceil_mode, count_include_pad, divisor_override
+WINDOWS = [
+    (2, 2, 0, False, True, None),
+    (3, 2, 1, False, True, None),
+    (3, 2, 1, True, False, None),
+    (3, 1, 1, True, True, 5),
+    ((2, 5), (3, 2), (1, 2), True, True, None),
+    ((5, 2), None, (2, 0), True, False, None),
+    (2, 4, 1, True, True, None),
+]
+SIZES = [(1, 1), (2, 3), (7, 5), (13, 70), (20, 90), (None, 4), 3]
+LAYOUTS = ("contiguous", "channels_last", "transposed", "slice", "step", "expanded", "unbatched", "empty")
+
+
+def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
+    values = torch.randn(2, 7, 13, 70).to(dtype)
+    if layout == "channels_last":
+        return values.to(memory_format=torch.channels_last)
+    if layout == "transposed":
+        return values.transpose(2, 3)
+    if layout == "slice":
+        return values[:, 1:6, 2:, 3:33]
+    if layout == "step":
+        return values[..., ::2]
+    if layout == "expanded":
+        return values[:1].expand(3, 7, 13, 70)
+    if layout == "unbatched":
+        return values[1]
+    if layout == "empty":
+        return values[:0]
+    return values
+
+
+def check(function, x: torch.Tensor) -> None:
+    """Values, strides and gradients against the CPU's in float32 (which adds up halves in float too)."""
+    a, b = x.float().clone().requires_grad_(), on_device(x).detach().requires_grad_()
+    expected, result = function(a), function(b)
+    assert result.shape == expected.shape and result.dtype == x.dtype
+    assert result.is_contiguous(memory_format=torch.channels_last) == expected.is_contiguous(
+        memory_format=torch.channels_last
+    ) or x.dim() == 3
+    torch.testing.assert_close(result.cpu(), expected.to(x.dtype))
+    weight = torch.randn(expected.shape).to(x.dtype)
+    expected.backward(weight.float())
+    result.backward(weight.to("mpsx"))
+    torch.testing.assert_close(b.grad.cpu(), a.grad.to(x.dtype))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_avg_pool2d(layout: str, window: tuple) -> None:
+    for dtype in FLOAT:
+        check(lambda t: F.avg_pool2d(t, *window), inputs(layout, dtype))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_adaptive_avg_pool2d(layout: str, size: tuple) -> None:
+    for dtype in FLOAT:
+        if size == (1, 1):
+            # The mean's own kernel: only that it agrees.
+            x = inputs(layout, dtype)
+            expected = x.float().mean((-2, -1), keepdim=True).to(dtype)
+            torch.testing.assert_close(torch.ops.aten._adaptive_avg_pool2d(on_device(x), [1, 1]).cpu(), expected)
+        else:
+            check(lambda t: F.adaptive_avg_pool2d(t, size), inputs(layout, dtype))
+
+
+def test_one_dimension() -> None:
+    x = torch.randn(3, 5, 31)
+    torch.testing.assert_close(F.avg_pool1d(x.to("mpsx"), 3, 2, 1).cpu(), F.avg_pool1d(x, 3, 2, 1))
+    torch.testing.assert_close(F.adaptive_avg_pool1d(x.to("mpsx"), 7).cpu(), F.adaptive_avg_pool1d(x, 7))
+
+
+def test_out() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    expected = F.avg_pool2d(x, 2)
+    for shape in ((2, 3, 4, 4), (0,)):
+        out = torch.empty(shape, device="mpsx")
+        torch.ops.aten.avg_pool2d.out(x.to("mpsx"), [2, 2], out=out)
+        torch.testing.assert_close(out.cpu(), expected)
+        torch.ops.aten.adaptive_avg_pool2d.out(x.to("mpsx"), [4, 4], out=out)
+        torch.testing.assert_close(out.cpu(), expected)
+
+
+def test_errors_are_the_cpu_s() -> None:
+    calls = (
+        lambda x: F.avg_pool2d(x, 2, 2, 2),
+        lambda x: F.avg_pool2d(x, 2, divisor_override=0),
+        lambda x: F.avg_pool2d(x, 20),
+        lambda x: F.avg_pool2d(x[0, 0], 2),
+        lambda x: F.adaptive_avg_pool2d(x[..., :0], 2),
+    )
+    for call in calls:
+        messages = []
+        for device in ("cpu", "mpsx"):
+            with pytest.raises(RuntimeError) as caught:
+                call(torch.zeros(2, 3, 8, 8, device=device))
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+def test_kernels_run() -> None:
+    x = torch.randn(1, 4, 6, 6).to("mpsx")
+    with mpsx.profiler.launch_log() as log:
+        for t in (x, x.to(memory_format=torch.channels_last)):
+            for function in (lambda t: F.avg_pool2d(t, 2), lambda t: F.adaptive_avg_pool2d(t, 4)):
+                pooled = function(t.detach().requires_grad_())
+                pooled.backward(pooled.detach())
+    for stem in ("avg_pool2d", "adaptive_avg_pool2d"):
+        for kernel in ("", "_last", "_bwd", "_bwd_last"):
+            assert f"kernel:{stem}{kernel}_f32" in log
