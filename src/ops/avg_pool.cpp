@@ -132,9 +132,10 @@ Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
   const int64_t ndim = self.dim();
   TORCH_CHECK(ndim == 3 || ndim == 4, "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", self.sizes());
   for (const int64_t d : {-2, -1})
-    TORCH_CHECK(self.size(d) > 0,
-                "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
-                self.sizes(), " with dimension ", d + ndim, " being empty");
+    TORCH_CHECK(
+        self.size(d) > 0,
+        "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+        self.sizes(), " with dimension ", d + ndim, " being empty");
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes[size_t(ndim - 2)] = output_size[0];
   sizes[size_t(ndim - 1)] = output_size[1];

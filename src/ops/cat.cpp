@@ -26,8 +26,8 @@ at::DimVector memory_order(const Tensor& t) {
 // Puts `in` at `offset` along `dim` of `out`: by rows where both lie densely in the same order of dimensions.
 void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   static const KernelSet rows("cat_rows");
-  const bool dense = in.scalar_type() == out.scalar_type() && movable(in) && movable(out) && out.is_contiguous() &&
-                     in.is_contiguous();
+  const bool dense =
+      in.scalar_type() == out.scalar_type() && movable(in) && movable(out) && out.is_contiguous() && in.is_contiguous();
   if (!dense) {
     out.narrow(dim, offset, in.size(dim)).copy_(in);
     return;

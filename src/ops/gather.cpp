@@ -81,8 +81,10 @@ Tensor take_new(const Tensor& self, const Tensor& index) {
 
 Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
   if (!movable(self)) return fallback_call<Tensor>("aten::take", "out", self, index, out), out;
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "take(): self and out expected to have the same dtype, but got "
-              "self.dtype = ", self.scalar_type(), " and out.dtype = ", out.scalar_type());
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "take(): self and out expected to have the same dtype, but got "
+              "self.dtype = ",
+              self.scalar_type(), " and out.dtype = ", out.scalar_type());
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, index);
   const Tensor result = take_new(self, index);

@@ -30,8 +30,8 @@ std::string shapes(const std::vector<Tensor>& tensors) {
 
 // self[indices] as rows: self seen as (outer, size, row), where `size` covers all the indexed dimensions together.
 struct Plan {
-  Tensor self;            // the indexed dimensions side by side
-  Tensor index;           // dense positions in them; checked
+  Tensor self;   // the indexed dimensions side by side
+  Tensor index;  // dense positions in them; checked
   int64_t outer = 1, size = 1, row = 1;
   bool negative = false;  // positions may count from the end
   at::DimVector shape;    // of the result
@@ -59,7 +59,8 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
     }
   }
   indices.resize(size_t(self.dim()));
-  if (!at::native::hasContiguousSubspace(indices)) std::tie(self, indices) = at::native::transposeToFront(self, indices);
+  if (!at::native::hasContiguousSubspace(indices))
+    std::tie(self, indices) = at::native::transposeToFront(self, indices);
   size_t first = 0, last = indices.size();
   while (first < indices.size() && !indices[first].defined()) ++first;
   while (last > first && !indices[last - 1].defined()) --last;
@@ -67,7 +68,8 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
   shape.append(self.sizes().begin(), self.sizes().begin() + int64_t(first));
   shape.append(broadcast.begin(), broadcast.end());
   shape.append(self.sizes().begin() + int64_t(last), self.sizes().end());
-  for (size_t d = first; d < last; ++d) check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
+  for (size_t d = first; d < last; ++d)
+    check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
   // The positions of all index tensors together, as one dimension.
   if (last - first == 1) {
     index = dense_index(indices[first]).flatten();
@@ -121,7 +123,8 @@ Tensor index_new(const Tensor& self, const Indices& indices) {
 }
 
 Tensor& index_out(const Tensor& self, const Indices& indices, Tensor& out) {
-  if (!movable(self) || !any_index(indices)) return fallback_call<Tensor>("aten::index", "Tensor_out", self, indices, out), out;
+  if (!movable(self) || !any_index(indices))
+    return fallback_call<Tensor>("aten::index", "Tensor_out", self, indices, out), out;
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
               out.scalar_type(), ") must have the same scalar type");
   at::assert_no_internal_overlap(out);
@@ -140,7 +143,8 @@ bool can_put(const Tensor& self, bool accumulate) {
 bool fill_by_mask(Tensor& self, const Indices& indices, const Tensor& value) {
   if (value.numel() != 1 || indices.size() != 1) return false;
   const std::optional<Tensor> first = indices.get(0);
-  if (!first || !first->defined() || first->scalar_type() != at::kBool || first->device() != self.device()) return false;
+  if (!first || !first->defined() || first->scalar_type() != at::kBool || first->device() != self.device())
+    return false;
   Tensor mask = *first;
   if (mask.dim() > self.dim() || mask.sizes() != self.sizes().slice(0, size_t(mask.dim()))) return false;
   while (mask.dim() < self.dim()) mask = mask.unsqueeze(-1);
@@ -176,8 +180,9 @@ Tensor& index_put(Tensor& self, const Indices& indices, const Tensor& value, boo
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-    TORCH_WARN("Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-               "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
+    TORCH_WARN(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
   if (!accumulate && fill_by_mask(self, indices, value)) return self;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)

@@ -93,8 +93,9 @@ Tensor& fill_rows(Tensor& self, int64_t dim, const Tensor& index, const Tensor& 
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
   at::assert_no_overlap(self, index);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-    TORCH_WARN("Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-               "operation.");
+    TORCH_WARN(
+        "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   TORCH_CHECK(index.device() == self.device(), "index_fill_: expected self and index on the same device, got ",
               self.device(), " and ", index.device());

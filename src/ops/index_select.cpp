@@ -17,8 +17,8 @@ void check_index_select(const Tensor& self, int64_t dim, const Tensor& index) {
               "index_select(): Expected dtype int32 or int64 for index");
   TORCH_CHECK(index.device() == self.device(), "index_select: expected self and index on the same device, got ",
               self.device(), " and ", index.device());
-  TORCH_CHECK(self.dim() > 0 || index.numel() == 1,
-              "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  TORCH_CHECK(self.dim() > 0 || index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
+              index.numel(), " value(s)");
   TORCH_CHECK(self.dim() == 0 || dim < self.dim(), "index_select(): Indexing dim ", dim, " is out of bounds of tensor");
 }
 

@@ -46,7 +46,8 @@ Problem plan(const Tensor& self, const Tensor& target, const MaybeTensor& weight
   p.classes = self.size(self.dim() == 1 ? 0 : 1);
   int64_t inner = 1;
   for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
-  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kFan), "nll_loss: too many samples: ", target.numel());
+  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kFan),
+              "nll_loss: too many samples: ", target.numel());
   p.inner = uint32_t(inner);
   p.samples = uint32_t(target.numel());
   p.has_weight = q.weight.defined();
@@ -181,9 +182,8 @@ void run_backward(Outputs& outputs, const Tensor& grad_output, const Tensor& sel
   outputs.finish();
 }
 
-Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                         const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
-                         const Tensor& total_weight) {
+Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                         int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
   if (!has_kernel(self))
     return fallback_call<Tensor>("aten::nll_loss_backward", "", grad_output, self, target, weight, reduction,
                                  ignore_index, total_weight);
@@ -206,10 +206,10 @@ Tensor& nll_loss_backward_out(const Tensor& grad_output, const Tensor& self, con
 }
 
 void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weight) {
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
-              target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
-              self.dim());
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
               "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
   TORCH_CHECK(!weight || !weight->defined() || weight->numel() == self.size(1),

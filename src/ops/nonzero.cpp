@@ -107,8 +107,10 @@ Tensor masked_select_new(const Tensor& self, const Tensor& mask) {
 }
 
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
-  if (!movable(self) || !is_plain(mask)) return fallback_call<Tensor>("aten::masked_select", "out", self, mask, out), out;
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  if (!movable(self) || !is_plain(mask))
+    return fallback_call<Tensor>("aten::masked_select", "out", self, mask, out), out;
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "masked_select(): self and result must have the same scalar type");
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);

@@ -178,7 +178,8 @@ Tensor& mse_loss_backward_out(const Tensor& grad, const Tensor& self, const Tens
 
 Tensor smooth_l1_loss_new(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
-  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::smooth_l1_loss", "", self, target, reduction, beta);
+  if (!has_kernel(self, target))
+    return fallback_call<Tensor>("aten::smooth_l1_loss", "", self, target, reduction, beta);
   return forward(smooth_l1(), self, target, {}, reduction, beta);
 }
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {

@@ -22,7 +22,8 @@ struct PoolLayout {
   driver::Size grid(int64_t h, int64_t w) const {
     const int64_t planes = last ? images : images * channels;
     TORCH_CHECK(planes <= int64_t(UINT32_MAX), "pool2d: too many planes: ", planes);
-    return last ? driver::Size{uint32_t(w), uint32_t(h), uint32_t(planes)} : driver::Size{uint32_t(h), uint32_t(planes), 1};
+    return last ? driver::Size{uint32_t(w), uint32_t(h), uint32_t(planes)}
+                : driver::Size{uint32_t(h), uint32_t(planes), 1};
   }
   // Elements of a row (or the channels of a pixel).
   uint64_t row(int64_t w) const { return uint64_t(last ? channels : w); }

@@ -28,11 +28,16 @@ const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
       amax("scatter_amax"), amin("scatter_amin");
   switch (op) {
-    case Scatter::set: return value ? fill : set;
-    case Scatter::add: return add;
-    case Scatter::prod: return prod;
-    case Scatter::amax: return amax;
-    default: return amin;
+    case Scatter::set:
+      return value ? fill : set;
+    case Scatter::add:
+      return add;
+    case Scatter::prod:
+      return prod;
+    case Scatter::amax:
+      return amax;
+    default:
+      return amin;
   }
 }
 
@@ -78,8 +83,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   }
   p.count = o.index.dim() ? grid_size("scatter", o.index.size(dim)) : 1;
   p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
-  for (int k = 0; k < 3; ++k)
-    p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
+  for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
   p.negative = negative;
   p.tile = kTile;
   const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
@@ -144,11 +148,16 @@ Tensor& scatter_value_out(const Tensor& self, int64_t dim, const Tensor& index, 
 
 Scatter op_of(at::native::ReductionType type) {
   switch (type) {
-    case at::native::ReductionType::SUM: return Scatter::add;
-    case at::native::ReductionType::PROD: return Scatter::prod;
-    case at::native::ReductionType::MAX: return Scatter::amax;
-    case at::native::ReductionType::MIN: return Scatter::amin;
-    default: return Scatter::set;  // mean: nothing here does it
+    case at::native::ReductionType::SUM:
+      return Scatter::add;
+    case at::native::ReductionType::PROD:
+      return Scatter::prod;
+    case at::native::ReductionType::MAX:
+      return Scatter::amax;
+    case at::native::ReductionType::MIN:
+      return Scatter::amin;
+    default:
+      return Scatter::set;  // mean: nothing here does it
   }
 }
 
@@ -190,12 +199,18 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
   const bool low = op == Scatter::amax;
   constexpr double inf = std::numeric_limits<double>::infinity();
   switch (type) {
-    case at::kLong: return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-    case at::kInt: return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
-    case at::kShort: return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
-    case at::kChar: return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
-    case at::kByte: return low ? 0 : 255;
-    default: return low ? -inf : inf;
+    case at::kLong:
+      return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case at::kInt:
+      return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    case at::kShort:
+      return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
+    case at::kChar:
+      return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
+    case at::kByte:
+      return low ? 0 : 255;
+    default:
+      return low ? -inf : inf;
   }
 }
 

@@ -9,9 +9,9 @@ enum class Scatter : uint8_t { set, add, prod, amax, amin };
 
 // How the elements of self, the index and the source lie: one stride an index dimension.
 struct ScatterOperands {
-  Tensor self;            // written
-  Tensor index;           // 64 bits; expanded where one index serves many lines
-  Tensor source;          // of self's type and at least the index's shape; or one element for all (`value`)
+  Tensor self;    // written
+  Tensor index;   // 64 bits; expanded where one index serves many lines
+  Tensor source;  // of self's type and at least the index's shape; or one element for all (`value`)
   bool value = false;
 };
 

@@ -6,9 +6,10 @@
 
 namespace mpsx::ops {
 
-// out[o][index[k]][:] += in[o][k][:] for every k in order, rows with the same index added up in the compute type before they
-// are rounded. `index` is dense and checked, `size` is what its negative elements count from (below 2^32), `in` is dense.
-// `p` says outer, pitch, padding, by_frequency and add; with `add` false the rows that are not named stay as they are.
+// out[o][index[k]][:] += in[o][k][:] for every k in order, rows with the same index added up in the compute type before
+// they are rounded. `index` is dense and checked, `size` is what its negative elements count from (below 2^32), `in` is
+// dense. `p` says outer, pitch, padding, by_frequency and add; with `add` false the rows that are not named stay as
+// they are.
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p);
 

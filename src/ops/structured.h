@@ -23,7 +23,8 @@ class Structured final : public Meta {
   template <typename... Outs>
   explicit Structured(const Tensor& first, const Outs&... rest) : given_{first, rest...} {}
 
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     set(size_t(i), sizes, strides, options);
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -31,7 +32,9 @@ class Structured final : public Meta {
     set(size_t(i), sizes, strides, options);
   }
   // For operators that share their checks with others and have outputs of their own.
-  const Tensor& maybe_get_output(int64_t i) override { return result_[size_t(i)].defined() ? result_[size_t(i)] : given_[size_t(i)]; }
+  const Tensor& maybe_get_output(int64_t i) override {
+    return result_[size_t(i)].defined() ? result_[size_t(i)] : given_[size_t(i)];
+  }
 
   const Tensor& result(size_t i = 0) const { return result_[i]; }
   void finish() const {
@@ -57,9 +60,10 @@ class Structured final : public Meta {
         out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
       }
     }
-    const bool fits = is_plain(out) && (strides.empty() ? out.is_contiguous(options.memory_format_opt().value_or(
-                                                              at::MemoryFormat::Contiguous))
-                                                        : out.strides() == strides);
+    const bool fits =
+        is_plain(out) &&
+        (strides.empty() ? out.is_contiguous(options.memory_format_opt().value_or(at::MemoryFormat::Contiguous))
+                         : out.strides() == strides);
     result_[i] = fits ? out : make(sizes, strides, options);
   }
   static Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
