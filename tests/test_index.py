@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from layouts import make, on_device
-from tables import DTYPES, FLOAT
+from tables import DTYPES
 
 import mpsx
 
@@ -103,7 +103,7 @@ def test_gradient() -> None:
 
 def test_sums_are_rounded_once() -> None:
     index = torch.zeros(3000, dtype=torch.long)
-    for dtype in FLOAT:
+    for dtype in (torch.float16, torch.bfloat16):
         values = torch.rand(3000).to(dtype)
         result = torch.zeros(2, dtype=dtype, device="mpsx")
         result.index_put_((index.to("mpsx"),), values.to("mpsx"), accumulate=True)
@@ -185,7 +185,7 @@ def test_kernels_run() -> None:
     with mpsx.profiler.launch_log() as log:
         x[index]
         x[index, index]
-        x[index] = x[:2]
+        x[index] = x[:2].clone()
         x.half().index_put_((index,), x[:2].half(), accumulate=True)
     for kernel in ("index_rows_i32", "index_position", "index_elements_i32", "index_put_rows_i32", "segment_sum_f16"):
         assert f"kernel:{kernel}" in log

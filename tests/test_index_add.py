@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from layouts import make, on_device
-from tables import DTYPES, FLOAT
+from tables import DTYPES
 
 import mpsx
 
@@ -49,7 +49,7 @@ def test_scalars() -> None:
 
 def test_sums_are_rounded_once() -> None:
     index = torch.zeros(3000, dtype=torch.long)
-    for dtype in FLOAT:
+    for dtype in (torch.float16, torch.bfloat16):
         source = torch.rand(3000, 5).to(dtype)
         result = torch.zeros(2, 5, dtype=dtype, device="mpsx").index_add(0, index.to("mpsx"), source.to("mpsx"))
         torch.testing.assert_close(result[0].cpu(), source.double().sum(0).to(dtype))

@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
 #include "ops/indexing.h"
@@ -65,10 +66,10 @@ Tensor nonzero_new(const Tensor& self) {
   if (!has_kernel(self)) return fallback_call<Tensor>("aten::nonzero", "", self);
   Tensor out;
   find(self, self.sizes(), [&](int64_t total) {
-    out = at::empty({self.dim(), total}, self.options().dtype(at::kLong));
+    out = at::empty_strided({total, self.dim()}, {1, total}, self.options().dtype(at::kLong));
     return out.data_ptr();
   });
-  return out.t();
+  return out;
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
