@@ -15,7 +15,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Ways to index a 3-D tensor. `...`, slices and None are PyTorch's own business; what is left reaches the device."""
+    """Ways to index a 3-D tensor; slices and None are PyTorch's own business, what is left reaches the device."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {

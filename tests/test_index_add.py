@@ -43,8 +43,8 @@ def test_scalars() -> None:
     assert x.index_add(0, index, torch.tensor(2.0, device="mpsx")).item() == 3
     assert x.index_copy(0, index, torch.tensor([2.0], device="mpsx")).item() == 2
     assert x.index_fill(0, index, 4.0).item() == 4
-    vector = torch.zeros(3, device="mpsx").index_copy(0, torch.tensor(1, device="mpsx"), torch.tensor(5.0, device="mpsx"))
-    assert vector.tolist() == [0, 5, 0]
+    place, value = torch.tensor(1, device="mpsx"), torch.tensor(5.0, device="mpsx")
+    assert torch.zeros(3, device="mpsx").index_copy(0, place, value).tolist() == [0, 5, 0]
 
 
 def test_sums_are_rounded_once() -> None:

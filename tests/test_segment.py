@@ -52,7 +52,8 @@ def test_order_is_kept() -> None:
 
 def test_errors() -> None:
     gradient = torch.zeros(2, 3, device="mpsx")
-    with pytest.raises(IndexError, match="embedding_dense_backward: index 7 is out of bounds for dimension 0 with size 5"):
+    message = "embedding_dense_backward: index 7 is out of bounds for dimension 0 with size 5"
+    with pytest.raises(IndexError, match=message):
         torch.ops.aten.embedding_dense_backward(gradient, torch.tensor([0, 7], device="mpsx"), 5, -1, False)
 
 
