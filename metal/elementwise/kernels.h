@@ -2,18 +2,9 @@
 // `template <typename C> static … apply(C x, …, Scalars<C> s)`.
 #pragma once
 
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "elementwise/scalars.h"
+#include "lib/instantiate.h"
 #include "lib/index.h"
-
-// A thread of a dense kernel handles lanes<T> neighbours; on a CPU one, and the driver's loop over threads is the loop.
-#if MPSX_VECTOR_BYTES
-#define MPSX_EACH_LANE(T, i, tid, count) \
-  for (uint i = tid * lanes<T>, i##_end = min(i + lanes<T>, count); i < i##_end; ++i)
-#else
-#define MPSX_EACH_LANE(T, i, tid, count) \
-  const uint i = tid;
-#endif
 
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],

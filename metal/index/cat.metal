@@ -1,5 +1,7 @@
 // Concatenation: the rows of one input put into the output. Bits are moved, named by their size.
-#include "elementwise/kernels.h"
+#include "lib/compute.h"
+#include "lib/index.h"
+#include "lib/instantiate.h"
 #include "index/params.h"
 
 // gid = (element of a row in steps of lanes<T>, row).

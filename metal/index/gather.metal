@@ -1,5 +1,5 @@
 // gather, indexing by several tensors, flip: elements moved one by one. Bits are moved, named by their size.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/index.h"

@@ -1,5 +1,5 @@
 // Rows put where an index says. Bits are moved, named by their size. The index has been checked.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 

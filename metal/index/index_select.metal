@@ -1,5 +1,5 @@
 // Rows picked by an index: index_select, embedding, and indexing by tensors. Bits are moved, named by their size.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 

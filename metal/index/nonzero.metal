@@ -1,5 +1,5 @@
 // Where a tensor is not zero: chunks are counted, the counts become starts, then each chunk writes its own positions.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "index/params.h"
 
 template <typename T>

@@ -1,6 +1,6 @@
 // scatter and what is like it: a thread owns whole lines along the indexed dimension and walks them in order, so that the
 // last of several writes to one place wins and sums do not depend on timing.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"

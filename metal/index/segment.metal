@@ -1,6 +1,6 @@
 // Rows added up by key, in order: the rows are ordered by key (a stable radix sort), then each key's first row owns the sum.
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
 

@@ -17,3 +17,12 @@ template <int S, typename Params>
 inline long x_stride(constant Params& p, uint operand) {
   return S == kAnyStride ? p.stride[operand][0] : long(S);
 }
+
+// A thread of a dense kernel handles lanes<T> neighbours; on a CPU one, and the driver's loop over threads is the loop.
+#if MPSX_VECTOR_BYTES
+#define MPSX_EACH_LANE(T, i, tid, count) \
+  for (uint i = tid * lanes<T>, i##_end = min(i + lanes<T>, count); i < i##_end; ++i)
+#else
+#define MPSX_EACH_LANE(T, i, tid, count) \
+  const uint i = tid;
+#endif

@@ -1,6 +1,6 @@
 // nll_loss and its backward, for inputs (n, classes) and (n, classes, …).
-#include "elementwise/instantiate.h"
-#include "elementwise/compute.h"
+#include "lib/instantiate.h"
+#include "lib/compute.h"
 #include "lib/error.h"
 #include "loss/params.h"
 #include "loss/sum_tree.h"

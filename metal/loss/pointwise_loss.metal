@@ -1,6 +1,8 @@
 // Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all added
 // up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
-#include "elementwise/kernels.h"
+#include "lib/compute.h"
+#include "lib/index.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "loss/params.h"
 

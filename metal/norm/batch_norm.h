@@ -1,7 +1,7 @@
 // How the kernels of batch_norm walk over a batch: planes, or rows of channels (channels_last).
 #pragma once
 
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm_params.h"

@@ -1,6 +1,6 @@
 // group_norm and its backward. The channels of one group of one image are one stretch of memory, and one threadgroup's.
 // T: type of the batch, W: of weight, bias, statistics and their gradients.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm_params.h"

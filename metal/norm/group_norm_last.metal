@@ -1,6 +1,6 @@
 // group_norm with channels innermost: batch_norm's kernels read and write the batch, an image being a span of rows;
 // these make its groups' statistics out of the columns' sums. W: type of weight, bias, statistics and their gradients.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
 #include "norm/batch_norm_params.h"

@@ -1,8 +1,8 @@
 // What the normalisations of rows share.
 #pragma once
 
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "norm/params.h"
 

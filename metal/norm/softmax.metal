@@ -1,6 +1,6 @@
 // softmax, log_softmax and their gradients: along rows, and along a dimension with others inside it.
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "norm/params.h"
 

@@ -1,5 +1,5 @@
 // What torch.amp.GradScaler asks for: gradients unscaled and searched for infinities, the scale kept up to date.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "optim/lists.h"
 

@@ -1,6 +1,6 @@
 // Every row of foreach.def, lerp, zeros and copies. The first list is written, list p.input is read: the same in place.
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "optim/lists.h"
 

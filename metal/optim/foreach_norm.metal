@@ -1,6 +1,6 @@
 // Norms of a list of tensors. A threadgroup reduces a chunk to one value in buffer 29; a second launch finishes each
 // tensor from its chunks' values, in order. Lists: results (one element each), tensors.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "optim/lists.h"
 

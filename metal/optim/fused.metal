@@ -1,5 +1,5 @@
 // Optimizer steps in one pass over parameters, gradients and state: Adam, AdamW and SGD.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/math.h"
 #include "optim/lists.h"
 

@@ -1,6 +1,6 @@
 // Average pooling over regular (avg_pool2d) and adaptive windows. Backwards gather: an input element adds up the windows
 // that hold it, in order.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "pool/window.h"
 
 struct Regular {

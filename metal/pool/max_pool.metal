@@ -1,5 +1,5 @@
 // max_pool2d with indices. The backward gathers: an input element adds up the windows whose maximum it was, in order.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "pool/window.h"
 

@@ -1,7 +1,7 @@
 // How pooling windows lie over a line of the input, for one dimension.
 #pragma once
 
-#include "elementwise/compute.h"
+#include "lib/compute.h"
 #include "pool/params.h"
 
 // Neighbouring elements of a row that one thread handles: a loop to vectorise on a CPU, one element on a GPU.

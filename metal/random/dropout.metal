@@ -1,5 +1,5 @@
 // Dropout: the mask is drawn, stored and applied in one pass.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 

@@ -1,5 +1,5 @@
 // Random fills: one skeleton, one functor a distribution. A distribution turns a Philox block into four values.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 

@@ -1,5 +1,5 @@
 // Random permutations without a sort.
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 

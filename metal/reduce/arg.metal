@@ -1,7 +1,7 @@
 // The largest and smallest elements with their places: argmax, argmin, max and min along a dimension. A NaN wins; of
 // equal elements the first.
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "reduce/keys.h"
 #include "reduce/loops.h"
 

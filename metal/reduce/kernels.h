@@ -5,8 +5,8 @@
 //   static C finish(Acc v, constant ReduceParams&)
 #pragma once
 
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "reduce/loops.h"
 
 enum : uint { kReduceBlock = 4096, kLineBlock = 32 };

@@ -1,7 +1,7 @@
 // Extrema are maxima of integers that order as the elements do (lib/collective.h: ordered_max).
 #pragma once
 
-#include "elementwise/compute.h"
+#include "lib/compute.h"
 #include "lib/collective.h"
 
 template <typename C> struct key_of { typedef int type; };

@@ -1,7 +1,7 @@
 // Variance, standard deviation and mean: blocks are centred on their own mean and then combined (two passes over what
 // is in the cache, one over memory).
-#include "elementwise/compute.h"
-#include "elementwise/instantiate.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
 #include "reduce/loops.h"
 
 enum : uint { kVarBlock = 4096, kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both

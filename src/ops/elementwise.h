@@ -40,7 +40,7 @@ class ElementwiseKernels {
   KernelSet dense_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
 };
 
-// Which element types a table row is instantiated for; as MPSX_FOR_* in metal/elementwise/instantiate.h.
+// Which element types a table row is instantiated for; as MPSX_FOR_* in metal/lib/instantiate.h.
 enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };
 constexpr bool covers(Types types, Tag tag) {
   const bool f = is_float_tag(tag), b = tag == Tag::b8, i = !f && !b && tag < Tag::b8;

@@ -1,0 +1,18 @@
+// The scalar arguments of elementwise operators, in the type that they compute in.
+#pragma once
+
+#include "elementwise/params.h"
+#include "lib/compute.h"
+
+template <typename C>
+struct Scalars {
+  C a, b, c;  // c is the value of an inlined operand
+};
+template <typename C>
+inline Scalars<C> scalars(constant ScalarParams& s) {
+  return {C(s.i[0]), C(s.i[1]), C(s.i[3])};
+}
+template <>
+inline Scalars<float> scalars<float>(constant ScalarParams& s) {
+  return {s.f[0], s.f[1], s.f[3]};
+}
