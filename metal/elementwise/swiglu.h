@@ -1,0 +1,10 @@
+#pragma once
+
+#include "lib/shared.h"
+
+// A dispatch over up to four dimensions, innermost first; strides in elements. Operands: the gradients of x and of the
+// gate, then the incoming gradient, x, the gate.
+struct SwigluParams {
+  uint32_t size[4];
+  int64_t stride[5][4];
+};

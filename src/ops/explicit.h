@@ -1,0 +1,124 @@
+// The explicit operators, torch.ops.mpsx.*: our kernels by name, for tensors on this device and, without a copy, for
+// tensors on the CPU.
+//
+// An operator is defined once (mirror_aten, define_op or a plain composite) and has
+//   - a kernel for this device: checks, then aten's operator of the same meaning, or a function of its own;
+//   - a kernel for the CPU: the same one, run on device views of the arguments' memory;
+//   - a Meta kernel, which is also what FakeTensor and torch.compile use;
+//   - where it is differentiable, a Derivative, whose formula is written in terms of explicit operators again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <string>
+
+namespace mpsx::ops::explicit_ops {
+
+using at::Tensor;
+using c10::IValue;
+using torch::jit::Stack;
+
+// Which element types an operator takes. FLOATS: its first tensor is of a float type, the others may be integers.
+enum class Accepts : uint8_t { FLOATS, NUMBERS };
+
+// Throws unless all tensors are on mpsx or all on the CPU (or all meta). Numbers wrapped as tensors do not count.
+void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments);
+template <typename... Tensors>
+void check_same_device(const char* op, const Tensors&... tensors) {
+  const std::array<IValue, sizeof...(tensors)> values{IValue(tensors)...};
+  check_devices(op, values);
+}
+
+struct Mirror {
+  const char* name;      // mpsx::<name>
+  const char* target;    // aten::<target>
+  const char* overload;  // of the target
+  Accepts accepts;
+  const char* own_overload = "";
+};
+
+// Defines an operator with the schema and the meaning of one of aten's; its first argument is named "input".
+void mirror_aten(torch::Library& m, const Mirror& mirror);
+
+// Defines an operator with a kernel of its own. `device` and `meta` are kernels for its schema.
+void define_op(torch::Library& m, const char* schema, Accepts accepts, c10::KernelFunction device,
+               c10::KernelFunction meta);
+template <typename Device, typename Meta>
+void define_op(torch::Library& m, const char* schema, Accepts accepts, Device* device, Meta* meta) {
+  define_op(m, schema, accepts, c10::KernelFunction::makeFromUnboxedRuntimeFunction(device),
+            c10::KernelFunction::makeFromUnboxedRuntimeFunction(meta));
+}
+
+// What a derivative's formula sees.
+class BackwardCall {
+ public:
+  BackwardCall(Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Tensor> results, uint64_t needed)
+      : grad_(std::move(grad)), arguments_(arguments), results_(results), needed_(needed) {}
+  const Tensor& grad() const { return grad_; }
+  // An argument as it was passed; a tensor only if the derivative keeps it, else see sizes() and dtype().
+  const IValue& argument(size_t i) const { return arguments_[i]; }
+  Tensor tensor(size_t i) const { return arguments_[i].isTensor() ? arguments_[i].toTensor() : Tensor(); }
+  const Tensor& result(size_t i = 0) const { return results_[i]; }
+  bool needs(size_t argument) const { return needed_ >> argument & 1; }
+
+ private:
+  Tensor grad_;
+  c10::ArrayRef<IValue> arguments_;
+  c10::ArrayRef<Tensor> results_;
+  uint64_t needed_;
+};
+
+// Gradients by argument index; those of arguments that need none may be left out. A gradient that is broader than its
+// argument (broadcasting) or of another type is brought to the argument's shape and type by the caller.
+using Gradients = std::vector<std::pair<size_t, Tensor>>;
+
+constexpr uint64_t kept(std::initializer_list<int> indices) {
+  uint64_t mask = 0;
+  for (int i : indices) mask |= uint64_t(1) << i;
+  return mask;
+}
+
+struct Derivative {
+  const char* op;             // "exp"
+  uint64_t arguments;         // which tensors are kept for the backward: kept({0})
+  uint64_t results;
+  Gradients (*formula)(const BackwardCall&);  // the gradient reaches result 0 alone; the others are internal
+  // Where it depends on which arguments want a gradient: those of `arguments` that are then kept.
+  uint64_t (*narrowed)(uint64_t wanted) = nullptr;
+};
+
+void add_derivative(torch::Library& m, const Derivative& derivative);
+// For operators that only derivatives use: a second derivative through them is refused with their name.
+void add_not_differentiable(torch::Library& m, const char* name);
+// For operators that write their arguments: version counters, and no gradient.
+void add_in_place_kernels(torch::Library& m, const char* name);
+
+// Calls an explicit operator: run<"mul">(a, b). Defaults must be spelled out.
+template <size_t N>
+struct OpName {
+  char text[N];
+  consteval OpName(const char (&s)[N]) { std::copy(s, s + N, text); }  // NOLINT: implicit by design
+};
+template <OpName Name, typename... Arguments>
+Stack run_all(const Arguments&... arguments) {
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow((std::string("mpsx::") + Name.text).c_str(), "");
+  Stack stack;
+  stack.reserve(sizeof...(arguments));
+  torch::jit::push(stack, arguments...);
+  op.callBoxed(stack);
+  return stack;
+}
+template <OpName Name, typename... Arguments>
+Tensor run(const Arguments&... arguments) {
+  return run_all<Name>(arguments...)[0].toTensor();
+}
+
+// A number as an operand, promoting as Python's numbers do.
+Tensor number(const at::Scalar& value);
+
+}  // namespace mpsx::ops::explicit_ops
