@@ -23,8 +23,8 @@ LAYERS = {
     "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
     "metal/lib": (r"lib/",),
 }
-# Vendor routes, copies between devices and random state live in the backend, and launchers fall back on them.
-EXCEPTIONS = {"src/ops": (r"backend/(copy|fallback|generator|vendor)\.h",)}
+# Vendor routes, aliases, copies between devices and random state live in the backend, and launchers fall back on them.
+EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|vendor)\.h",)}
 
 
 def check(function):

@@ -1,6 +1,6 @@
 // SwiGLU: x * silu(gate), silu(v) = v / (1 + exp(-v)). N. Shazeer, arXiv:2002.05202, equation 6.
 #include "elementwise/kernels.h"
-#include "elementwise/swiglu.h"
+#include "elementwise/swiglu_params.h"
 #include "lib/math.h"
 
 struct swiglu_op {

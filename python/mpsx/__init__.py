@@ -12,6 +12,7 @@ def _autoload() -> None:
 
 
 # Everything from here on may re-enter this module: `import torch` calls _autoload.
+import importlib  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 import warnings  # noqa: E402
@@ -72,10 +73,12 @@ else:
     from ._runtime import driver
     from .views import cpu_view, device_view, numpy_view
 
-    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "profiler"]
+    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops", "profiler"]
 
 
 def __getattr__(name: str) -> object:
     if _failure is not None and not name.startswith("__"):
         raise ImportError(f"mpsx.{name}: {_failure}")
+    if name == "ops":  # imported on first use, to keep `import torch` quick
+        return importlib.import_module(".ops", __name__)
     raise AttributeError(f"module 'mpsx' has no attribute {name!r}")

@@ -1,12 +1,10 @@
 #include "ops/explicit.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <memory>
 
 #include "backend/alias.h"
-#include "backend/device.h"
 #include "ops/op.h"
 #include "runtime/stream.h"
 
@@ -25,23 +23,19 @@ void for_each_tensor(const IValue& value, const Visit& visit) {
   }
 }
 
-bool is_number(const Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
-
 std::string place(const Tensor& t) {
-  const std::string device =
-      backend::is_mpsx(t.device()) ? backend::kDeviceName : c10::DeviceTypeName(t.device().type(), /*lower_case=*/true);
+  const std::string device = c10::DeviceTypeName(t.device().type(), /*lower_case=*/true);
   return t.layout() == at::kStrided ? device : c10::str(t.layout(), " on ", device);
 }
 
 bool is_served(const Tensor& t) {
-  return t.layout() == at::kStrided && (backend::is_mpsx(t.device()) || t.device().is_cpu() || t.device().is_meta());
+  return t.layout() == at::kStrided && (t.device().is_privateuseone() || t.device().is_cpu() || t.device().is_meta());
 }
 
 void check_types(const std::string& op, Accepts accepts, c10::ArrayRef<IValue> arguments) {
   bool first = true;
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const Tensor& t) {
-      if (is_number(t)) return;
       const Tag tag = tag_of(t);
       const bool floating = accepts == Accepts::FLOATS && first;
       first = false;
@@ -77,10 +71,10 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces tensors on the CPU by views of their memory on this device. Numbers stay: kernels take them by value.
+// Replaces tensors on the CPU by views of their memory on this device.
 void to_device(IValue& value, backend::CpuAliases& aliases) {
   if (value.isTensor()) {
-    if (const Tensor& t = value.toTensor(); t.defined() && !is_number(t)) value = aliases.device(t);
+    if (const Tensor& t = value.toTensor(); t.defined()) value = aliases.device(t);
   } else if (value.isTensorList()) {
     const auto list = value.toTensorList();
     c10::List<Tensor> views;
@@ -154,7 +148,6 @@ void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments) {
   kept.reserve(8);
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const Tensor& t) {
-      if (is_number(t)) return;
       if (!first) {
         kept.push_back(t);
         first = &kept.back();
@@ -165,6 +158,10 @@ void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments) {
     });
 }
 
+bool exists_in_aten(const Mirror& mirror) {
+  return c10::Dispatcher::singleton().findSchema({std::string("aten::") + mirror.target, mirror.overload}).has_value();
+}
+
 void mirror_aten(torch::Library& m, const Mirror& mirror) {
   const auto target = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + mirror.target).c_str(),
                                                                      mirror.overload);
@@ -172,7 +169,8 @@ void mirror_aten(torch::Library& m, const Mirror& mirror) {
   std::vector<c10::Argument> arguments = schema.arguments();
   if (arguments[0].name() == "self") {
     const auto& a = arguments[0];
-    arguments[0] = c10::Argument("input", a.type(), a.real_type(), a.N(), a.default_value(), a.kwarg_only(),
+    const bool list = a.type()->kind() == c10::TypeKind::ListType;
+    arguments[0] = c10::Argument(list ? "params" : "input", a.type(), a.real_type(), a.N(), a.default_value(), a.kwarg_only(),
                                  a.alias_info() ? std::optional(*a.alias_info()) : std::nullopt);
   }
   std::string name = std::string("mpsx::") + mirror.name;
@@ -190,10 +188,10 @@ void define_op(torch::Library& m, const char* text, Accepts accepts, c10::Kernel
   add_kernels(m, name.c_str(), false, checked(accepts, std::move(device)), checked(accepts, std::move(meta)));
 }
 
-Tensor number(const at::Scalar& value) {
-  Tensor t = at::scalar_tensor(value, value.isFloatingPoint() ? at::kDouble : at::kLong);
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
+c10::OperatorHandle find_op(const std::string& name) {
+  const size_t dot = name.find('.');
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(("mpsx::" + name.substr(0, dot)).c_str(), overload.c_str());
 }
 
 }  // namespace mpsx::ops::explicit_ops

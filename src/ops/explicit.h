@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/SymIntArrayRef.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ using torch::jit::Stack;
 // Which element types an operator takes. FLOATS: its first tensor is of a float type, the others may be integers.
 enum class Accepts : uint8_t { FLOATS, NUMBERS };
 
-// Throws unless all tensors are on mpsx or all on the CPU (or all meta). Numbers wrapped as tensors do not count.
+// Throws unless all tensors are on mpsx or all on the CPU (or all meta).
 void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments);
 template <typename... Tensors>
 void check_same_device(const char* op, const Tensors&... tensors) {
@@ -41,8 +42,10 @@ struct Mirror {
   const char* own_overload = "";
 };
 
-// Defines an operator with the schema and the meaning of one of aten's; its first argument is named "input".
+// Defines an operator with the schema and the meaning of one of aten's; its "self" is named "input"
+// (a list "params").
 void mirror_aten(torch::Library& m, const Mirror& mirror);
+bool exists_in_aten(const Mirror& mirror);
 
 // Defines an operator with a kernel of its own. `device` and `meta` are kernels for its schema.
 void define_op(torch::Library& m, const char* schema, Accepts accepts, c10::KernelFunction device,
@@ -53,21 +56,31 @@ void define_op(torch::Library& m, const char* schema, Accepts accepts, Device* d
             c10::KernelFunction::makeFromUnboxedRuntimeFunction(meta));
 }
 
+// What a gradient must look like to be an argument's.
+struct Shape {
+  bool defined = false;
+  c10::SymDimVector sizes;
+  at::ScalarType dtype = at::kFloat;
+};
+
 // What a derivative's formula sees.
 class BackwardCall {
  public:
-  BackwardCall(Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Tensor> results, uint64_t needed)
-      : grad_(std::move(grad)), arguments_(arguments), results_(results), needed_(needed) {}
+  BackwardCall(Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Shape> shapes,
+               c10::ArrayRef<Tensor> results, uint64_t needed)
+      : grad_(std::move(grad)), arguments_(arguments), shapes_(shapes), results_(results), needed_(needed) {}
   const Tensor& grad() const { return grad_; }
-  // An argument as it was passed; a tensor only if the derivative keeps it, else see sizes() and dtype().
+  // An argument as it was passed; a tensor only if the derivative keeps it, while its sizes are always known.
   const IValue& argument(size_t i) const { return arguments_[i]; }
   Tensor tensor(size_t i) const { return arguments_[i].isTensor() ? arguments_[i].toTensor() : Tensor(); }
+  c10::SymIntArrayRef sizes(size_t i) const { return shapes_[i].sizes; }
   const Tensor& result(size_t i = 0) const { return results_[i]; }
   bool needs(size_t argument) const { return needed_ >> argument & 1; }
 
  private:
   Tensor grad_;
   c10::ArrayRef<IValue> arguments_;
+  c10::ArrayRef<Shape> shapes_;
   c10::ArrayRef<Tensor> results_;
   uint64_t needed_;
 };
@@ -97,16 +110,16 @@ void add_not_differentiable(torch::Library& m, const char* name);
 // For operators that write their arguments: version counters, and no gradient.
 void add_in_place_kernels(torch::Library& m, const char* name);
 
-// Calls an explicit operator: run<"mul">(a, b). Defaults must be spelled out.
+// Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Defaults must be spelled out.
 template <size_t N>
 struct OpName {
   char text[N];
-  consteval OpName(const char (&s)[N]) { std::copy(s, s + N, text); }  // NOLINT: implicit by design
+  consteval OpName(const char (&s)[N]) { std::copy(s, s + N, text); }
 };
+c10::OperatorHandle find_op(const std::string& name);
 template <OpName Name, typename... Arguments>
 Stack run_all(const Arguments&... arguments) {
-  static const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow((std::string("mpsx::") + Name.text).c_str(), "");
+  static const c10::OperatorHandle op = find_op(Name.text);
   Stack stack;
   stack.reserve(sizeof...(arguments));
   torch::jit::push(stack, arguments...);
@@ -117,8 +130,5 @@ template <OpName Name, typename... Arguments>
 Tensor run(const Arguments&... arguments) {
   return run_all<Name>(arguments...)[0].toTensor();
 }
-
-// A number as an operand, promoting as Python's numbers do.
-Tensor number(const at::Scalar& value);
 
 }  // namespace mpsx::ops::explicit_ops

@@ -24,13 +24,6 @@ auto make_node() {
     return std::shared_ptr<T>(new T, [](T* node) { deleteNode(node); });
 }
 
-// What a gradient must look like to be an argument's.
-struct Shape {
-  bool defined = false;
-  c10::SymDimVector sizes;
-  at::ScalarType dtype = at::kFloat;
-};
-
 Shape shape_of(const Tensor& t) {
   return {true, c10::SymDimVector(t.sym_sizes().begin(), t.sym_sizes().end()), t.scalar_type()};
 }
@@ -77,7 +70,7 @@ struct ExplicitBackward final : torch::autograd::Node {
         edge[i] = k;
         if (task_should_compute_output(k++)) needed |= uint64_t(1) << i;
       }
-    for (auto& [i, gradient] : derivative->formula(BackwardCall(grads[0], values, results, needed)))
+    for (auto& [i, gradient] : derivative->formula(BackwardCall(grads[0], values, shapes, results, needed)))
       if (needed >> i & 1 && gradient.defined()) gradients[edge[i]] = fitted(std::move(gradient), shapes[i]);
     return gradients;
   }
@@ -150,10 +143,29 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
+// torch's own kernel for this key does not look into lists.
+void bump_versions(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  std::vector<Tensor> written;
+  const auto& arguments = op.schema().arguments();
+  const auto values = torch::jit::last(*stack, arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()) continue;
+    if (values[i].isTensor()) written.push_back(values[i].toTensor());
+    if (values[i].isTensorList())
+      for (const Tensor& t : values[i].toTensorVector()) written.push_back(t);
+  }
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+  for (const Tensor& t : written)
+    if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+}
+
 void add_in_place_kernels(torch::Library& m, const char* name) {
   m.impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::autograd::autogradNotImplementedFallback()));
   m.impl(name, torch::dispatch(c10::DispatchKey::ADInplaceOrView,
-                               torch::autograd::autogradNotImplementedInplaceOrViewFallback()));
+                               torch::CppFunction::makeFromBoxedFunction<&bump_versions>()));
 }
 
 void add_not_differentiable(torch::Library& m, const char* name) {

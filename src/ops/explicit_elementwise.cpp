@@ -14,10 +14,14 @@ constexpr Mirror kElementwise[] = {
 #define MPSX_COMPARE_TENSOR ""
 #include "elementwise/compare.def"
     {"pow", "pow", "Tensor_Tensor", Accepts::NUMBERS},
+    {"pow", "pow", "Tensor_Scalar", Accepts::NUMBERS, "Scalar"},
+    {"rsub", "rsub", "Tensor", Accepts::NUMBERS},
     {"remainder", "remainder", "Tensor", Accepts::NUMBERS},
     {"fmod", "fmod", "Tensor", Accepts::NUMBERS},
     {"floor_divide", "floor_divide", "", Accepts::NUMBERS},
     {"where", "where", "self", Accepts::NUMBERS},
+    {"where", "where", "ScalarSelf", Accepts::NUMBERS, "ScalarSelf"},
+    {"where", "where", "ScalarOther", Accepts::NUMBERS, "ScalarOther"},
     {"masked_fill", "masked_fill", "Scalar", Accepts::NUMBERS},
     {"clamp", "clamp", "", Accepts::NUMBERS},
     {"addcmul", "addcmul", "", Accepts::NUMBERS},
@@ -55,16 +59,20 @@ V operator/(const V& a, const V& b) { return {run<"div">(a.t, b.t)}; }
 V operator+(const V& a, const V& b) { return {run<"add">(a.t, b.t, at::Scalar(1))}; }
 V operator-(const V& a, const V& b) { return {run<"sub">(a.t, b.t, at::Scalar(1))}; }
 V operator-(const V& a) { return {run<"neg">(a.t)}; }
-V operator*(const V& a, double b) { return a * V{number(b)}; }
-V operator+(const V& a, double b) { return a + V{number(b)}; }
-V operator-(const V& a, double b) { return a - V{number(b)}; }
-V operator-(double a, const V& b) { return V{number(a)} - b; }
+V operator*(const V& a, const at::Scalar& b) { return {run<"mul.Scalar">(a.t, b)}; }
+V operator/(const V& a, const at::Scalar& b) { return {run<"div.Scalar">(a.t, b)}; }
+V operator+(const V& a, double b) { return {run<"add.Scalar">(a.t, at::Scalar(b), at::Scalar(1))}; }
+V operator-(const V& a, double b) { return a + -b; }
+V operator-(double a, const V& b) { return {run<"rsub.Scalar">(b.t, at::Scalar(a), at::Scalar(1))}; }
 template <OpName Name, typename... Rest>
 V f(const V& x, const Rest&... rest) {
   return {run<Name>(x.t, rest...)};
 }
 V zero_like(const V& x) { return x * 0.0; }
-V where(const V& condition, const V& a, const V& b) { return {run<"where">(condition.t, a.t, b.t)}; }
+// x, and zero where `condition` holds.
+V zero_where(const V& condition, const V& x) { return {run<"masked_fill">(x.t, condition.t, at::Scalar(0))}; }
+V is_zero(const V& x) { return {run<"eq.Scalar">(x.t, at::Scalar(0))}; }
+V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
 
 constexpr double kLn2 = 0.693147180559945309, kLn10 = 2.302585092994045684;
 constexpr double kTwoOverSqrtPi = 1.128379167095512574;
@@ -72,6 +80,7 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 // SAVED: which tensors the formula of gradient g needs: the input x, the result y, or neither.
 #define SAVED_X kept({0}), 0
 #define SAVED_Y 0, kept({0})
+#define SAVED_XY kept({0}), kept({0})
 #define SAVED_NOTHING 0, 0
 #define UNARY(NAME, SAVED, ...)                                                                 \
   {#NAME, SAVED_##SAVED, [](const BackwardCall& c) -> Gradients {                               \
@@ -93,21 +102,28 @@ constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 #define SAVED_ABY kept({0, 1}), kept({0})
 
 V scaled(const V& g, const IValue& alpha) {
-  return alpha.toScalar().equal(1) ? g : V{run<"mul">(g.t, number(alpha.toScalar()))};
+  return alpha.toScalar().equal(1) ? g : g * alpha.toScalar();
 }
-// Ties share the gradient, as in PyTorch.
+// The gradient where `wins`, half of it at a tie, as in PyTorch; else nothing.
 V share(const V& g, const V& wins, const V& loses) {
-  const V zero = zero_like(g);
-  return where(wins, g, where(loses, zero, g * 0.5));
+  return {run<"where">(wins.t, g.t, zero_where(loses, g * 0.5).t)};
+}
+V sign_change(const V& g, const V& magnitude, const V& result) {
+  return zero_where(is_zero(magnitude), g * (result / magnitude));
 }
 V power_slope(const V& g, const V& base, const V& exponent) {
-  const V zero = zero_like(g);
-  return where(f<"eq">(exponent, number(0.0)), zero, g * (exponent * f<"pow">(base, (exponent - 1.0).t)));
+  return zero_where(is_zero(exponent), g * (exponent * f<"pow">(base, (exponent - 1.0).t)));
 }
 // d(base^e)/de; 0^e for e >= 0 is constant.
 V exponent_slope(const V& g, const V& base, const V& exponent, const V& y) {
-  const V flat{run<"logical_and">(f<"eq">(base, number(0.0)).t, f<"ge">(exponent, number(0.0)).t)};
-  return where(flat, zero_like(g * y), g * (y * f<"log">(base)));
+  const V flat{run<"logical_and">(is_zero(base).t, f<"ge.Scalar">(exponent, at::Scalar(0)).t)};
+  return zero_where(flat, g * (y * f<"log">(base)));
+}
+Gradients scalar_power(const BackwardCall& c) {
+  const at::Scalar exponent = c.argument(1).toScalar();
+  const V g{c.grad()}, x{c.tensor(0)};
+  if (exponent.equal(0)) return {{0, zero_like(g).t}};
+  return {{0, (g * (f<"pow.Scalar">(x, at::Scalar(exponent.toDouble() - 1.0)) * exponent)).t}};
 }
 
 constexpr Derivative kDerivatives[] = {
@@ -158,6 +174,7 @@ constexpr Derivative kDerivatives[] = {
 
     BINARY(add, NOTHING, g, scaled(g, c.argument(2)))
     BINARY(sub, NOTHING, g, -scaled(g, c.argument(2)))
+    BINARY(rsub, NOTHING, -scaled(g, c.argument(2)), g)
     {"mul", kept({0, 1}), 0,
      [](const BackwardCall& c) -> Gradients {
        Gradients gradients;
@@ -169,22 +186,40 @@ constexpr Derivative kDerivatives[] = {
     BINARY(div, AB, g / b, -(g * (a / (b * b))))
     BINARY(maximum, AB, share(g, f<"gt">(a, b.t), f<"lt">(a, b.t)), share(g, f<"gt">(b, a.t), f<"lt">(b, a.t)))
     BINARY(minimum, AB, share(g, f<"lt">(a, b.t), f<"gt">(a, b.t)), share(g, f<"lt">(b, a.t), f<"gt">(b, a.t)))
-    BINARY(fmax, AB, where({run<"logical_or">(f<"ge">(a, b.t).t, f<"isnan">(b).t)}, g, zero_like(g)),
-           where({run<"logical_or">(f<"ge">(a, b.t).t, f<"isnan">(b).t)}, zero_like(g), g))
-    BINARY(fmin, AB, where({run<"logical_or">(f<"le">(a, b.t).t, f<"isnan">(b).t)}, g, zero_like(g)),
-           where({run<"logical_or">(f<"le">(a, b.t).t, f<"isnan">(b).t)}, zero_like(g), g))
+    BINARY(fmax, AB, zero_where(f<"logical_not">(either(f<"ge">(a, b.t), f<"isnan">(b))), g),
+           zero_where(either(f<"ge">(a, b.t), f<"isnan">(b)), g))
+    BINARY(fmin, AB, zero_where(f<"logical_not">(either(f<"le">(a, b.t), f<"isnan">(b))), g),
+           zero_where(either(f<"le">(a, b.t), f<"isnan">(b)), g))
     BINARY(atan2, AB, g * (b / (a * a + b * b)), g * (-a / (a * a + b * b)))
     BINARY(hypot, ABY, g * (a / y), g * (b / y))
-    BINARY(copysign, AB, where(f<"eq">(a, number(0.0)), zero_like(g), g * (f<"sign">(a) * f<"copysign">(a * 0.0 + 1.0, b.t))),
-           zero_like(g))
+    BINARY(copysign, ABY, sign_change(g, a, y), zero_like(g))
     BINARY(pow, ABY, power_slope(g, a, b), exponent_slope(g, a, b, y))
     BINARY(remainder, AB, g, -(g * f<"floor">(a / b)))
     BINARY(fmod, AB, g, -(g * f<"trunc">(a / b)))
 
+    UNARY(add.Scalar, NOTHING, g)
+    UNARY(sub.Scalar, NOTHING, g)
+    UNARY(rsub.Scalar, NOTHING, -scaled(g, c.argument(2)))
+    UNARY(mul.Scalar, NOTHING, g * c.argument(1).toScalar())
+    UNARY(div.Scalar, NOTHING, g / c.argument(1).toScalar())
+    UNARY(copysign.Scalar, XY, sign_change(g, x, y))
+    UNARY(remainder.Scalar, NOTHING, g)
+    UNARY(fmod.Scalar, NOTHING, g)
+    {"pow.Scalar", kept({0}), 0, &scalar_power},
+
     {"where", kept({0}), 0,
      [](const BackwardCall& c) -> Gradients {
-       const V g{c.grad()}, zero = zero_like(g), condition{c.tensor(0)};
-       return {{1, where(condition, g, zero).t}, {2, where(condition, zero, g).t}};
+       const V g{c.grad()}, condition{c.tensor(0)};
+       Gradients gradients;
+       if (c.needs(1)) gradients.emplace_back(1, zero_where(f<"logical_not">(condition), g).t);
+       if (c.needs(2)) gradients.emplace_back(2, zero_where(condition, g).t);
+       return gradients;
+     }},
+    {"where.ScalarSelf", kept({0}), 0,
+     [](const BackwardCall& c) -> Gradients { return {{2, zero_where({c.tensor(0)}, {c.grad()}).t}}; }},
+    {"where.ScalarOther", kept({0}), 0,
+     [](const BackwardCall& c) -> Gradients {
+       return {{1, zero_where(f<"logical_not">({c.tensor(0)}), {c.grad()}).t}};
      }},
     {"masked_fill", kept({1}), 0,
      [](const BackwardCall& c) -> Gradients {
@@ -194,9 +229,8 @@ constexpr Derivative kDerivatives[] = {
      [](const BackwardCall& c) -> Gradients {
        const V x{c.tensor(0)};
        V g{c.grad()};
-       const V zero = zero_like(g);
-       if (!c.argument(1).isNone()) g = where(f<"lt">(x, number(c.argument(1).toScalar())), zero, g);
-       if (!c.argument(2).isNone()) g = where(f<"gt">(x, number(c.argument(2).toScalar())), zero, g);
+       if (!c.argument(1).isNone()) g = zero_where(f<"lt.Scalar">(x, c.argument(1).toScalar()), g);
+       if (!c.argument(2).isNone()) g = zero_where(f<"gt.Scalar">(x, c.argument(2).toScalar()), g);
        return {{0, g.t}};
      }},
     {"addcmul", kept({1, 2}), 0,
@@ -229,11 +263,16 @@ constexpr Derivative kDerivatives[] = {
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
-  for (const Mirror& mirror : kElementwise) mirror_aten(m, mirror);
+  for (const Mirror& mirror : kElementwise) {
+    mirror_aten(m, mirror);
+    // A number as the second operand is an overload of its own, as in aten.
+    const Mirror with_number{mirror.name, mirror.target, "Scalar", mirror.accepts, "Scalar"};
+    if (std::string_view(mirror.overload) == "Tensor" && exists_in_aten(with_number)) mirror_aten(m, with_number);
+  }
   for (const Derivative& derivative : kDerivatives) add_derivative(m, derivative);
   for (const char* name : {"gelu_backward", "silu_backward", "leaky_relu_backward", "elu_backward", "hardtanh_backward",
                            "hardswish_backward", "hardsigmoid_backward", "softplus_backward", "mish_backward",
-                           "threshold_backward", "sum_to_size"})
+                           "threshold_backward", "sum_to_size", "floor_divide"})
     add_not_differentiable(m, name);
 }
 

@@ -14,11 +14,13 @@ Gradients softmax_derivative(const BackwardCall& c) {
 Gradients linear_derivative(const BackwardCall& c) {
   const Tensor &g = c.grad(), x = c.tensor(0), weight = c.tensor(1);
   Gradients gradients;
-  const auto rows = [](const Tensor& t) { return t.reshape_symint({-1, t.sym_size(-1)}); };
-  const Tensor flat = weight.dim() == 1 ? g.reshape_symint({-1, 1}) : rows(g);
-  const Tensor matrix = weight.dim() == 1 ? weight.unsqueeze(0) : weight;
-  if (c.needs(0)) gradients.emplace_back(0, run<"mm">(flat, matrix).reshape_symint(x.sym_sizes()));
-  if (c.needs(1)) gradients.emplace_back(1, run<"mm">(flat.t(), rows(x)).reshape_symint(weight.sym_sizes()));
+  const auto in = c.sizes(0), shape = c.sizes(1);
+  const bool vector = shape.size() == 1;  // a weight without an output dimension
+  const Tensor rows = vector ? g.reshape_symint({-1, 1}) : g.reshape_symint({-1, shape[0]});
+  if (c.needs(0))
+    gradients.emplace_back(0, run<"mm">(rows, vector ? weight.unsqueeze(0) : weight).reshape_symint(in));
+  if (c.needs(1))
+    gradients.emplace_back(1, run<"mm">(rows.t(), x.reshape_symint({-1, in.back()})).reshape_symint(shape));
   if (c.needs(2)) gradients.emplace_back(2, g);  // summed over the rows, as any broadcast argument
   return gradients;
 }
@@ -56,7 +58,8 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
     mirror_aten(m, mirror);
   add_derivative(m, {"softmax", 0, kept({0}), &softmax_derivative<"softmax_backward">});
   add_derivative(m, {"log_softmax", 0, kept({0}), &softmax_derivative<"log_softmax_backward">});
-  add_derivative(m, {"linear", kept({0, 1}), 0, &linear_derivative});
+  add_derivative(m, {"linear", kept({0, 1}), 0, &linear_derivative,
+                     [](uint64_t wanted) { return (wanted & 1) << 1 | (wanted >> 1 & 1); }});
   add_derivative(m, {"conv2d", kept({0, 1}), 0, &conv2d_derivative});
   for (const char* name : {"softmax_backward", "log_softmax_backward", "mm", "cat", "convolution_backward"})
     add_not_differentiable(m, name);

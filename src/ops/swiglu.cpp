@@ -1,7 +1,7 @@
 // SwiGLU, forward and backward: one pass over memory each.
 #include <ATen/ops/empty_like.h>
 
-#include "elementwise/swiglu.h"
+#include "elementwise/swiglu_params.h"
 #include "ops/elementwise.h"
 #include "ops/explicit.h"
 
