@@ -1,4 +1,4 @@
-"""torch.ops.mpsx.rotary_embedding: both pairings, both layouts of the angles, attention's layouts, gradients, errors."""
+"""torch.ops.mpsx.rotary_embedding: pairings, layouts of angles and heads, gradients, errors."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ void check_types(const std::string& op, Accepts accepts, c10::ArrayRef<IValue> a
       const bool floating = accepts == Accepts::FLOATS && first;
       first = false;
       if (floating ? is_float_tag(tag) : tag != Tag::none && tag != Tag::c64) return;
-      TORCH_CHECK(false, op, ": expected float32, float16", floating ? " or bfloat16" : ", bfloat16, an integer type or bool",
-                  ", got ", t.scalar_type());
+      TORCH_CHECK(false, op, ": expected float32, float16",
+                  floating ? " or bfloat16" : ", bfloat16, an integer type or bool", ", got ", t.scalar_type());
     });
 }
 
@@ -143,18 +143,13 @@ void add_kernels(torch::Library& m, const char* name, bool writes, CppFunction d
 }  // namespace
 
 void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments) {
-  const Tensor* first = nullptr;
-  std::vector<Tensor> kept;
-  kept.reserve(8);
+  Tensor first;
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const Tensor& t) {
-      if (!first) {
-        kept.push_back(t);
-        first = &kept.back();
-        TORCH_CHECK(is_served(t), op, ": expected all tensors on mpsx or all on cpu, got ", place(t));
-      }
-      TORCH_CHECK(t.device() == first->device() && is_served(t), op,
-                  ": expected all tensors on mpsx or all on cpu, got ", place(*first), " and ", place(t));
+      if (!first.defined()) first = t;
+      if (is_served(t) && t.device() == first.device()) return;
+      TORCH_CHECK(false, op, ": expected all tensors on mpsx or all on cpu, got ", place(first),
+                  t.is_same(first) ? "" : " and " + place(t));
     });
 }
 
@@ -170,8 +165,8 @@ void mirror_aten(torch::Library& m, const Mirror& mirror) {
   if (arguments[0].name() == "self") {
     const auto& a = arguments[0];
     const bool list = a.type()->kind() == c10::TypeKind::ListType;
-    arguments[0] = c10::Argument(list ? "params" : "input", a.type(), a.real_type(), a.N(), a.default_value(), a.kwarg_only(),
-                                 a.alias_info() ? std::optional(*a.alias_info()) : std::nullopt);
+    arguments[0] = c10::Argument(list ? "params" : "input", a.type(), a.real_type(), a.N(), a.default_value(),
+                                 a.kwarg_only(), a.alias_info() ? std::optional(*a.alias_info()) : std::nullopt);
   }
   std::string name = std::string("mpsx::") + mirror.name;
   const std::string full = *mirror.own_overload ? name + "." + mirror.own_overload : name;

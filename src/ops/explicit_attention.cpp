@@ -4,6 +4,7 @@
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
@@ -22,13 +23,12 @@ std::tuple<Tensor, Tensor> fused(const Tensor& query, const Tensor& key, const T
   return {std::get<0>(all), std::get<1>(all)};
 }
 
-// The result lies in memory as [batch, time, head, feature], the log-sum-exp as [batch, time, head].
-std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor& value, const MaybeTensor&, bool,
+// The result lies in memory as the query does, the log-sum-exp as [batch, time, head].
+std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor&, const MaybeTensor&, bool,
                                       std::optional<double>) {
   const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), time = query.sym_size(2);
-  const auto floats = query.options().dtype(at::kFloat);
-  return {at::empty_symint({batch, time, heads, value.sym_size(3)}, query.options()).transpose(1, 2),
-          at::empty_symint({batch, time, heads}, floats).transpose(1, 2)};
+  return {at::empty_like(query),
+          at::empty_symint({batch, time, heads}, query.options().dtype(at::kFloat)).transpose(1, 2)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> fused_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
@@ -74,8 +74,8 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Ma
               ": expected query, key and value of at least two dimensions, got shapes ", query.sym_sizes(), ", ",
               key.sym_sizes(), " and ", value.sym_sizes());
   TORCH_CHECK(query.scalar_type() == key.scalar_type() && query.scalar_type() == value.scalar_type(), op,
-              ": expected query, key and value of one type, got ", query.scalar_type(), ", ", key.scalar_type(), " and ",
-              value.scalar_type());
+              ": expected query, key and value of one type, got ", query.scalar_type(), ", ", key.scalar_type(),
+              " and ", value.scalar_type());
   TORCH_CHECK(query.sym_size(-1) == key.sym_size(-1) && key.sym_size(-2) == value.sym_size(-2), op,
               ": expected query [.., L, E], key [.., S, E] and value [.., S, V], got shapes ", query.sym_sizes(), ", ",
               key.sym_sizes(), " and ", value.sym_sizes());

@@ -11,7 +11,8 @@ using MaybeTensor = std::optional<Tensor>;
 at::Reduction::Reduction reduction_of(c10::string_view name) {
   if (name == "none") return at::Reduction::None;
   if (name == "mean") return at::Reduction::Mean;
-  TORCH_CHECK(name == "sum", "mpsx::cross_entropy: expected reduction \"none\", \"mean\" or \"sum\", got \"", name, "\"");
+  TORCH_CHECK(name == "sum", "mpsx::cross_entropy: expected reduction \"none\", \"mean\" or \"sum\", got \"", name,
+              "\"");
   return at::Reduction::Sum;
 }
 
@@ -124,7 +125,8 @@ Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<c10::S
   const c10::SymInt rows = weight.sym_size(0);
   c10::SymInt index = -1;  // none
   if (padding) {
-    TORCH_CHECK(*padding < rows && *padding >= -rows, op, ": expected padding_idx within ", rows, " rows, got ", *padding);
+    TORCH_CHECK(*padding < rows && *padding >= -rows, op, ": expected padding_idx within ", rows, " rows, got ",
+                *padding);
     index = *padding < 0 ? *padding + rows : *padding;
   }
   return run<"native_embedding">(weight, input, index, by_frequency, false);

@@ -20,9 +20,10 @@ void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
               "rotary_embedding: expected cos and sin with a last dimension of ", input.sym_size(-1) / 2, " or ",
               input.sym_size(-1), ", got shape ", cos.sym_sizes());
   bool fits = cos.dim() <= input.dim();
-  for (int64_t d = 2; fits && d <= cos.dim(); ++d) fits = cos.sym_size(-d) == 1 || cos.sym_size(-d) == input.sym_size(-d);
-  TORCH_CHECK(fits, "rotary_embedding: expected cos and sin that broadcast to the input but for the last dimension, got ",
-              cos.sym_sizes(), " and an input of ", input.sym_sizes());
+  for (int64_t d = 2; fits && d <= cos.dim(); ++d)
+    fits = cos.sym_size(-d) == 1 || cos.sym_size(-d) == input.sym_size(-d);
+  TORCH_CHECK(fits, "rotary_embedding: expected cos and sin that broadcast to the input but for the last dimension, ",
+              "got ", cos.sym_sizes(), " and an input of ", input.sym_sizes());
   TORCH_CHECK(cos.scalar_type() == at::kFloat || cos.scalar_type() == input.scalar_type(),
               "rotary_embedding: expected cos and sin in float32 or the input's type ", input.scalar_type(), ", got ",
               cos.scalar_type());
