@@ -24,20 +24,23 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-ELEMENTWISE = (
-    "abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor "
-    "ceil clamp copysign cos cosh div elu eq erf erfc exp exp2 expm1 floor floor_divide fmax fmin fmod frac ge gt "
-    "hardsigmoid hardswish hardtanh hypot isnan isneginf isposinf le leaky_relu lerp log log10 log1p log2 logical_and "
-    "logical_not logical_or logical_xor lt masked_fill maximum minimum mish mul ne neg pow reciprocal relu remainder "
-    "round rsqrt sigmoid sign signbit sin sinh softplus sqrt square sub tan tanh trunc where"
-).split()
-
-FUNCTIONS = (
-    "conv2d cross_entropy embedding fused_adamw_ gelu group_norm layer_norm linear log_softmax rms_norm "
-    "rotary_embedding scaled_dot_product_attention silu softmax swiglu"
-).split()
-
-__all__ = FUNCTIONS + ELEMENTWISE  # noqa: PLE0605
+__all__ = [
+    "conv2d",
+    "cross_entropy",
+    "embedding",
+    "fused_adamw_",
+    "gelu",
+    "group_norm",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "rms_norm",
+    "rotary_embedding",
+    "scaled_dot_product_attention",
+    "silu",
+    "softmax",
+    "swiglu",
+]
 
 
 def softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -231,10 +234,13 @@ def fused_adamw_(
 
 
 def __getattr__(name: str) -> object:
-    if name in ELEMENTWISE:
-        return getattr(torch.ops.mpsx, name)
-    raise AttributeError(f"module 'mpsx.ops' has no attribute {name!r}")
+    """The elementwise family."""
+    if name.startswith("__"):
+        raise AttributeError(f"module 'mpsx.ops' has no attribute {name!r}")
+    return getattr(torch.ops.mpsx, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    names = {name.removeprefix("mpsx::").partition(".")[0] for name in torch._C._dispatch_get_all_op_names()
+             if name.startswith("mpsx::")}  # fmt: skip
+    return sorted(name for name in names | set(__all__) if not name.endswith("_backward"))

@@ -125,6 +125,10 @@ void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx or cpu");
 }
 
+c10::OperatorHandle aten_op(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(), overload);
+}
+
 using torch::CppFunction;
 
 template <typename Operator>
@@ -137,7 +141,7 @@ void add_kernels(torch::Library& m, const char* name, bool writes, CppFunction d
   m.impl(name, torch::dispatch(DispatchKey::CPU, CppFunction::makeFromBoxedFunction<&run_on_views>()));
   m.impl(name, torch::dispatch(DispatchKey::Meta, std::move(meta)));
   m.impl(name, torch::dispatch(DispatchKey::CompositeExplicitAutograd, CppFunction::makeFromBoxedFunction<&refuse>()));
-  if (writes) add_in_place_kernels(m, name);
+  if (writes) add_in_place_autograd(m, name);
 }
 
 }  // namespace
@@ -158,8 +162,7 @@ bool exists_in_aten(const Mirror& mirror) {
 }
 
 void mirror_aten(torch::Library& m, const Mirror& mirror) {
-  const auto target = c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + mirror.target).c_str(),
-                                                                     mirror.overload);
+  const auto target = aten_op(mirror.target, mirror.overload);
   const auto& schema = target.schema();
   std::vector<c10::Argument> arguments = schema.arguments();
   if (arguments[0].name() == "self") {
@@ -170,9 +173,11 @@ void mirror_aten(torch::Library& m, const Mirror& mirror) {
   }
   std::string name = std::string("mpsx::") + mirror.name;
   const std::string full = *mirror.own_overload ? name + "." + mirror.own_overload : name;
-  m.def(schema.cloneWithArguments(std::move(arguments)).cloneWithName(std::move(name), mirror.own_overload),
-        {at::Tag::pt2_compliant_tag});
-  add_kernels(m, full.c_str(), schema.is_mutable(), checked(mirror.accepts, target), checked(mirror.accepts, target));
+  std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
+  if (target.hasTag(at::Tag::pointwise)) tags.push_back(at::Tag::pointwise);
+  m.def(schema.cloneWithArguments(std::move(arguments)).cloneWithName(std::move(name), mirror.own_overload), tags);
+  const auto meta = mirror.meta ? aten_op(mirror.meta, "") : target;
+  add_kernels(m, full.c_str(), schema.is_mutable(), checked(mirror.accepts, target), checked(mirror.accepts, meta));
 }
 
 void define_op(torch::Library& m, const char* text, Accepts accepts, c10::KernelFunction device,

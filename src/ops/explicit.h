@@ -40,6 +40,7 @@ struct Mirror {
   const char* overload;  // of the target
   Accepts accepts;
   const char* own_overload = "";
+  const char* meta = nullptr;  // whose Meta kernel serves, where the target's own gives strides that its kernels don't
 };
 
 // Defines an operator with the schema and the meaning of one of aten's; its "self" is named "input"
@@ -108,7 +109,7 @@ void add_derivative(torch::Library& m, const Derivative& derivative);
 // For operators that only derivatives use: a second derivative through them is refused with their name.
 void add_not_differentiable(torch::Library& m, const char* name);
 // For operators that write their arguments: version counters, and no gradient.
-void add_in_place_kernels(torch::Library& m, const char* name);
+void add_in_place_autograd(torch::Library& m, const char* name);
 
 // Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Defaults must be spelled out.
 template <size_t N>

@@ -143,29 +143,33 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
-// torch's own kernel for this key does not look into lists.
-void bump_versions(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+// Operators that write: refused where a gradient would have to flow, and versions are counted (torch's own kernels for
+// this do not look into lists).
+void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();
   const auto values = torch::jit::last(*stack, arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()) continue;
-    if (values[i].isTensor()) written.push_back(values[i].toTensor());
-    if (values[i].isTensorList())
-      for (const Tensor& t : values[i].toTensorVector()) written.push_back(t);
+    std::vector<Tensor> tensors;
+    if (values[i].isTensor()) tensors.push_back(values[i].toTensor());
+    if (values[i].isTensorList()) tensors = values[i].toTensorVector();
+    for (const Tensor& t : tensors)
+      TORCH_CHECK(!t.defined() || !t.requires_grad() || !at::GradMode::is_enabled(), op.schema().name(),
+                  ": is not differentiable; call it under torch.no_grad()");
+    if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite())
+      written.insert(written.end(), tensors.begin(), tensors.end());
   }
   {
-    at::AutoDispatchBelowADInplaceOrView below;
-    op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
   for (const Tensor& t : written)
     if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
 }
 
-void add_in_place_kernels(torch::Library& m, const char* name) {
-  m.impl(name, torch::dispatch(c10::DispatchKey::Autograd, torch::autograd::autogradNotImplementedFallback()));
-  m.impl(name, torch::dispatch(c10::DispatchKey::ADInplaceOrView,
-                               torch::CppFunction::makeFromBoxedFunction<&bump_versions>()));
+void add_in_place_autograd(torch::Library& m, const char* name) {
+  m.impl(name, torch::dispatch(c10::DispatchKey::Autograd,
+                               torch::CppFunction::makeFromBoxedFunction<&write_in_place>()));
 }
 
 void add_not_differentiable(torch::Library& m, const char* name) {

@@ -130,6 +130,7 @@ constexpr Derivative kDerivatives[] = {
     UNARY(neg, NOTHING, -g)
     UNARY(abs, X, g * f<"sign">(x))
     UNARY(sign, NOTHING, zero_like(g))
+    UNARY(sgn, NOTHING, zero_like(g))
     UNARY(square, X, g * (x * 2.0))
     UNARY(reciprocal, Y, -(g * (y * y)))
     UNARY(sqrt, Y, g / (y * 2.0))
@@ -263,7 +264,9 @@ constexpr Derivative kDerivatives[] = {
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
-  for (const Mirror& mirror : kElementwise) {
+  for (Mirror mirror : kElementwise) {
+    // Core's Meta kernel of copysign is a composition that forgets the order of dimensions; atan2 promotes alike.
+    if (std::string_view(mirror.name) == "copysign") mirror.meta = "atan2";
     mirror_aten(m, mirror);
     // A number as the second operand is an overload of its own, as in aten.
     const Mirror with_number{mirror.name, mirror.target, "Scalar", mirror.accepts, "Scalar"};
