@@ -58,9 +58,22 @@ def test_mixed_layouts(name: str) -> None:
         check(getattr(torch, name), a, b)
 
 
-@pytest.mark.parametrize("shapes", [((4, 5), (5,)), ((5,), (4, 5)), ((4, 1), (4, 5)), ((4, 5), (4, 1)), ((4, 1), (1, 5)),
-                                    ((2, 3, 4, 5), (3, 1, 5)), ((), (4, 5)), ((4, 5), ()), ((0, 5), (5,)), ((1,), (1,)),
-                                    ((2, 3, 2, 3, 2, 2), (2, 1, 2, 1, 2, 1))])  # fmt: skip
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((4, 5), (5,)),
+        ((5,), (4, 5)),
+        ((4, 1), (4, 5)),
+        ((4, 5), (4, 1)),
+        ((4, 1), (1, 5)),
+        ((2, 3, 4, 5), (3, 1, 5)),
+        ((), (4, 5)),
+        ((4, 5), ()),
+        ((0, 5), (5,)),
+        ((1,), (1,)),
+        ((2, 3, 2, 3, 2, 2), (2, 1, 2, 1, 2, 1)),
+    ],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_broadcasting(name: str, shapes: tuple) -> None:
     dtype = DTYPES[dict(ALL)[name]][0]
@@ -77,8 +90,26 @@ def test_promotion(name: str) -> None:
 
 
 # PyTorch has no overload with a number for the others.
-WITH_NUMBERS = ["add", "sub", "mul", "div", "copysign", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le",
-                "gt", "ge", "floor_divide", "fmod", "remainder", "pow"]  # fmt: skip
+WITH_NUMBERS = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "copysign",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "floor_divide",
+    "fmod",
+    "remainder",
+    "pow",
+]
 
 
 @pytest.mark.parametrize("number", [2, 2.5, -1, True, 0.1])

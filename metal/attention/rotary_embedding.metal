@@ -1,7 +1,7 @@
 // Rotary position embedding: each pair (a, b) of a row is turned by its position's angle,
 // (a cos - b sin, b cos + a sin). J. Su et al., arXiv:2104.09864, equation 34.
 #include "attention/params.h"
-#include "elementwise/instantiate.h"
+#include "lib/instantiate.h"
 #include "lib/index.h"
 #include "lib/types.h"
 

@@ -175,7 +175,8 @@ void mirror_aten(torch::Library& m, const Mirror& mirror) {
   const std::string full = *mirror.own_overload ? name + "." + mirror.own_overload : name;
   std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
   if (target.hasTag(at::Tag::pointwise)) tags.push_back(at::Tag::pointwise);
-  m.def(schema.cloneWithArguments(std::move(arguments)).cloneWithName(std::move(name), mirror.own_overload), tags);
+  m.def(schema.cloneWithArguments(std::move(arguments)).cloneWithName(std::move(name), mirror.own_overload),
+        std::as_const(tags));
   const auto meta = mirror.meta ? aten_op(mirror.meta, "") : target;
   add_kernels(m, full.c_str(), schema.is_mutable(), checked(mirror.accepts, target), checked(mirror.accepts, meta));
 }
