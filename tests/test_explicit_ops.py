@@ -72,7 +72,7 @@ def test_opcheck(c: Case, device: str) -> None:
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if device == "cpu" and any(t.requires_grad for t in tensors(arguments)):
         checks.append("test_autograd_registration")  # torch's check knows no other device, so here by hand
-    keys = ("AutogradPrivateUse1", "CompositeImplicitAutograd")
+    keys = ("Autograd", "CompositeImplicitAutograd")
     assert not expected.requires_grad or any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k) for k in keys)
     torch.library.opcheck(op, tuple(arguments), c.keywords, test_utils=checks)
 
