@@ -217,7 +217,8 @@ def test_moving_a_model_keeps_its_parameters() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     weight, x = model[0].weight, torch.randn(4, 6)
     model(x).square().mean().backward()
-    for device, dtype in (("mpsx", torch.float32), ("cpu", torch.float32), ("mpsx", torch.float64), ("cpu", torch.float64)):
+    single, double = torch.float32, torch.float64
+    for device, dtype in (("mpsx", single), ("cpu", single), ("mpsx", double), ("cpu", double)):
         model.to(device, dtype)
         assert model[0].weight is model[2].weight is weight is optimizer.param_groups[0]["params"][0]
         assert weight.device.type == weight.grad.device.type == device

@@ -23,7 +23,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     parser.add_argument("--model", choices=("resnet", "gpt"), default="resnet", help="what to train (default: resnet)")
-    parser.add_argument("--steps", type=int, help="how many batches to train on (default: 300 and 500)")
+    parser.add_argument("--steps", type=int, help="how many batches to train on (default: 300; gpt: 600)")
     parser.add_argument("--device", default="mpsx", help="where to train (default: mpsx)")
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="bfloat16: by autocast (default: float32)")
     parser.add_argument("--output", type=Path, help="the picture (default: mpsx-demo-MODEL.png)")

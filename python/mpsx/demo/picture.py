@@ -84,8 +84,6 @@ def _draw_losses(axes: Axes, race: Race) -> None:
     axes.set_xlim(0, max(1, len(race.run.losses) - 1))
     if max(race.run.losses) > 20 * min(race.run.losses) > 0:
         axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
     axes.set_xlabel("" if race.other else "step")
     axes.legend(frameon=False, loc="upper right")
     axes.grid(axis="y", color="#eceef2")

@@ -65,7 +65,7 @@ def resnet(seed: int) -> Task:
 def gpt(seed: int) -> Task:
     """The source of Python's standard library, character by character."""
     text = standard_library()
-    size, length, start = 16, 96, "def "
+    size, length, start = 8, 64, "def "
 
     @torch.no_grad()
     def test_loss(model: nn.Module) -> str:
@@ -81,9 +81,9 @@ def gpt(seed: int) -> Task:
         data=f"{len(text.train):,} characters to learn from, {len(text.test):,} to test on, "
         f"{len(text.alphabet)} different ones",
         batch=f"{size} x {length} characters",
-        steps=500,
+        steps=600,
         model=lambda: GPT(len(text.alphabet), length),
-        optimizer=lambda m: torch.optim.AdamW(m.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True),
+        optimizer=lambda m: torch.optim.AdamW(m.parameters(), lr=4e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True),
         batches=lambda: text.batches(size, length, seed),
         score_name="test loss",
         score=test_loss,
