@@ -55,7 +55,9 @@ class Layer(nn.Module):
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
+        # Attention ignores what is added to every key, so the gradient of a bias there is rounding and nothing else,
+        # and Adam would make steps of full size of it.
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)

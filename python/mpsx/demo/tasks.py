@@ -83,7 +83,7 @@ def gpt(seed: int) -> Task:
         batch=f"{size} x {length} characters",
         steps=600,
         model=lambda: GPT(len(text.alphabet), length),
-        optimizer=lambda m: torch.optim.AdamW(m.parameters(), lr=4e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True),
+        optimizer=lambda m: torch.optim.AdamW(m.parameters(), lr=2e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True),
         batches=lambda: text.batches(size, length, seed),
         score_name="test loss",
         score=test_loss,
