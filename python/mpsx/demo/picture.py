@@ -47,7 +47,7 @@ def draw(race: Race, device: str, dtype: str, path: Path) -> None:
         figure = plt.figure(figsize=(12.5 if profiled else 7, 6.4), dpi=130, facecolor="white")
         columns = figure.add_gridspec(
             1, 2 if profiled else 1, width_ratios=(1, 0.92) if profiled else (1,),
-            left=0.06, right=0.975, top=0.80, bottom=0.09, wspace=0.52,
+            left=0.06, right=0.975, top=0.80, bottom=0.09, wspace=0.6,
         )  # fmt: skip
         left = columns[0].subgridspec(2, 1, height_ratios=(2.6, 1), hspace=0.42)
         losses = figure.add_subplot(left[0] if race.other else columns[0])
