@@ -21,6 +21,7 @@ from explicit_cases import (
     randn,
     tensors,
 )
+from layouts import on_device
 from tables import FLOAT
 
 import mpsx
@@ -138,6 +139,31 @@ def test_opcheck_fused_adamw(device: str) -> None:
     values = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.01, "eps": 1e-8, "amsgrad": False,
               "maximize": False}  # fmt: skip
     torch.library.opcheck(torch.ops.mpsx.fused_adamw_.default, (*lists, [], steps), values)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_attention_dropout(device: str) -> None:
+    """Every weight is either dropped or scaled up: with one key, so is the value."""
+    query, value = torch.zeros(64, 4, 1, 8, device=device), torch.ones(64, 4, 1, 8, device=device, requires_grad=True)
+    out = mpsx.ops.scaled_dot_product_attention(query, query, value, dropout_p=0.75)
+    assert set(out.detach().flatten().tolist()) == {0.0, 4.0}
+    assert 0.15 < (out[..., 0] > 0).float().mean().item() < 0.35
+    out.backward(torch.ones_like(out))
+    assert torch.equal(value.grad, out.detach())
+
+
+@pytest.mark.parametrize("layout", ["BTHE", "qkv", "expanded", "step"])
+def test_attention_layouts(layout: str) -> None:
+    shapes = {"BTHE": (2, 5, 4, 8), "qkv": (2, 5, 3, 4, 8), "expanded": (1, 4, 5, 8), "step": (2, 4, 5, 16)}
+    views = {"BTHE": lambda t, _: t.transpose(1, 2), "qkv": lambda t, k: t[:, :, k].transpose(1, 2),
+             "expanded": lambda t, _: t.expand(2, 4, 5, 8), "step": lambda t, _: t[..., ::2]}  # fmt: skip
+    inputs = [views[layout](randn(*shapes[layout], seed=k), k) for k in range(3)]
+    expected = F.scaled_dot_product_attention(*inputs)
+    for device in DEVICES:
+        result = mpsx.ops.scaled_dot_product_attention(*[on_device(t, device) for t in inputs])
+        torch.testing.assert_close(result.cpu(), expected)
+    meta = mpsx.ops.scaled_dot_product_attention(*[on_meta(t) for t in inputs])
+    assert meta.stride() == result.stride()
 
 
 def test_in_place_bumps_versions() -> None:

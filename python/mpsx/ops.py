@@ -7,8 +7,8 @@ They take tensors on mpsx or, without a copy, on the CPU: the same Metal kernels
 All tensors of a call must be in one place: a mixture, or another device, is an error that names the operator and what
 came. Element types are float32, float16 and bfloat16 (the elementwise family also takes integers and bool); float64
 and complex tensors are refused rather than computed elsewhere. Every function here is differentiable unless it says
-otherwise, runs under `torch.compile`, FakeTensor and `torch.vmap`, and has the names and defaults of
-`torch.nn.functional`.
+otherwise, runs under `torch.compile`, FakeTensor and `torch.vmap` (a call for each sample), and has the names and
+defaults of `torch.nn.functional`.
 
 The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) has PyTorch's
 broadcasting, type promotion and argument names; a number may stand for any operand but the first.

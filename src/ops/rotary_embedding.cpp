@@ -49,7 +49,7 @@ Rows rows_of(const std::array<Tensor, 4>& operands) {
   for (int64_t d = out.dim() - 2; d >= 0; --d) {
     if (out.size(d) == 1) continue;
     std::array<int64_t, 4> stride;
-    bool merges = !rows.size.empty();
+    bool merges = !rows.size.empty() && rows.size.back() * out.size(d) <= INT32_MAX;
     for (int k = 0; k < 4; ++k) {
       stride[k] = operands[k].stride(d);
       merges = merges && stride[k] == rows.stride.back()[k] * rows.size.back();
