@@ -312,6 +312,7 @@ def test_another_torch_is_refused_with_advice() -> None:
     assert "The device mpsx is not available" in automatic.stderr
 
 
+@pytest.mark.sweep  # a bar on time: it wants a machine to itself
 def test_import_is_cheap() -> None:
     program = "import time, torch; t = time.process_time(); import mpsx; print(time.process_time() - t)"
     seconds = min(

@@ -132,6 +132,7 @@ def test_nothing_is_copied(silent_fallback: None) -> None:
     assert torch.mpsx.max_memory_allocated() - peak < 1 << 16
 
 
+@pytest.mark.sweep  # a bar on time: it wants a machine to itself
 def test_a_call_costs_less_than_a_microsecond(silent_fallback: None) -> None:
     """Over the CPU's own call; the least of many, in this thread's time, so that a busy machine does not matter."""
 

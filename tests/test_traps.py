@@ -122,6 +122,7 @@ def test_07_processes_end_without_abort(program: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.sweep  # a bar on time: it wants a machine to itself
 def test_08_long_lists_take_linear_time() -> None:
     """A search for tensors that are already aliased must not be linear each."""
 
