@@ -1,10 +1,7 @@
 // Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
 #include <torch/library.h>
 
-#include <memory>
-#include <mutex>
 #include <string_view>
-#include <unordered_map>
 
 #include "ops/elementwise.h"
 #include "ops/schema.h"
@@ -38,41 +35,33 @@ bool out_fits(const Tensor& out, const Tensor& x) {
 }
 
 // The three forms of a forward operator whose arguments after `self` are Args, computed by KERNELS with SCALARS.
-#define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                  \
-  Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                      \
-    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);                  \
-    return run_unary(KERNELS, self, SCALARS, Tensor());                                                            \
-  }                                                                                                                \
-  Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                                   \
-    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self;        \
-    run_unary(KERNELS, self, SCALARS, self);                                                                       \
-    return self;                                                                                                   \
-  }                                                                                                                \
-  Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                                  \
-    if (!has_kernel(self) || !out_fits(out, self))                                                                 \
-      return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                          \
-    run_unary(KERNELS, self, SCALARS, out);                                                                        \
-    return out;                                                                                                    \
+#define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                           \
+  Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                               \
+    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);           \
+    return run_unary(KERNELS, self, SCALARS, Tensor());                                                     \
+  }                                                                                                         \
+  Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                            \
+    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self; \
+    run_unary(KERNELS, self, SCALARS, self);                                                                \
+    return self;                                                                                            \
+  }                                                                                                         \
+  Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                           \
+    if (!has_kernel(self) || !out_fits(out, self))                                                          \
+      return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                   \
+    run_unary(KERNELS, self, SCALARS, out);                                                                 \
+    return out;                                                                                             \
   }
 #define MPSX_SPREAD(...) __VA_OPT__(, ) __VA_ARGS__
 
-const ElementwiseKernels& kernels_of(const char* name, int inputs) {
-  static std::mutex mutex;
-  static std::unordered_map<std::string, std::unique_ptr<ElementwiseKernels>> all;
-  std::lock_guard<std::mutex> lock(mutex);
-  auto& k = all[name];
-  if (!k) k = std::make_unique<ElementwiseKernels>(name, inputs);
-  return *k;
-}
-#define UNARY_KERNELS(NAME)                                            \
-  ([]() -> const ElementwiseKernels& {                                 \
-    static const ElementwiseKernels& k = kernels_of(NAME, 1);          \
-    return k;                                                          \
+#define UNARY_KERNELS(NAME)                     \
+  ([]() -> const ElementwiseKernels& {          \
+    static const ElementwiseKernels k(NAME, 1); \
+    return k;                                   \
   }())
-#define BACKWARD_KERNELS(NAME)                                         \
-  ([]() -> const ElementwiseKernels& {                                 \
-    static const ElementwiseKernels& k = kernels_of(NAME, 2);          \
-    return k;                                                          \
+#define BACKWARD_KERNELS(NAME)                  \
+  ([]() -> const ElementwiseKernels& {          \
+    static const ElementwiseKernels k(NAME, 2); \
+    return k;                                   \
   }())
 
 bool is_tanh(std::string_view op, std::string_view approximate) {
@@ -99,17 +88,18 @@ FORWARD(threshold, "threshold", (const Scalar& at, const Scalar& value), (at, va
         scalars3(at, value))
 
 // The two forms of a backward: grad_output and `self` first.
-#define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                    \
-  Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                     \
-    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                             \
-      return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                    \
-    return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                      \
-  }                                                                                                                   \
-  Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {          \
-    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() || !out_fits(grad_input, self)) \
-      return fallback_call<Tensor>("aten::" OP, "grad_input", grad, self MPSX_SPREAD NAMES, grad_input), grad_input;  \
-    run_backward(KERNELS, grad, self, SCALARS, grad_input);                                                           \
-    return grad_input;                                                                                                \
+#define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                   \
+  Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                    \
+    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                            \
+      return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                   \
+    return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                     \
+  }                                                                                                                  \
+  Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {         \
+    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                          \
+        !out_fits(grad_input, self))                                                                                 \
+      return fallback_call<Tensor>("aten::" OP, "grad_input", grad, self MPSX_SPREAD NAMES, grad_input), grad_input; \
+    run_backward(KERNELS, grad, self, SCALARS, grad_input);                                                          \
+    return grad_input;                                                                                               \
   }
 
 BACKWARD(gelu_backward, "gelu_backward", (c10::string_view approximate), (approximate),
@@ -146,7 +136,8 @@ Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
   if (!has_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
   // Contiguous whatever the input, as the CPU's is.
-  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())), self.new_empty({0})};
+  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())),
+          self.new_empty({0})};
 }
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
   if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
@@ -168,8 +159,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   FORWARD_FORMS(softplus)
   FORWARD_FORMS(mish)
   FORWARD_FORMS(threshold)
-#define BACKWARD_FORMS(NAME)                                           \
-  m.impl(#NAME, &NAME);                                                \
+#define BACKWARD_FORMS(NAME) \
+  m.impl(#NAME, &NAME);      \
   if (Forms::exists("aten::" #NAME, "grad_input")) m.impl(#NAME ".grad_input", &NAME##_out);
   BACKWARD_FORMS(gelu_backward)
   BACKWARD_FORMS(silu_backward)

@@ -1,5 +1,4 @@
 // Launchers and registration of every operator in compare.def: tensor with tensor, and tensor with number.
-#include <ATen/ScalarOps.h>
 #include <torch/library.h>
 
 #include <string_view>
@@ -49,11 +48,7 @@ const Forms& forms(bool scalar) {
 }
 
 Tensor operand(const Tensor& t) { return t; }
-Tensor operand(const at::Scalar& s) {
-  Tensor t = c10::scalar_to_tensor(s);
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
-}
+Tensor operand(const at::Scalar& s) { return wrapped_number(s); }
 template <typename Other>
 constexpr bool is_number = std::is_same_v<Other, at::Scalar>;
 
@@ -98,7 +93,8 @@ void register_row(torch::Library& m) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
+  (std::make_index_sequence<kRowCount>());
 }
 
 }  // namespace mpsx::ops

@@ -1,5 +1,4 @@
 // Rounding division, remainders and powers: binary operators that look at their arguments before they launch.
-#include <ATen/ScalarOps.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -25,12 +24,6 @@ template <const BinaryRow& Row>
 const ElementwiseKernels& kernels() {
   static const ElementwiseKernels k(Row.name, 2, Row.order);
   return k;
-}
-
-Tensor wrapped(const Scalar& s) {
-  Tensor t = c10::scalar_to_tensor(s);
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
 }
 
 // Integer division by zero is an error on the CPU, and no kernel may see it (it traps).
@@ -91,7 +84,9 @@ Tensor div_mode(const Tensor& a, const Tensor& b, std::optional<c10::string_view
   const int m = rounding(mode);
   const auto type = div_type(m, a, b);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::div", "Tensor_mode", a, b, mode);
-  return m == 0 ? compute<kDiv>(type, a, b) : m == 1 ? compute<kDivTrunc>(type, a, b) : compute<kFloorDivide>(type, a, b);
+  return m == 0   ? compute<kDiv>(type, a, b)
+         : m == 1 ? compute<kDivTrunc>(type, a, b)
+                  : compute<kFloorDivide>(type, a, b);
 }
 Tensor& div_mode_out(const Tensor& a, const Tensor& b, std::optional<c10::string_view> mode, Tensor& out) {
   const int m = rounding(mode);
@@ -124,17 +119,16 @@ Tensor pow_small(const Tensor& a, double exponent) {
 bool is_small(double e) { return e == 0.5 || e == 2.0 || e == 3.0 || e == -0.5 || e == -1.0 || e == -2.0; }
 
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
-  const Tensor b = wrapped(exponent);
+  const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, a, b);
-  if (type == at::ScalarType::Undefined)
-    return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
   if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
     return pow_small(a, exponent.toDouble());
   return compute<kPow>(type, a, b);
 }
 Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
-  const Tensor b = wrapped(exponent);
+  const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, a, b);
   if (type == at::ScalarType::Undefined || !is_plain(out))
     return fallback_call<Tensor>("aten::pow", "Tensor_Scalar_out", a, exponent, out), out;
@@ -146,7 +140,7 @@ Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
 Tensor& pow_number_write(Tensor& self, const Scalar& exponent) { return pow_number_out(self, exponent, self); }
 
 Tensor pow_of_number(const Scalar& base, const Tensor& exponent) {
-  const Tensor a = wrapped(base);
+  const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, a, exponent);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Scalar", base, exponent);
   // Contiguous whatever the exponent's layout, as on CPU.
@@ -154,7 +148,7 @@ Tensor pow_of_number(const Scalar& base, const Tensor& exponent) {
   return compute_out<kPow>(type, a, exponent, out);
 }
 Tensor& pow_of_number_out(const Scalar& base, const Tensor& exponent, Tensor& out) {
-  const Tensor a = wrapped(base);
+  const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, a, exponent);
   if (type == at::ScalarType::Undefined || !is_plain(out))
     return fallback_call<Tensor>("aten::pow", "Scalar_out", base, exponent, out), out;

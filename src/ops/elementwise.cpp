@@ -1,5 +1,6 @@
 #include "ops/elementwise.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
 
@@ -8,7 +9,6 @@ namespace {
 
 constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = 32;  // of copy_transposed
-constexpr uint64_t kMaxDense = uint64_t(1) << 30;  // elements a dense dispatch, so that indices fit 32 bits
 
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   p.f[k] = s.isComplex() ? 0.0f : s.to<float>();
@@ -20,6 +20,12 @@ float rounded(float x, Tag tag) {
 }
 
 }  // namespace
+
+Tensor wrapped_number(const at::Scalar& s) {
+  Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
 
 ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b) {
   ScalarParams p{};
@@ -148,8 +154,7 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
   uint64_t planes = 1;  // dimensions past the fourth: one dispatch each
   for (int d = 0; d < 4; ++d) {
     p.size[d] = d < o.ndim ? uint32_t(o.size[d]) : 1;
-    for (int k = 0; k < o.count; ++k)
-      p.stride[k][d] = d < o.ndim && !o.inlined[k] ? o.stride[k][d] / o.element[k] : 0;
+    for (int k = 0; k < o.count; ++k) p.stride[k][d] = d < o.ndim && !o.inlined[k] ? o.stride[k][d] / o.element[k] : 0;
   }
   for (int d = 4; d < o.ndim; ++d) planes *= uint64_t(o.size[d]);
   for (uint64_t plane = 0; plane < planes; ++plane) {
@@ -165,7 +170,10 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     }
     if (transposed) {
       const auto tiles = [](uint32_t n) { return (n + kTile - 1) / kTile; };
-      launch.bytes(p).groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTile).work(kTile * kTile).run();
+      launch.bytes(p)
+          .groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTile)
+          .work(kTile * kTile)
+          .run();
       continue;
     }
     launch.bytes(s).bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();

@@ -1,5 +1,6 @@
-// One launcher for every elementwise operator: at::TensorIterator plans shapes, strides and types (so that broadcasting,
-// promotion, resizing and overlap checks are PyTorch's own), and this picks the kernel variant that fits the strides.
+// One launcher for every elementwise operator: at::TensorIterator plans shapes, strides and types (so that
+// broadcasting, promotion, resizing and overlap checks are PyTorch's own), and this picks the kernel variant that fits
+// the strides.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -10,6 +11,12 @@
 #include "ops/op.h"
 
 namespace mpsx::ops {
+
+// Elements a dense dispatch, so that indices fit 32 bits.
+inline constexpr uint64_t kMaxDense = uint64_t(1) << 30;
+
+// A Python number as a tensor: 0-dim, on the CPU, and weak in type promotion.
+Tensor wrapped_number(const at::Scalar& s);
 
 // Scalar arguments a and b of an operator, in both forms that kernels read.
 ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0);
@@ -45,11 +52,16 @@ enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };
 constexpr bool covers(Types types, Tag tag) {
   const bool f = is_float_tag(tag), b = tag == Tag::b8, i = !f && !b && tag < Tag::b8;
   switch (types) {
-    case Types::FLOAT: return f;
-    case Types::INT: return i;
-    case Types::REAL: return f || i;
-    case Types::BITS: return i || b;
-    case Types::ALL: return f || i || b;
+    case Types::FLOAT:
+      return f;
+    case Types::INT:
+      return i;
+    case Types::REAL:
+      return f || i;
+    case Types::BITS:
+      return i || b;
+    case Types::ALL:
+      return f || i || b;
   }
   return false;
 }

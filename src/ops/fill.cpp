@@ -13,8 +13,6 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr uint64_t kMaxDense = uint64_t(1) << 30;
-
 // A value as the bytes of an element.
 struct Pattern {
   Tag tag = Tag::none;  // the integer type of the element's size
@@ -29,25 +27,38 @@ Pattern pattern(Tag tag, T value) {
 }
 Pattern pattern(at::ScalarType type, const at::Scalar& s) {
   switch (type) {
-    case at::kFloat: return pattern(Tag::i32, s.to<float>());
-    case at::kDouble: return pattern(Tag::i64, s.to<double>());
-    case at::kHalf: return pattern(Tag::i16, s.to<at::Half>());
-    case at::kBFloat16: return pattern(Tag::i16, s.to<at::BFloat16>());
-    case at::kLong: return pattern(Tag::i64, s.to<int64_t>());
-    case at::kInt: return pattern(Tag::i32, s.to<int32_t>());
-    case at::kShort: return pattern(Tag::i16, s.to<int16_t>());
-    case at::kChar: return pattern(Tag::i8, s.to<int8_t>());
-    case at::kByte: return pattern(Tag::i8, s.to<uint8_t>());
-    case at::kBool: return pattern(Tag::i8, s.to<bool>());
-    case at::kComplexFloat: return pattern(Tag::i64, s.to<c10::complex<float>>());
-    default: return {};
+    case at::kFloat:
+      return pattern(Tag::i32, s.to<float>());
+    case at::kDouble:
+      return pattern(Tag::i64, s.to<double>());
+    case at::kHalf:
+      return pattern(Tag::i16, s.to<at::Half>());
+    case at::kBFloat16:
+      return pattern(Tag::i16, s.to<at::BFloat16>());
+    case at::kLong:
+      return pattern(Tag::i64, s.to<int64_t>());
+    case at::kInt:
+      return pattern(Tag::i32, s.to<int32_t>());
+    case at::kShort:
+      return pattern(Tag::i16, s.to<int16_t>());
+    case at::kChar:
+      return pattern(Tag::i8, s.to<int8_t>());
+    case at::kByte:
+      return pattern(Tag::i8, s.to<uint8_t>());
+    case at::kBool:
+      return pattern(Tag::i8, s.to<bool>());
+    case at::kComplexFloat:
+      return pattern(Tag::i64, s.to<c10::complex<float>>());
+    default:
+      return {};
   }
 }
 
 void launch_fill(const Tensor& self, const Pattern& value) {
   static const KernelSet dense("fill_dense"), any("fill_any");
   const int64_t size = self.element_size();
-  at::TensorIterator iter = at::TensorIteratorConfig().add_output(self).resize_outputs(false).check_all_same_dtype(false).build();
+  at::TensorIterator iter =
+      at::TensorIteratorConfig().add_output(self).resize_outputs(false).check_all_same_dtype(false).build();
   if (iter.numel() == 0) return;
   if (iter.ndim() == 0 || (iter.ndim() == 1 && iter.strides(0)[0] == size)) {
     char* data = static_cast<char*>(iter.data_ptr(0));
@@ -134,7 +145,8 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
       TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
                  " which does not match the computed number of elements ", count,
                  ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
-                 "tensor of shape (", count, ",).");
+                 "tensor of shape (",
+                 count, ",).");
     out.resize_({count});
   }
   SequenceParams p{};

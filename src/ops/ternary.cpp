@@ -1,6 +1,5 @@
 // where, masked_fill, clamp, addcmul, addcdiv, lerp.
 #include <ATen/ExpandUtils.h>
-#include <ATen/ScalarOps.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
@@ -13,11 +12,6 @@ namespace {
 using at::Scalar;
 
 bool usable(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() && t.dim() == 0); }
-Tensor wrapped(const Scalar& s) {
-  Tensor t = c10::scalar_to_tensor(s);
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
-}
 
 // Operands a, b, c into `out`; those of one type but `a`, which may be a condition. At most one of b and c may lie on
 // the CPU, as a kernel takes one scalar.
@@ -71,7 +65,8 @@ Tensor& masked_fill_write(Tensor& self, const Tensor& mask, const Scalar& value)
   if (!fill_fits(self, mask)) return fallback_call<Tensor>("aten::masked_fill_", "Scalar", self, mask, value), self;
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "masked_fill_: expected a mask that broadcasts to ",
               self.sizes(), ", got ", mask.sizes());
-  run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), wrapped(value), self, ScalarParams{}, self, true);
+  run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), wrapped_number(value), self, ScalarParams{}, self,
+      true);
   return self;
 }
 Tensor& masked_fill_tensor_write(Tensor& self, const Tensor& mask, const Tensor& value) {
@@ -92,7 +87,7 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Value& value) {
   const auto sizes = at::infer_size(self.sizes(), mask.sizes());
   Tensor other;
   if constexpr (std::is_same_v<Value, Scalar>) {
-    other = wrapped(value);
+    other = wrapped_number(value);
   } else {
     TORCH_CHECK(value.dim() == 0, "masked_fill: only supports a 0-dimensional value tensor, but got tensor with ",
                 value.dim(), " dimension(s).");
@@ -134,11 +129,12 @@ Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low,
   if (low.defined() && high.defined() && !(low.device().is_cpu() && high.device().is_cpu()))
     return run(both, type, self, low, high, ScalarParams{}, out);
   if (!low.defined()) return run_binary(kMinimum, minimum_kernels(), type, self, high, ScalarParams{}, out);
-  const Tensor raised = run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, high.defined() ? Tensor() : out);
+  const Tensor raised =
+      run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, high.defined() ? Tensor() : out);
   return high.defined() ? run_binary(kMinimum, minimum_kernels(), type, raised, high, ScalarParams{}, out) : raised;
 }
 
-Tensor bound(const std::optional<Scalar>& s) { return s ? wrapped(*s) : Tensor(); }
+Tensor bound(const std::optional<Scalar>& s) { return s ? wrapped_number(*s) : Tensor(); }
 Tensor bound(const std::optional<Tensor>& t) { return t ? *t : Tensor(); }
 
 template <typename Bound>
@@ -257,7 +253,7 @@ Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char*
     if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
     return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;
   }
-  run(kernels, a.scalar_type(), a, b, number ? wrapped(*number) : w, ScalarParams{}, out);
+  run(kernels, a.scalar_type(), a, b, number ? wrapped_number(*number) : w, ScalarParams{}, out);
   return out;
 }
 Tensor& lerp_scalar_out(const Tensor& a, const Tensor& b, const Scalar& w, Tensor& out) {
