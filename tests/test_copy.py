@@ -24,7 +24,7 @@ def test_clone_and_contiguous(layout: str) -> None:
         assert any(entry.startswith("kernel:copy_") for entry in log) or layout == "empty"
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(DTYPES["ALL"], DTYPES["ALL"]))
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(DTYPES["ALL"], DTYPES["ALL"])))
 def test_casts(source: torch.dtype, target: torch.dtype) -> None:
     for layout in ("contiguous", "transposed", "slice", "scalar", "empty"):
         x = make(layout, source, low=0 if torch.uint8 in (source, target) else -100, high=100)

@@ -76,7 +76,8 @@ def build(isas: str, jobs: int) -> None:
     stamp = BUILD / "isas.txt"
     if not (BUILD / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != chosen:
         run("cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DMPSX_ISAS={chosen}",
-            f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", env=env)  # fmt: skip
+            f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", "-DMPSX_PRECOMPILE=OFF",
+            env=env)  # fmt: skip
         stamp.write_text(chosen)
     run("cmake", "--build", str(BUILD), "-j", str(jobs), env=env)
     lay_out_site()

@@ -1,4 +1,7 @@
-// Every kernel of reduce.def.
+// MPSX_REDUCTION of reduce.def as kernels. Who includes this says which results become kernels there, since one file of
+// them all takes too long to compile: MPSX_KERNELS_<types>_<result>, empty for the others.
+#pragma once
+
 #include "lib/math.h"
 #include "reduce/kernels.h"
 #include "reduce/keys.h"
@@ -21,13 +24,6 @@ template <typename C> using accumulator_LONG = long;
 #define MPSX_RESULT_WIDENS(NAME)                      \
   MPSX_REDUCE_KERNELS(half, "f16_f32", NAME, float)   \
   MPSX_REDUCE_KERNELS(bfloat, "bf16_f32", NAME, float)
-#define MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_FLOAT(MPSX_RESULT_IS_T, NAME) MPSX_RESULT_WIDENS(NAME)
-#define MPSX_KERNELS_ALL_SUM(NAME) \
-  MPSX_KERNELS_FLOAT_SUM(NAME) MPSX_FOR_INT(MPSX_RESULT_IS_LONG, NAME) MPSX_FOR_BOOL(MPSX_RESULT_IS_LONG, NAME)
-#define MPSX_KERNELS_ALL_SAME(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_T, NAME)
-#define MPSX_KERNELS_ALL_BOOL(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_BOOL, NAME)
-#define MPSX_KERNELS_ALL_LONG(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_LONG, NAME)
-
 #define MPSX_REDUCTION(NAME, TYPES, RESULT, ACCUMULATOR, COMBINE, ELEMENT, ...)                     \
   template <typename C>                                                                             \
   struct NAME##_reduction {                                                                         \
@@ -37,4 +33,3 @@ template <typename C> using accumulator_LONG = long;
     static auto finish(Acc v, constant ReduceParams& q) { return (void)q, __VA_ARGS__; }            \
   };                                                                                                \
   MPSX_KERNELS_##TYPES##_##RESULT(NAME)
-#include "reduce/reduce.def"
