@@ -3,32 +3,28 @@
 Of a kernel that knows its place in the grid only, the unit is a thread. Of one that uses threadgroups in any way,
 the unit is a threadgroup of one thread."""
 
-ZERO, ONE, POSITION, EXTENT = "0", "1", "position", "extent"
-GRID_ATTRIBUTES = {"thread_position_in_grid": POSITION, "threads_per_grid": EXTENT}
-GROUP_ATTRIBUTES = {
-    "threadgroup_position_in_grid": POSITION,
-    "threadgroups_per_grid": EXTENT,
-    "thread_position_in_threadgroup": ZERO,
-    "thread_index_in_threadgroup": ZERO,
-    "thread_index_in_simdgroup": ZERO,
-    "simdgroup_index_in_threadgroup": ZERO,
-    "thread_index_in_quadgroup": ZERO,
-    "quadgroup_index_in_threadgroup": ZERO,
-    "threads_per_threadgroup": ONE,
-    "dispatch_threads_per_threadgroup": ONE,
-    "threads_per_simdgroup": ONE,
-    "thread_execution_width": ONE,
-    "simdgroups_per_threadgroup": ONE,
-    "dispatch_simdgroups_per_threadgroup": ONE,
-    "quadgroups_per_threadgroup": ONE,
-}
-VALUES = {ZERO: "0u, 0u, 0u", ONE: "1u, 1u, 1u", POSITION: "X, Y, Z", EXTENT: "NX, NY, NZ"}
+from .attributes import COUNT, GRID, POSITIONS
+
+# A threadgroup is one thread: what is counted within it is 0 or 1, and its place in the grid is the unit's.
+WALKED = ("thread_position_in_grid", "threadgroup_position_in_grid")
+EXTENTS = ("threads_per_grid", "threadgroups_per_grid")
 GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
+
+
+def value(attribute):
+    """The x, y and z of a position attribute inside the loop over units."""
+    if attribute.field in WALKED:
+        return "X, Y, Z"
+    if attribute.field in EXTENTS:
+        return "NX, NY, NZ"
+    return "1u, 1u, 1u" if attribute.kind == COUNT else "0u, 0u, 0u"
 
 
 def is_group_kernel(src, kernel):
     """Whether the kernel uses threadgroups in any way."""
-    if any(p.space == "threadgroup" or GROUP_ATTRIBUTES.keys() & p.attributes.keys() for p in kernel.parameters):
+    if any(p.space == "threadgroup" for p in kernel.parameters):
+        return True
+    if any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS):
         return True
     return any(src.texts[i].startswith(GROUP_WORDS) for i in range(*kernel.body) if src.kinds[i] == "word")
 
@@ -47,9 +43,8 @@ def argument(src, kernel, i, p):
     if p.space == "threadgroup" and p.shape:
         return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[31 + {p.index}]);", f"a{i}"
     for name in p.attributes:
-        source = GRID_ATTRIBUTES.get(name) or GROUP_ATTRIBUTES.get(name)
-        if source:
-            return "", f"mpsx::position<S::at<{i}>>({VALUES[source]})"
+        if name in POSITIONS:
+            return "", f"mpsx::position<S::at<{i}>>({value(POSITIONS[name])})"
     what = ", ".join(p.attributes) or "no attribute"
     raise src.error(p.token, f"kernel '{kernel.name}', parameter '{p.text}': expected a device, constant or "
                     f"threadgroup pointer or reference, or a position attribute; got {what}")
