@@ -3,9 +3,11 @@
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
-#define MPSX_KERNEL_ABI_VERSION 1
+#define MPSX_KERNEL_ABI_VERSION 2
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is [[threadgroup(n)]] memory */
 #define MPSX_MAX_ARGUMENTS 63
+#define MPSX_SIMD_WIDTH 32          /* of SIMT kernels; a wide kernel's SIMD group is one lane */
+#define MPSX_MAX_EXCHANGE_BYTES 64 /* the largest value that lanes of a SIMD group exchange */
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,19 +18,71 @@ extern "C" {
 typedef struct mpsx_launch {
   unsigned threads[3]; /* the grid in threads */
   unsigned groups[3];  /* the grid in threadgroups */
-  unsigned group[3];   /* threads per threadgroup */
+  unsigned group[3];   /* threads per threadgroup, as dispatched: those at the grid's end may have fewer */
 } mpsx_launch;
 
-/* Runs the units [begin, end) of a dispatch: threads or threadgroups, x fastest, then y, then z. */
+/* Wide: runs the units [begin, end) of a dispatch: threads or threadgroups, x fastest, then y, then z. */
 typedef void (*mpsx_entry)(void* const* args, const mpsx_launch* launch, unsigned long long begin,
                            unsigned long long end);
 
-enum { MPSX_UNIT_THREADS = 0, MPSX_UNIT_GROUPS = 1 };
+/* SIMT: where one thread is. */
+typedef struct mpsx_threadgroup {
+  unsigned position[3]; /* in the grid of threadgroups */
+  unsigned origin[3];   /* of its first thread, in the grid of threads */
+  unsigned size[3];     /* its threads */
+  unsigned threads;     /* the product of `size` */
+  unsigned simdgroups;
+} mpsx_threadgroup;
+typedef struct mpsx_thread {
+  unsigned local[3]; /* its position in the threadgroup */
+  unsigned index;    /* the same as one number */
+  unsigned lane;     /* in its SIMD group */
+  unsigned simdgroup;
+  const mpsx_threadgroup* group;
+} mpsx_thread;
+
+/* SIMT: runs one thread. */
+typedef void (*mpsx_thread_entry)(void* const* args, const mpsx_launch* launch, const mpsx_thread* thread);
+
+/* What the lanes of a SIMD group that meet in one place told each other; valid until the caller's next call. */
+typedef struct mpsx_lanes {
+  unsigned active;                      /* the lanes that met, as bits */
+  unsigned count;                       /* lanes that the SIMD group has; less than the width in its last one */
+  const void* value[MPSX_SIMD_WIDTH];   /* of each active lane */
+  unsigned memo_set;                    /* a result that is the same for all: whoever computes it leaves it here */
+  __attribute__((aligned(16))) unsigned char memo[MPSX_MAX_EXCHANGE_BYTES];
+} mpsx_lanes;
+
+/* Where a kernel calls the engine: `address` tells calls apart, file and line are for people. */
+typedef struct mpsx_site {
+  const void* address;
+  const char* file;
+  int line;
+  const char* function; /* "simd_sum" */
+} mpsx_site;
+
+/* What a SIMT kernel asks of the engine. The driver fills the library's pointer `mpsx_simt` at load. Called by a
+ * kernel that is not run as fibers, they act as for a group of one thread. */
+typedef struct mpsx_simt_services {
+  void (*threadgroup_barrier)(const mpsx_site* site);
+  void (*simdgroup_barrier)(const mpsx_site* site);
+  /* Gives `bytes` at `value`, waits for the other active lanes, returns what all gave; `lane` is the caller's. */
+  mpsx_lanes* (*exchange)(const void* value, unsigned bytes, unsigned* lane, const mpsx_site* site);
+  /* A lane reads `source`, which is not active. Does not return if that is a fault; else the byte that what is read
+   * is made of. */
+  int (*inactive_lane)(unsigned source, const mpsx_site* site);
+  /* The memory of threadgroup variable number `key` of the file. */
+  void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
+} mpsx_simt_services;
+
+enum { MPSX_UNIT_THREADS = 0, MPSX_UNIT_GROUPS = 1, MPSX_UNIT_SIMT = 2 };
 
 typedef struct mpsx_kernel_record {
   const char* name; /* host name */
-  mpsx_entry entry;
-  unsigned unit;                     /* MPSX_UNIT_*: what begin and end count */
+  unsigned unit;    /* MPSX_UNIT_*: what begin and end count; SIMT: threads are run one by one */
+  mpsx_entry entry; /* null if SIMT */
+  mpsx_thread_entry thread_entry;    /* null unless SIMT */
+  unsigned fibers;                   /* SIMT: whether threads wait for each other */
   unsigned buffers;                  /* highest buffer index in use, plus one */
   unsigned static_threadgroup_bytes; /* threadgroup arrays declared in the kernel */
   unsigned max_threads;              /* [[max_total_threads_per_threadgroup(n)]], else 1024 */
@@ -39,8 +93,9 @@ typedef struct mpsx_kernel_table_t {
   unsigned abi_version;
   unsigned count;
   const mpsx_kernel_record* const* records;
-  const char* compiler; /* "clang 20.1.2 (ziglang 0.17.0)" */
-  const char* isa;      /* "x86-64-v3" */
+  const mpsx_simt_services** simt; /* to be filled in */
+  const char* compiler;            /* "clang 20.1.2 (ziglang 0.17.0)" */
+  const char* isa;                 /* "x86-64-v3" */
 } mpsx_kernel_table_t;
 
 #ifdef __cplusplus

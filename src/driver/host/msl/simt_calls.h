@@ -1,0 +1,39 @@
+// The functions through which kernels reach the engine; compiled once a library, apart from the kernels.
+#pragma once
+
+#include "../kernel_abi.h"
+
+#if defined(__clang__)
+#define MPSX_ADDRESS __builtin_return_address(0)
+#else  // gcc may double a call, so the line stands for it
+#define MPSX_ADDRESS reinterpret_cast<const void*>(reinterpret_cast<__UINTPTR_TYPE__>(file) + __UINTPTR_TYPE__(line))
+#endif
+#define MPSX_CALL __attribute__((noinline, visibility("hidden")))
+
+extern "C" {
+extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
+const mpsx_simt_services* mpsx_simt = nullptr;
+
+MPSX_CALL void mpsx_simt_threadgroup_barrier(const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, "threadgroup_barrier"};
+  mpsx_simt->threadgroup_barrier(&site);
+}
+MPSX_CALL void mpsx_simt_simdgroup_barrier(const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, "simdgroup_barrier"};
+  mpsx_simt->simdgroup_barrier(&site);
+}
+MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
+                                         const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, function};
+  return mpsx_simt->exchange(value, bytes, lane, &site);
+}
+MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, function};
+  return mpsx_simt->inactive_lane(source, &site);
+}
+MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
+  return mpsx_simt->threadgroup_variable(key, bytes, name);
+}
+}
+#undef MPSX_CALL
+#undef MPSX_ADDRESS

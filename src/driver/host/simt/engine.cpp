@@ -1,0 +1,164 @@
+// Threadgroups of a dispatch, one after the other: shape, order, start.
+#include "driver/host/simt/engine.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace mpsx::driver::host::simt {
+namespace {
+
+constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
+
+// The library may be loaded late, but this is small: without a call, since every service starts here.
+thread_local Worker* running __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  template <typename T>
+  void shuffle(T* items, unsigned count) {
+    for (unsigned i = count; i > 1; --i) std::swap(items[i - 1], items[uint32_t(next()) * uint64_t(i) >> 32]);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+std::string place(const unsigned* p) {
+  char text[40];
+  std::snprintf(text, sizeof text, "(%u, %u, %u)", p[0], p[1], p[2]);
+  return text;
+}
+
+}  // namespace
+
+Worker* Worker::active() noexcept { return running; }
+
+void run_groups(Job& job, uint64_t begin, uint64_t end) {
+  thread_local Worker worker;
+  worker.prepare(job);
+  running = &worker;
+  for (uint64_t i = begin; i < end && !job.failed.load(std::memory_order_relaxed); ++i) worker.run_group(i);
+  running = nullptr;
+  worker.job_ = nullptr;
+  worker.monitor_.reset();
+}
+
+void Worker::prepare(Job& job) {
+  job_ = &job;
+  shape_ = {};
+  arena_.reset();
+  if (job.make_monitor) monitor_ = job.make_monitor();
+  std::copy(std::begin(job.args), std::end(job.args), args_);
+  unsigned place = 0;
+  for (size_t i = 0; i < job.argument_count; ++i) {
+    const Argument& a = job.arguments[i];
+    if (a.kind != Argument::Kind::threadgroup) continue;
+    args_[MPSX_MAX_BUFFERS + place] = arena_.variable(place, a.size, "a [[threadgroup(n)]] argument");
+    if (!args_[MPSX_MAX_BUFFERS + place++]) throw Error("expected less threadgroup memory");
+  }
+  const mpsx_launch& l = job.launch;
+  const unsigned threads = l.group[0] * l.group[1] * l.group[2];
+  lanes_.reserve(threads);
+  stacks_.reserve(job.record->fibers ? threads : 1);
+}
+
+// The threads of a group whose size is group_.size.
+void Worker::set_shape() {
+  const unsigned* size = group_.size;
+  shape_ = {size[0], size[1], size[2]};
+  threads_ = group_.threads = size[0] * size[1] * size[2];
+  group_.simdgroups = (threads_ + kWidth - 1) / kWidth;
+  lanes_.resize(threads_);
+  unsigned i = 0;
+  for (unsigned z = 0; z < size[2]; ++z)
+    for (unsigned y = 0; y < size[1]; ++y)
+      for (unsigned x = 0; x < size[0]; ++x, ++i)
+        lanes_[i].thread = {{x, y, z}, i, i % kWidth, i / kWidth, &group_};
+  simdgroups_.resize(group_.simdgroups);
+  for (unsigned s = 0; s < group_.simdgroups; ++s) {
+    simdgroups_[s].first = s * kWidth;
+    simdgroups_[s].count = std::min(kWidth, threads_ - s * kWidth);
+  }
+  turns_.resize(group_.simdgroups);
+}
+
+// The order of this group's SIMD groups and lanes: it depends on the seed and the group alone.
+void Worker::shuffle(uint64_t group) {
+  Random random(job_->seed + group * 0xd1342543de82ef95u);
+  std::iota(turns_.begin(), turns_.end(), 0u);
+  if (job_->seed) random.shuffle(turns_.data(), group_.simdgroups);
+  for (SimdGroup& g : simdgroups_) {
+    std::iota(g.order.begin(), g.order.end(), uint8_t(0));
+    if (job_->seed) random.shuffle(g.order.data(), g.count);
+    for (unsigned p = 0; p < kWidth; ++p) g.place[g.order[p]] = uint8_t(p);
+  }
+}
+
+void Worker::run_group(uint64_t index) {
+  const mpsx_launch& l = job_->launch;
+  const unsigned position[3] = {unsigned(index % l.groups[0]), unsigned(index / l.groups[0] % l.groups[1]),
+                                unsigned(index / l.groups[0] / l.groups[1])};
+  for (int d = 0; d < 3; ++d) {
+    group_.position[d] = position[d];
+    group_.origin[d] = position[d] * l.group[d];
+    group_.size[d] = std::min(l.group[d], l.threads[d] - group_.origin[d]);
+  }
+  const bool reshaped = !std::equal(shape_.begin(), shape_.end(), group_.size);
+  if (reshaped) set_shape();
+  if (reshaped || job_->seed) shuffle(index);
+  lane_ = lanes_.data();
+  if (monitor_) monitor_->begin_group(*this);
+  if (job_->record->fibers) return run_as_fibers();
+  // Nobody waits, so one stack serves all; not this one, which a fault could not leave.
+  stack_ = 0;
+  mpsx_simt_switch(&main_, stacks_.start(0, &Worker::loop_main));
+}
+
+void Worker::loop_main() {
+  Worker& w = *running;
+  const Job& job = *w.job_;
+  for (const unsigned turn : w.turns_) {
+    const SimdGroup& g = w.simdgroups_[turn];
+    for (unsigned p = 0; p < g.count; ++p) {
+      w.lane_ = &w.lanes_[g.first + g.order[p]];
+      job.record->thread_entry(w.args_, &job.launch, &w.lane_->thread);
+    }
+  }
+  w.leave();
+}
+
+void Worker::report(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
+  std::string text = std::string(job_->record->name) + ": " + std::move(what);
+  if (file && *file) text += ", at " + std::string(file) + (line > 0 ? ":" + std::to_string(line) : "");
+  text += ", threadgroup " + place(group_.position) + ", thread " + place(thread.local) + ", seed " +
+          std::to_string(job_->seed);
+  std::lock_guard<std::mutex> lock(job_->mutex);
+  if (!job_->failed.exchange(true)) job_->message = std::move(text);
+}
+
+void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
+  report(std::move(what), file, line, thread);
+  what = std::string();  // nothing on this stack is destroyed
+  leave();
+}
+
+void Worker::fault(std::string what, const char* file, int line) {
+  abandon(std::move(what), file, line, lane_->thread);
+}
+
+void Worker::leave() {
+  void* unused;
+  mpsx_simt_switch(&unused, main_);
+  __builtin_unreachable();
+}
+
+}  // namespace mpsx::driver::host::simt

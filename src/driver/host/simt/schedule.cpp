@@ -1,0 +1,177 @@
+// Which fiber of a threadgroup runs next, and who may go on when all wait.
+#include <cstdio>
+
+#include "driver/host/simt/engine.h"
+
+namespace mpsx::driver::host::simt {
+namespace {
+
+uint32_t bits(unsigned count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+unsigned lowest(uint32_t mask) { return unsigned(__builtin_ctz(mask)); }
+const char* plural(unsigned n) { return n == 1 ? "" : "s"; }
+
+template <typename... A>
+std::string format(const char* pattern, A... a) {
+  char text[512];
+  std::snprintf(text, sizeof text, pattern, a...);
+  return text;
+}
+
+}  // namespace
+
+void Worker::run_as_fibers() {
+  done_ = at_barrier_ = 0;
+  turn_ = 0;
+  for (unsigned i = 0; i < threads_; ++i) {
+    lanes_[i].sp = stacks_.start(i, &Worker::fiber_main);
+    lanes_[i].state = State::ready;
+    lanes_[i].parity = 0;
+  }
+  for (SimdGroup& g : simdgroups_) {
+    g.ready = bits(g.count);
+    g.waiting = g.meeting = 0;
+    g.lanes.count = g.count;
+  }
+  simd_ = &simdgroups_[turns_[0]];
+  const unsigned place = lowest(simd_->ready);
+  simd_->ready &= simd_->ready - 1;
+  lane_ = &lanes_[simd_->first + simd_->order[place]];
+  stack_ = size_t(lane_ - lanes_.data());
+  mpsx_simt_switch(&main_, lane_->sp);
+}
+
+void Worker::fiber_main() {
+  Worker& w = *active();
+  Lane& me = *w.lane_;
+  const Job& job = *w.job_;
+  job.record->thread_entry(w.args_, &job.launch, &me.thread);
+  me.state = State::done;
+  ++w.done_;
+  w.reschedule(me);
+  __builtin_unreachable();
+}
+
+// Runs others; returns when `me` goes on.
+void Worker::reschedule(Lane& me) {
+  for (;;) {
+    SimdGroup& g = *simd_;
+    if (g.ready) {
+      const unsigned place = lowest(g.ready);
+      g.ready &= g.ready - 1;
+      Lane& next = lanes_[g.first + g.order[place]];
+      lane_ = &next;
+      stack_ = size_t(&next - lanes_.data());
+      if (&next != &me) mpsx_simt_switch(&me.sp, next.sp);
+      return;
+    }
+    if (!resolve(g) && !next_simdgroup()) finish_phase();
+  }
+}
+
+void Worker::release(SimdGroup& g, uint32_t lanes) {
+  if (lanes == bits(g.count)) {
+    g.ready = lanes;
+    for (unsigned i = 0; i < g.count; ++i) lanes_[g.first + i].state = State::ready;
+    return;
+  }
+  for (uint32_t left = lanes; left; left &= left - 1) {
+    const unsigned lane = lowest(left);
+    g.ready |= 1u << g.place[lane];
+    lanes_[g.first + lane].state = State::ready;
+  }
+}
+
+// No lane of the SIMD group can run: lets those go on that are together in a SIMD function or simdgroup_barrier.
+bool Worker::resolve(SimdGroup& g) {
+  Lane* const lanes = &lanes_[g.first];
+  if (g.waiting) {
+    const void* first = lanes[lowest(g.waiting)].site.address;
+    for (uint32_t left = g.waiting; left; left &= left - 1)
+      if (const void* a = lanes[lowest(left)].site.address; a < first) first = a;
+    uint32_t met = 0;
+    for (uint32_t left = g.waiting; left; left &= left - 1) {
+      const unsigned i = lowest(left);
+      if (lanes[i].site.address != first) continue;
+      met |= 1u << i;
+      g.lanes.value[i] = lanes[i].slots[lanes[i].parity ^ 1];
+    }
+    g.lanes.active = met;
+    g.lanes.memo_set = 0;
+    g.waiting &= ~met;
+    release(g, met);
+    if (monitor_) monitor_->lanes_met(*this, g.first / MPSX_SIMD_WIDTH, met);
+    return true;
+  }
+  if (!g.meeting) return false;
+  const Lane& one = lanes[lowest(g.meeting)];
+  uint32_t alive = 0;
+  for (unsigned i = 0; i < g.count; ++i) {
+    const Lane& lane = lanes[i];
+    if (lane.state != State::done) alive |= 1u << i;
+    if (lane.state == State::simd_barrier ? lane.site.address != one.site.address : lane.state == State::barrier)
+      abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits in another place, at %s:%d",
+                     one.site.function, one.thread.lane, one.thread.simdgroup, i, lane.site.file, lane.site.line),
+              one.site.file, one.site.line, one.thread);
+  }
+  if (alive != bits(g.count) && job_->strict) {
+    const auto gone = g.count - unsigned(__builtin_popcount(alive));
+    abandon(format("%s is not reached by all lanes of SIMD group %u: %u lane%s of %u returned before it",
+                   one.site.function, one.thread.simdgroup, gone, plural(gone), g.count),
+            one.site.file, one.site.line, one.thread);
+  }
+  const uint32_t met = g.meeting;
+  g.meeting = 0;
+  release(g, met);
+  if (monitor_) monitor_->simdgroup_barrier(*this, g.first / MPSX_SIMD_WIDTH);
+  return true;
+}
+
+bool Worker::next_simdgroup() {
+  if (++turn_ >= turns_.size()) return false;
+  simd_ = &simdgroups_[turns_[turn_]];
+  return true;
+}
+
+// Every thread has returned or waits at the threadgroup barrier.
+void Worker::finish_phase() {
+  if (!at_barrier_) leave();
+  if (done_ && job_->strict) {
+    const Lane* gone = lanes_.data();
+    while (gone->state != State::done) ++gone;
+    const unsigned* p = gone->thread.local;
+    abandon(format("%s is not reached by all threads: %u of %u returned before it, such as thread (%u, %u, %u)",
+                   first_->site.function, done_, threads_, p[0], p[1], p[2]),
+            first_->site.file, first_->site.line, first_->thread);
+  }
+  if (monitor_) monitor_->threadgroup_barrier(*this);
+  for (SimdGroup& g : simdgroups_) {
+    uint32_t met = 0;
+    for (unsigned i = 0; i < g.count; ++i)
+      if (lanes_[g.first + i].state == State::barrier) met |= 1u << i;
+    release(g, met);
+  }
+  at_barrier_ = 0;
+  turn_ = 0;
+  simd_ = &simdgroups_[turns_[0]];
+}
+
+void Worker::meet(State state, const Site& site) {
+  Lane& me = *lane_;
+  me.site = site;
+  me.state = state;
+  if (state == State::simd_barrier) {
+    simd_->meeting |= 1u << me.thread.lane;
+  } else {
+    if (!at_barrier_++) first_ = &me;
+    const Lane& one = *first_;
+    if (one.site.address != site.address) {
+      const unsigned* p = one.thread.local;
+      fault(format("%s is not where the other threads wait: thread (%u, %u, %u) waits at %s:%d", site.function, p[0],
+                   p[1], p[2], one.site.file, one.site.line),
+            site);
+    }
+  }
+  reschedule(me);
+}
+
+}  // namespace mpsx::driver::host::simt

@@ -1,0 +1,79 @@
+// What kernels call.
+#include <cstdio>
+#include <cstring>
+
+#include "driver/host/simt/engine.h"
+
+namespace mpsx::driver::host::simt {
+
+struct Services {
+  static bool alone(const Worker* w) { return !w || !w->job_->record->fibers; }
+
+  static void threadgroup_barrier(const Site* site) {
+    Worker* w = Worker::active();
+    if (!alone(w)) w->meet(Worker::State::barrier, *site);
+  }
+
+  static void simdgroup_barrier(const Site* site) {
+    Worker* w = Worker::active();
+    if (!alone(w)) w->meet(Worker::State::simd_barrier, *site);
+  }
+
+  static mpsx_lanes* exchange(const void* value, unsigned bytes, unsigned* lane, const Site* site) {
+    Worker* w = Worker::active();
+    if (alone(w)) return exchange_alone(value, bytes, lane);
+    Worker::Lane& me = *w->lane_;
+    Worker::SimdGroup& g = *w->simd_;
+    if (bytes == 4)
+      std::memcpy(me.slots[me.parity], value, 4);
+    else
+      std::memcpy(me.slots[me.parity], value, bytes);
+    me.parity ^= 1;
+    me.site = *site;
+    me.state = Worker::State::simd;
+    *lane = me.thread.lane;
+    g.waiting |= 1u << me.thread.lane;
+    w->reschedule(me);
+    return &g.lanes;
+  }
+
+  // A SIMD group of one lane.
+  static mpsx_lanes* exchange_alone(const void* value, unsigned bytes, unsigned* lane) {
+    thread_local mpsx_lanes lanes;
+    thread_local unsigned char slot[MPSX_MAX_EXCHANGE_BYTES];
+    std::memcpy(slot, value, bytes);
+    lanes.active = lanes.count = 1;
+    lanes.value[0] = slot;
+    lanes.memo_set = 0;
+    *lane = 0;
+    return &lanes;
+  }
+
+  static int inactive_lane(unsigned source, const Site* site) {
+    Worker* w = Worker::active();
+    if (alone(w) || !w->job_->strict) return 0;
+    const mpsx_thread& t = w->lane_->thread;
+    const Worker::SimdGroup& g = *w->simd_;
+    if (source >= g.count) return 0xff;  // past the end of a partial SIMD group: NaN, or -1
+    const bool done = w->lanes_[g.first + source].state == Worker::State::done;
+    char text[160];
+    std::snprintf(text, sizeof text, "%s: lane %u of SIMD group %u reads lane %u, which %s", site->function, t.lane,
+                  t.simdgroup, source, done ? "has returned" : "is not active here");
+    w->fault(text, *site);
+  }
+
+  static void* threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
+    Worker* w = Worker::active();
+    bool made = false;
+    void* p = w->arena_.variable(MPSX_MAX_BUFFERS + key, bytes, name, &made);
+    if (!p) w->fault(std::string("no room for threadgroup variable '") + name + "'", nullptr, 0);
+    if (made && w->monitor_) w->monitor_->variable(*w, w->arena_.variables()[MPSX_MAX_BUFFERS + key]);
+    return p;
+  }
+};
+
+const mpsx_simt_services kServices = {&Services::threadgroup_barrier, &Services::simdgroup_barrier,
+                                      &Services::exchange, &Services::inactive_lane,
+                                      &Services::threadgroup_variable};
+
+}  // namespace mpsx::driver::host::simt
