@@ -3,6 +3,7 @@
 
     python tools/dev.py build                 configure and build into build/dev
     python tools/dev.py run -- python -m pytest tests/test_softmax.py
+    python tools/dev.py build --simt          the library for MPSX_DRIVER=simt too; from then on every build has it
     python tools/dev.py build --isas all      every kernel library, not this machine's best alone
 
 The package lies in build/dev/site (sources linked, not copied), with the metadata that lets `import torch` find it.
@@ -68,12 +69,13 @@ def lay_out_site() -> None:
     (info / "entry_points.txt").write_text("[torch.backends]\nmpsx = mpsx:_autoload\n")
 
 
-def build(isas: str, jobs: int) -> None:
+def build(isas: str, simt: bool, jobs: int) -> None:
     """Configures (once, or when the choice of kernel libraries changed) and builds."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    chosen = "" if isas == "all" else isas or best_isa()
     env = dict(os.environ, CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(ROOT))
     stamp = BUILD / "isas.txt"
+    simt = simt or (stamp.exists() and "simt" in stamp.read_text().split(";"))
+    chosen = "" if isas == "all" else (isas or best_isa()) + (";simt" if simt and "simt" not in isas else "")
     if not (BUILD / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != chosen:
         run("cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DMPSX_ISAS={chosen}",
             f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", "-DMPSX_PRECOMPILE=OFF",
@@ -89,12 +91,13 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="configure and build")
     builder.add_argument("--isas", default="", help="'all', or kernel libraries separated by ';'")
+    builder.add_argument("--simt", action="store_true", help="the library for MPSX_DRIVER=simt too")
     builder.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
     runner = commands.add_parser("run", help="run a command against the build")
     runner.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if arguments.command == "build":
-        build(arguments.isas, arguments.jobs)
+        build(arguments.isas, arguments.simt, arguments.jobs)
         return
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))

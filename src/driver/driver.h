@@ -64,6 +64,7 @@ struct Info {
   uint32_t vector_bytes = 16;       // bytes a thread of a dense elementwise kernel handles; 0: one element
   bool asynchronous = true;         // false: work is complete when `dispatch` returns
   bool unified_addressing = false;  // true: a handle is the CPU address itself, so no lookup is needed
+  uint32_t group_threads = 0;       // not 0: threads to give every threadgroup whose size is free (a test's wish)
 };
 
 struct Stream;  // opaque, owned by the driver
@@ -118,6 +119,8 @@ using ParallelFor = void (*)(uint64_t total, uint64_t grain,
                              const std::function<void(uint64_t, uint64_t)>& body);
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor);
+// The host driver with real threadgroups and SIMD groups, which checks what kernels do.
+std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor);
 std::unique_ptr<Driver> make_metal_driver(
     const std::string& library_directory);  // null where there is no Metal
 

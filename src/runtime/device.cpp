@@ -26,8 +26,9 @@ State& state() {
 std::unique_ptr<driver::Driver> make_driver(const State& s) {
   const char* env = std::getenv("MPSX_DRIVER");
   const std::string wanted = env ? env : "";
-  TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "metal",
-              "MPSX_DRIVER: expected \"host\" or \"metal\", got \"", wanted, "\"");
+  TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "simt" || wanted == "metal",
+              "MPSX_DRIVER: expected \"host\", \"simt\" or \"metal\", got \"", wanted, "\"");
+  if (wanted == "simt") return driver::make_simt_driver(s.directory, s.parallel_for);
   if (wanted != "host") {
     if (auto metal = driver::make_metal_driver(s.directory)) return metal;
     TORCH_CHECK(wanted.empty(), "MPSX_DRIVER=metal: this machine has no Metal device");

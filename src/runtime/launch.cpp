@@ -56,6 +56,7 @@ Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
   TORCH_CHECK(!exact || per_group <= limit, entry_.name, ": needs ", per_group,
               " threads per threadgroup, the limit is ", limit);
+  if (const uint32_t wish = driver().info().group_threads; wish && !exact) per_group = wish;
   dispatch_.grid = grid;
   dispatch_.group = {std::clamp<uint32_t>(per_group, 1, limit), 1, 1};
   dispatch_.by_threads = false;

@@ -28,14 +28,16 @@ class Launch(ctypes.Structure):
 
 
 class Record(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("entry", ctypes.c_void_p), ("unit", ctypes.c_uint),
-                ("buffers", ctypes.c_uint), ("static_threadgroup_bytes", ctypes.c_uint),
+    _fields_ = [("name", ctypes.c_char_p), ("unit", ctypes.c_uint), ("entry", ctypes.c_void_p),
+                ("thread_entry", ctypes.c_void_p), ("fibers", ctypes.c_uint), ("buffers", ctypes.c_uint),
+                ("static_threadgroup_bytes", ctypes.c_uint),
                 ("max_threads", ctypes.c_uint)]
 
 
 class Table(ctypes.Structure):
     _fields_ = [("abi_version", ctypes.c_uint), ("count", ctypes.c_uint),
-                ("records", ctypes.POINTER(ctypes.POINTER(Record))), ("compiler", ctypes.c_char_p),
+                ("records", ctypes.POINTER(ctypes.POINTER(Record))), ("simt", ctypes.c_void_p),
+                ("compiler", ctypes.c_char_p),
                 ("isa", ctypes.c_char_p)]
 
 

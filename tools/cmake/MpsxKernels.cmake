@@ -1,7 +1,9 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
 # libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h). On macOS a metallib.
 #
-#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3…])
+# libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA that every CPU runs.
+#
+#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3;simt…])
 #
 # The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
 
@@ -64,6 +66,81 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
+# Every source of mpsx_add_kernels in one of the translator's modes: sets `work` and `translated`.
+macro(mpsx_translate_kernels mode vector_bytes)
+  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
+  set(translated "")
+  set(counts ${shard_counts})
+  foreach(source IN LISTS K_SOURCES)
+    set(shards 1)
+    if(counts)
+      list(POP_FRONT counts shards)
+    endif()
+    get_filename_component(source "${source}" ABSOLUTE)
+    file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+    string(REGEX REPLACE "\\.metal$" "" name "${name}")
+    string(MAKE_C_IDENTIFIER "${name}" name)
+    set(outputs "${work}/${name}.cpp")
+    if(shards GREATER 1)
+      math(EXPR last "${shards} - 1")
+      set(outputs "")
+      foreach(i RANGE ${last})
+        list(APPEND outputs "${work}/${name}.${i}.cpp")
+      endforeach()
+    endif()
+    add_custom_command(
+      OUTPUT ${outputs}
+      COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
+              --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags} --mode ${mode}
+              -DMPSX_VECTOR_BYTES=${vector_bytes} --depfile "${work}/${name}.d"
+              --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
+      DEPENDS "${source}" ${tools}
+      DEPFILE "${work}/${name}.d"
+      COMMENT "Translating ${name} (${mode})" VERBATIM)
+    list(APPEND translated ${outputs})
+  endforeach()
+  set(index "${work}/index.cpp")
+  add_custom_command(
+    OUTPUT "${index}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" index ${translated} -o "${index}"
+    DEPENDS ${translated} ${tools}
+    COMMENT "Indexing kernels (${mode})" VERBATIM)
+endmacro()
+
+# What was translated last, as libmpsx_kernels_<name>.so with the flags of `isa`.
+macro(mpsx_compile_kernels name isa)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa} ${ARGN}
+                  OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(objects "")
+  foreach(cpp IN LISTS translated index)
+    get_filename_component(stem "${cpp}" NAME)
+    set(object "${work}/${name}/${stem}.o")
+    set(facts "")
+    if(stem STREQUAL "index.cpp")
+      set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
+    endif()
+    add_custom_command(
+      OUTPUT "${object}"
+      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
+              "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
+      DEPENDS "${cpp}"
+      DEPFILE "${object}.d"
+      COMMENT "Compiling ${stem} for ${name}" VERBATIM)
+    list(APPEND objects "${object}")
+  endforeach()
+  file(MAKE_DIRECTORY "${work}/${name}")
+  set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${name}.so")
+  # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
+  add_custom_command(
+    OUTPUT "${library}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
+    COMMAND "${CMAKE_CXX_COMPILER}" -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs -o "${library}" ${objects} -lc
+            -lgcc
+    DEPENDS ${objects}
+    COMMENT "Linking ${library}" VERBATIM)
+  list(APPEND libraries "${library}")
+endmacro()
+
 function(mpsx_add_kernels target)
   cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
   if(APPLE)
@@ -90,75 +167,18 @@ function(mpsx_add_kernels target)
     list(APPEND include_flags -I "${dir}")
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
-  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}")
-  set(translated "")
-  mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
-  foreach(source IN LISTS K_SOURCES)
-    set(shards 1)
-    if(shard_counts)
-      list(POP_FRONT shard_counts shards)
-    endif()
-    get_filename_component(source "${source}" ABSOLUTE)
-    file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
-    string(REGEX REPLACE "\\.metal$" "" name "${name}")
-    string(MAKE_C_IDENTIFIER "${name}" name)
-    set(outputs "${work}/${name}.cpp")
-    if(shards GREATER 1)
-      math(EXPR last "${shards} - 1")
-      set(outputs "")
-      foreach(i RANGE ${last})
-        list(APPEND outputs "${work}/${name}.${i}.cpp")
-      endforeach()
-    endif()
-    add_custom_command(
-      OUTPUT ${outputs}
-      COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
-              --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags} -DMPSX_VECTOR_BYTES=0 --mode wide
-              --depfile "${work}/${name}.d" --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
-      DEPENDS "${source}" ${tools}
-      DEPFILE "${work}/${name}.d"
-      COMMENT "Translating ${name}" VERBATIM)
-    list(APPEND translated ${outputs})
-  endforeach()
-  set(index "${work}/index.cpp")
-  add_custom_command(
-    OUTPUT "${index}"
-    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" index ${translated} -o "${index}"
-    DEPENDS ${translated} ${tools}
-    COMMENT "Indexing kernels" VERBATIM)
   set(libraries "")
+  mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
+  mpsx_translate_kernels(wide 0)
   foreach(isa IN LISTS K_ISAS)
-    execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
-                    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
-    set(objects "")
-    foreach(cpp IN LISTS translated index)
-      get_filename_component(stem "${cpp}" NAME)
-      set(object "${work}/${isa}/${stem}.o")
-      set(facts "")
-      if(stem STREQUAL "index.cpp")
-        set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
-      endif()
-      add_custom_command(
-        OUTPUT "${object}"
-        COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
-                "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
-        DEPENDS "${cpp}"
-        DEPFILE "${object}.d"
-        COMMENT "Compiling ${stem} for ${isa}" VERBATIM)
-      list(APPEND objects "${object}")
-      file(MAKE_DIRECTORY "${work}/${isa}")
-    endforeach()
-    set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
-    # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
-    add_custom_command(
-      OUTPUT "${library}"
-      COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
-      COMMAND "${CMAKE_CXX_COMPILER}" -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs -o "${library}" ${objects} -lc
-              -lgcc
-      DEPENDS ${objects}
-      COMMENT "Linking ${library}" VERBATIM)
-    list(APPEND libraries "${library}")
+    if(NOT isa STREQUAL "simt")
+      mpsx_compile_kernels(${isa} ${isa})
+    endif()
   endforeach()
+  if("simt" IN_LIST K_ISAS)
+    mpsx_translate_kernels(simt 16)
+    mpsx_compile_kernels(simt baseline --simt)
+  endif()
   add_custom_target(${target} ALL DEPENDS ${libraries})
   set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
 endfunction()

@@ -21,7 +21,8 @@ def parser():
     t = sub.add_parser("translate", help="a .metal file to C++")
     t.add_argument("input")
     t.add_argument("-o", dest="output", required=True)
-    t.add_argument("--mode", choices=["wide"], default="wide")
+    t.add_argument("--mode", choices=["wide", "simt", "auto"], default="wide",
+                   help="wide: a threadgroup is one thread; simt: every thread runs; auto: simt where threads meet")
     t.add_argument("--depfile")
     t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
     t.add_argument("--root", help="name source files relative to this directory, in messages and #line")
@@ -40,6 +41,7 @@ def parser():
     x.add_argument("-o", dest="output", required=True)
     c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
     c.add_argument("--isa", help="the flags for this ISA instead")
+    c.add_argument("--simt", action="store_true", help="those of kernels translated with --mode simt")
     return top
 
 
@@ -59,7 +61,7 @@ def main(argv=None):
     try:
         if args.command == "translate":
             outs, files = translate(args.input, args.output, args.include, args.define, args.preprocessor,
-                                    args.shards, args.name, args.root)
+                                    args.shards, args.name, args.root, args.mode)
             if args.depfile:
                 write_depfile(args.depfile, outs[0], files)
         elif args.command == "flatten":
@@ -67,7 +69,7 @@ def main(argv=None):
         elif args.command == "index":
             write_index(args.output, args.inputs)
         elif args.command == "compiler":
-            print_for_cmake(args.isa)
+            print_for_cmake(args.isa, args.simt)
         else:
             list_kernels(args)
     except MslError as e:

@@ -27,8 +27,10 @@ class Compiler:
     def is_zig(self):
         return "ziglang" in self.description
 
-    def flags(self, isa=""):
-        return FLAGS + (ZIG_FLAGS if self.is_zig else []) + self.isa_flags(isa)
+    def flags(self, isa="", simt=False):
+        """`simt`: of kernels that run thread by thread, which nothing vectorises."""
+        base = ["-O1" if f == "-O3" else f for f in FLAGS] if simt else FLAGS
+        return base + (ZIG_FLAGS if self.is_zig else []) + self.isa_flags(isa)
 
     def isa_flags(self, isa):
         """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""
@@ -52,8 +54,8 @@ def is_x86():
 
 
 def isas():
-    """What is built by default on this processor family."""
-    return ["baseline", "x86-64-v3", "x86-64-v4"] if is_x86() else ["baseline"]
+    """What is built by default on this processor family; `simt` is a library of its own, for any ISA."""
+    return ["baseline", "x86-64-v3", "x86-64-v4", "simt"] if is_x86() else ["baseline", "simt"]
 
 
 def describe(command):
@@ -83,10 +85,10 @@ def find_compiler():
                    "or set MPSX_KERNEL_CXX")
 
 
-def print_for_cmake(isa):
+def print_for_cmake(isa, simt=False):
     """One list a line: the command, its description, the flags, the ISAS of this processor."""
     compiler = find_compiler()
     if isa:
-        print(";".join(compiler.flags(isa)))
+        print(";".join(compiler.flags(isa, simt)))
         return
     print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(isas()), sep="\n")

@@ -42,9 +42,14 @@ def argument(src, kernel, i, p):
         return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[{p.index}]);", f"a{i}"
     if p.space == "threadgroup" and p.shape:
         return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[31 + {p.index}]);", f"a{i}"
+    return "", f"mpsx::position<S::at<{i}>>({value(position_attribute(src, kernel, p))})"
+
+
+def position_attribute(src, kernel, p):
+    """The attribute of a parameter that is no resource."""
     for name in p.attributes:
         if name in POSITIONS:
-            return "", f"mpsx::position<S::at<{i}>>({value(POSITIONS[name])})"
+            return POSITIONS[name]
     what = ", ".join(p.attributes) or "no attribute"
     raise src.error(p.token, f"kernel '{kernel.name}', parameter '{p.text}': expected a device, constant or "
                     f"threadgroup pointer or reference, or a position attribute; got {what}")
@@ -65,12 +70,11 @@ class WideEmitter:
             declarations = "".join(f"  {d}\n" for d, _ in pairs if d)
             hint = "" if groups or uses_atomics(self.src, kernel) else "    MPSX_VECTORIZE_LOOP\n"
             text = ", ".join(a for _, a in pairs)
-            buffers = max((p.index + 1 for p in kernel.parameters if p.space in ("device", "constant")), default=0)
-            self.plans[kernel.name] = groups, declarations, hint, text, buffers
+            self.plans[kernel.name] = groups, declarations, hint, text
         return self.plans[kernel.name]
 
     def entry(self, symbol, instance):
-        groups, declarations, hint, arguments, _ = self.plan(instance.kernel)
+        groups, declarations, hint, arguments = self.plan(instance.kernel)
         body = (
             f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
             "unsigned long long begin, unsigned long long end) {\n"
@@ -86,6 +90,10 @@ class WideEmitter:
             "  }\n"
             "  (void)NX, (void)NY, (void)NZ, (void)args;\n"
             "}\n")
+        return self.scoped(body, instance)
+
+    @staticmethod
+    def scoped(body, instance):
         for scope in reversed(instance.scope):
             body = f"namespace {scope} {{\n{body}}}\n"
         return body
@@ -96,14 +104,21 @@ class WideEmitter:
         return f'#line 1 "<entries>"\n{text}'
 
     def record(self, symbol, instance, prefix):
-        groups, _, _, _, buffers = self.plan(instance.kernel)
-        scope = prefix + "".join(f"{s}::" for s in instance.scope if s)
-        unit = "MPSX_UNIT_GROUPS" if groups else "MPSX_UNIT_THREADS"
+        unit = "MPSX_UNIT_GROUPS" if self.plan(instance.kernel)[0] else "MPSX_UNIT_THREADS"
+        return self.record_text(instance, unit, self.qualified(symbol, instance, prefix), "nullptr", 0)
+
+    @staticmethod
+    def qualified(symbol, instance, prefix):
+        return prefix + "".join(f"{s}::" for s in instance.scope if s) + symbol
+
+    def record_text(self, instance, unit, entry, thread_entry, fibers):
+        """An mpsx_kernel_record."""
+        buffers = max((p.index + 1 for p in instance.kernel.parameters if p.space in ("device", "constant")), default=0)
         threads = instance.kernel.attributes.get("max_total_threads_per_threadgroup", "1024")
         if not threads.isdigit():
             raise self.src.error(instance.kernel.token, f"max_total_threads_per_threadgroup({threads}): "
                                  "expected a number")
-        return f'{{"{instance.host_name}", {scope}{symbol}, {unit}, {buffers}, 0, {threads}}}'
+        return f'{{"{instance.host_name}", {unit}, {entry}, {thread_entry}, {fibers}, {buffers}, 0, {threads}}}'
 
     def table(self, instances, name, prefix):
         """The records of `instances` as the array `name`; `prefix` qualifies the entry points."""

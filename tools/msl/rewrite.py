@@ -70,15 +70,40 @@ def constant(src, i, depth):
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
 
 
-def rewrite(src, module, kernel_word="inline", threadgroup_word=""):
-    """Edits `src` in place. `threadgroup_word`: what a threadgroup variable's storage is called."""
+def share(src, i, first_key):
+    """Turns the declaration of threadgroup variables at token i into references to memory of the threadgroup; returns
+    how many there are. `threadgroup float a[32], b;` becomes typedefs and, after them, references of those types."""
+    end, names = at_declaration(src, i), []
+    while True:
+        name = end - 1
+        while src.texts[end] == "[":
+            end = src.match[end] + 1
+        if src.kinds[name] != "word" or src.texts[end] not in (",", ";"):
+            raise src.error(end, f"threadgroup variable '{src.texts[name]}': expected ';' or ',', "
+                            f"got '{src.texts[end]}' (it has no initial value)")
+        names.append(name)
+        if src.texts[end] == ";":
+            break
+        end += 2
+    references = ""
+    for k, name in enumerate(names, first_key):
+        word = src.texts[name]
+        src.replace(name, name + 1, f"mpsx_tg_{k}")
+        references += f' mpsx_tg_{k}& {word} = ::mpsx::threadgroup_variable<mpsx_tg_{k}>({k}, "{word}");'
+    src.replace(i, i + 1, "typedef")
+    src.replace(end, end + 1, ";" + references)
+    return len(names)
+
+
+def rewrite(src, module, kernel_word="inline", shared=False):
+    """Edits `src` in place. `shared`: the threads of a threadgroup share its variables; else there is one thread."""
     for begin, end in module.removed:
         src.replace(begin, end)
     for begin, end in module.markers:
         src.replace(begin, end, kernel_word)
     compose_swizzles(src)
     namespaces = namespace_braces(src)
-    depth, i = 0, 0   # depth counts brackets that are not namespaces
+    keys, depth, i = 0, 0, 0   # depth counts brackets that are not namespaces
     while i < len(src):
         kind, t = src.kinds[i], src.texts[i]
         if kind == "op":
@@ -104,8 +129,12 @@ def rewrite(src, module, kernel_word="inline", threadgroup_word=""):
             elif t == "constant":
                 src.replace(i, i + 1, constant(src, i, depth))
             elif t == "threadgroup":
-                pointer = src.texts[at_declaration(src, i)] in ("*", "&", ")", ",", ">")
-                src.replace(i, i + 1, "" if pointer else threadgroup_word)
+                at = at_declaration(src, i)
+                pointer = src.texts[at] in ("*", "&", ")", ",", ">") or src.texts[at:at + 2] in (["(", "*"], ["(", "&"])
+                if pointer or not shared:
+                    src.replace(i, i + 1)
+                else:
+                    keys += share(src, i, keys)
             elif t == "double":
                 raise src.error(i, "Metal has no double")
         elif kind == "word" and t in DROPPED_SPACES | {"constant"}:

@@ -3,6 +3,7 @@
 import os
 import re
 
+from .emit_simt import SimtEmitter
 from .emit_wide import WideEmitter
 from .parse import parse
 from .preprocess import preprocess
@@ -24,19 +25,21 @@ def identifier(path):
     return re.sub(r"\W", "_", os.path.splitext(path)[0])
 
 
-def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None):
+def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide"):
     """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs."""
     src, module, files = load(path, include_dirs, defines, preprocessor, root)
-    rewrite(src, module)
+    wide = mode == "wide"
+    rewrite(src, module, shared=not wide)
     stem = identifier(name or os.path.basename(path))
-    emitter, body = WideEmitter(src), src.result()
+    emitter, body = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt"), src.result()
+    simt = "" if wide else "#define MPSX_SIMT 1\n"
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):
         mine = module.instances[i::shards]
         table = f"mpsx_records_{stem}_{i}"
         text = (f"// mpsx-kernels: {len(mine)} {table}\n"
-                f'#include "msl/msl.h"\nnamespace metal {{ namespace k_{stem} {{ namespace {{\n'
+                f'{simt}#include "msl/msl.h"\nnamespace metal {{ namespace k_{stem} {{ namespace {{\n'
                 f"MPSX_USER_CODE_BEGIN\n{body}\nMPSX_USER_CODE_END\n"
                 f"{emitter.entries(mine)}}} }} }}\n{emitter.table(mine, table, f'metal::k_{stem}::')}")
         write_if_changed(target, text)
@@ -77,11 +80,12 @@ def write_index(out, translated):
     externs = "".join(f'extern "C" const mpsx_kernel_record {name}[];\n' for count, name in tables if count)
     pointers = "".join(f"    &{name}[{i}],\n" for count, name in tables for i in range(count))
     total = sum(count for count, _ in tables)
-    write_if_changed(out, '#include "kernel_abi.h"\n'
+    write_if_changed(out, '#include "msl/simt_calls.h"\n'
                      f"{externs}static const mpsx_kernel_record* const records[] = {{\n{pointers}    nullptr}};\n"
                      'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t '
                      "mpsx_kernel_table;\n"
                      f"const mpsx_kernel_table_t mpsx_kernel_table = {{MPSX_KERNEL_ABI_VERSION, {total}, records, "
+                     "&mpsx_simt, "
                      "MPSX_KERNEL_COMPILER, MPSX_KERNEL_ISA};\n")
 
 
@@ -91,7 +95,7 @@ def check_host_names(translated):
     for path in translated:
         with open(path) as f:
             text = f.read()
-        for name in re.findall(r'^ *(?:const .*\{\n +)?\{"([^"]+)", [\w:]+, MPSX_UNIT_', text, re.M):
+        for name in re.findall(r'^ *(?:const .*\{\n +)?\{"([^"]+)", MPSX_UNIT_', text, re.M):
             if name in owner:
                 raise MslError(f"kernel '{name}' is defined by both {owner[name]} and {path}")
             owner[name] = path

@@ -1,4 +1,5 @@
-// The host driver: Metal kernels translated to C++ ("wide mode"), run inside `dispatch` on the CPU's cores.
+// The host driver: Metal kernels translated to C++, run inside `dispatch` on the CPU's cores. In wide mode a threadgroup
+// is one thread; kernels of SIMT libraries have real threadgroups (simt/).
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "driver/host/kernel_module.h"
+#include "driver/host/simt/dispatch.h"
 
 namespace mpsx::driver {
 
@@ -29,14 +31,19 @@ constexpr size_t kHugePage = size_t(2) << 20;
 
 class HostDriver final : public Driver {
  public:
-  HostDriver(const std::string& directory, ParallelFor parallel_for)
-      : module_(directory), parallel_for_(parallel_for) {
-    info_.name = "host";
+  HostDriver(const std::string& directory, ParallelFor parallel_for, bool simt)
+      : module_(directory, simt), parallel_for_(parallel_for) {
+    info_.name = simt ? "simt" : "host";
     info_.compiler = module_.compiler();
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    info_.vector_bytes = 0;
+    info_.vector_bytes = simt ? 16 : 0;  // as the libraries were translated
+    if (simt) {
+      simt_ = {simt::chosen_seed(), true};
+      info_.group_threads = simt::chosen_threads();
+      info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
+    }
     info_.asynchronous = false;
     info_.unified_addressing = true;
   }
@@ -91,6 +98,7 @@ class HostDriver final : public Driver {
   Info info_;
   KernelModule module_;
   ParallelFor parallel_for_;
+  simt::Options simt_;
   Stream stream_;
 };
 
@@ -122,6 +130,9 @@ void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* argumen
     throw Error(kernel.name + ": expects " + std::to_string(record.buffers) + " buffers, got " +
                 std::to_string(buffers));
 
+  if (dispatch.grid.count() == 0) return;
+  if (record.unit == MPSX_UNIT_SIMT)
+    return simt::dispatch(record, args, arguments, count, dispatch, simt_, parallel_for_);
   const Size& g = dispatch.grid;
   const Size group = dispatch.by_threads ? Size{} : dispatch.group;
   mpsx_launch launch{
@@ -129,7 +140,6 @@ void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* argumen
   const uint64_t total = record.unit == MPSX_UNIT_THREADS
                              ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
                              : g.count();
-  if (total == 0) return;
   const uint64_t grain = std::max<uint64_t>(1, kGrainElements / std::max<uint64_t>(1, dispatch.work));
   if (locals == 0 && total <= grain) return record.entry(args, &launch, 0, total);
   const auto body = [&](uint64_t begin, uint64_t end) {
@@ -148,7 +158,10 @@ void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* argumen
 }  // namespace host
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor parallel_for) {
-  return std::make_unique<host::HostDriver>(library_directory, parallel_for);
+  return std::make_unique<host::HostDriver>(library_directory, parallel_for, false);
+}
+std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor parallel_for) {
+  return std::make_unique<host::HostDriver>(library_directory, parallel_for, true);
 }
 
 #ifndef __APPLE__

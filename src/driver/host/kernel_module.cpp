@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "driver/host/simt/engine.h"
+
 namespace mpsx::driver::host {
 namespace {
 
@@ -39,7 +41,14 @@ std::string library_path(const std::string& directory, const std::string& isa) {
 
 }  // namespace
 
-KernelModule::KernelModule(const std::string& directory) {
+KernelModule::KernelModule(const std::string& directory, bool simt) {
+  if (simt) {
+    const std::string path = library_path(directory, "simt");
+    if (access(path.c_str(), R_OK) != 0)
+      throw Error("MPSX_DRIVER=simt: there is no " + path + "; it was left out of this build");
+    open(path);
+    return;
+  }
   std::vector<std::string> isas = supported_isas();
   if (const char* forced = std::getenv("MPSX_ISA"); forced && *forced) {
     bool runnable = false;
@@ -65,6 +74,7 @@ void KernelModule::open(const std::string& path) {
   const auto* table = static_cast<const mpsx_kernel_table_t*>(dlsym(library, "mpsx_kernel_table"));
   if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION)
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
+  *table->simt = &simt::kServices;
   compiler_ = table->compiler;
   isa_ = table->isa;
   kernels_.reserve(table->count);
@@ -73,7 +83,7 @@ void KernelModule::open(const std::string& path) {
     HostKernel kernel;
     kernel.name = record->name;
     kernel.record = record;
-    kernel.simd_width = 1;
+    kernel.simd_width = record->unit == MPSX_UNIT_SIMT ? MPSX_SIMD_WIDTH : 1;
     // A threadgroup of the wide mode has one thread; a kernel counted in threads takes any shape.
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;

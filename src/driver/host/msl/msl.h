@@ -19,5 +19,9 @@
 #include "integer.h"
 #include "relational.h"
 #include "atomic.h"
+#ifdef MPSX_SIMT
+#include "simt.h"
+#else
 #include "simd.h"
+#endif
 #include "launch.h"

@@ -6,7 +6,7 @@
 #if defined(__clang__)
 #define MPSX_ADDRESS __builtin_return_address(0)
 #else  // gcc may double a call, so the line stands for it
-#define MPSX_ADDRESS reinterpret_cast<const void*>(reinterpret_cast<__UINTPTR_TYPE__>(file) + __UINTPTR_TYPE__(line))
+#define MPSX_ADDRESS (static_cast<const void*>(file + line))
 #endif
 #define MPSX_CALL __attribute__((noinline, visibility("hidden")))
 

@@ -109,7 +109,7 @@ bool Worker::resolve(SimdGroup& g) {
     const Lane& lane = lanes[i];
     if (lane.state != State::done) alive |= 1u << i;
     if (lane.state == State::simd_barrier ? lane.site.address != one.site.address : lane.state == State::barrier)
-      abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits in another place, at %s:%d",
+      abandon(format("%s is reached by lane %u of SIMD group %u, while lane %u waits at another, %s:%d",
                      one.site.function, one.thread.lane, one.thread.simdgroup, i, lane.site.file, lane.site.line),
               one.site.file, one.site.line, one.thread);
   }
@@ -166,8 +166,8 @@ void Worker::meet(State state, const Site& site) {
     const Lane& one = *first_;
     if (one.site.address != site.address) {
       const unsigned* p = one.thread.local;
-      fault(format("%s is not where the other threads wait: thread (%u, %u, %u) waits at %s:%d", site.function, p[0],
-                   p[1], p[2], one.site.file, one.site.line),
+      fault(format("%s is reached while thread (%u, %u, %u) waits at another, %s:%d", site.function, p[0], p[1], p[2],
+                   one.site.file, one.site.line),
             site);
     }
   }

@@ -1,0 +1,121 @@
+"""SIMT: every thread of a threadgroup runs, one by one; the engine (src/driver/host/simt) makes them meet.
+
+Mode `simt` runs every kernel so. Mode `auto` only those that use threadgroups in any way: kernels that know their
+place in the grid alone are loops over threads, as in wide mode."""
+
+from .attributes import GRID, POSITIONS
+from .emit_wide import WideEmitter, position_attribute
+
+# What makes threads wait for each other.
+MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier")
+OF_THREAD = {
+    "thread_position_in_grid": tuple(f"thread->group->origin[{d}] + thread->local[{d}]" for d in range(3)),
+    "threads_per_grid": tuple(f"launch->threads[{d}]" for d in range(3)),
+    "grid_origin": ("0u", "0u", "0u"),
+    "threadgroup_position_in_grid": tuple(f"thread->group->position[{d}]" for d in range(3)),
+    "threadgroups_per_grid": tuple(f"launch->groups[{d}]" for d in range(3)),
+    "thread_position_in_threadgroup": tuple(f"thread->local[{d}]" for d in range(3)),
+    "thread_index_in_threadgroup": ("thread->index",),
+    "threads_per_threadgroup": tuple(f"thread->group->size[{d}]" for d in range(3)),
+    "dispatch_threads_per_threadgroup": tuple(f"launch->group[{d}]" for d in range(3)),
+    "thread_index_in_simdgroup": ("thread->lane",),
+    "simdgroup_index_in_threadgroup": ("thread->simdgroup",),
+    "simdgroups_per_threadgroup": ("thread->group->simdgroups",),
+    "dispatch_simdgroups_per_threadgroup": ("mpsx::groups_of(launch, MPSX_SIMD_WIDTH)",),
+    "threads_per_simdgroup": ("unsigned(MPSX_SIMD_WIDTH)",),
+    "thread_index_in_quadgroup": ("thread->lane % 4u",),
+    "quadgroup_index_in_threadgroup": ("thread->index / 4u",),
+    "quadgroups_per_threadgroup": ("(thread->group->threads + 3u) / 4u",),
+    "dispatch_quadgroups_per_threadgroup": ("mpsx::groups_of(launch, 4u)",),
+}
+
+
+def definitions(src):
+    """Names of functions and types, each with the token ranges of their bodies."""
+    found = {}
+    for i, t in enumerate(src.texts):
+        if src.kinds[i] != "word" or i + 2 >= len(src):
+            continue
+        if t in ("struct", "class") and src.kinds[i + 1] == "word":
+            brace = i + 2
+            while brace < len(src) and src.texts[brace] not in "{;(=,>&*":
+                brace += 1
+            name = src.texts[i + 1]
+        elif src.texts[i + 1] == "(":
+            brace, name = src.match[i + 1] + 1, t
+            while brace < len(src) and src.texts[brace] in ("const", "thread", "constexpr", "noexcept"):
+                brace += 1
+        else:
+            continue
+        if brace < len(src) and src.texts[brace] == "{":
+            found.setdefault(name, []).append((brace, src.match[brace] + 1))
+    return found
+
+
+def uses(src, bodies, kernel, prefixes):
+    """Whether a word with one of the prefixes is in the kernel, or in what it calls, however far. `bodies`: those of
+    definitions()."""
+    todo, seen = [kernel.body], {kernel.name}
+    while todo:
+        for i in range(*todo.pop()):
+            word = src.texts[i]
+            if src.kinds[i] != "word":
+                continue
+            if word.startswith(prefixes):
+                return True
+            if word not in seen:
+                seen.add(word)
+                todo += bodies.get(word, [])
+    return False
+
+
+class SimtEmitter(WideEmitter):
+    """`every`: whether kernels that could be loops over threads run thread by thread too."""
+
+    def __init__(self, src, every):
+        super().__init__(src)
+        self.every = every
+        self.fibers = {}
+        self.bodies = definitions(src)
+
+    def is_simt(self, kernel):
+        if self.every or any(p.space == "threadgroup" for p in kernel.parameters):
+            return True
+        if any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS):
+            return True
+        return uses(self.src, self.bodies, kernel, (*MEETING, "threadgroup"))
+
+    def simt_plan(self, kernel):
+        """None for a kernel that is a loop; else whether its threads meet."""
+        if kernel.name not in self.fibers:
+            self.fibers[kernel.name] = uses(self.src, self.bodies, kernel, MEETING) if self.is_simt(kernel) else None
+        return self.fibers[kernel.name]
+
+    def simt_argument(self, kernel, i, p):
+        if p.space and p.shape:
+            at = f"31 + {p.index}" if p.space == "threadgroup" else p.index
+            return f"mpsx::address<S::at<{i}>>(args[{at}])"
+        attribute = position_attribute(self.src, kernel, p)
+        values = (*OF_THREAD[attribute.field], "0u", "0u")[:3]
+        return f"mpsx::position<S::at<{i}>>({', '.join(values)})"
+
+    def entry(self, symbol, instance):
+        if self.simt_plan(instance.kernel) is None:
+            return super().entry(symbol, instance)
+        arguments = ", ".join(self.simt_argument(instance.kernel, i, p)
+                              for i, p in enumerate(instance.kernel.parameters))
+        body = (
+            f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
+            "const mpsx_thread* thread) {\n"
+            f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
+            "  (void)args, (void)launch, (void)thread;\n"
+            f"  {instance.expression}({arguments});\n"
+            "}\n")
+        return self.scoped(body, instance)
+
+    def record(self, symbol, instance, prefix):
+        fibers = self.simt_plan(instance.kernel)
+        if fibers is None:
+            return super().record(symbol, instance, prefix)
+        return self.record_text(instance, "MPSX_UNIT_SIMT", "nullptr", self.qualified(symbol, instance, prefix),
+                                int(fibers))
