@@ -1,0 +1,7 @@
+#include <metal_stdlib>
+using namespace metal;
+#include <iostream>
+//       ^ iostream
+kernel void f(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  out[i] = 1;
+}

@@ -1,0 +1,7 @@
+#include <metal_stdlib>
+using namespace metal;
+kernel void f(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  thread float* p = new float(1);
+//                  ^ 'new' is not supported
+  out[i] = *p;
+}

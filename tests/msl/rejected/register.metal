@@ -1,0 +1,7 @@
+#include <metal_stdlib>
+using namespace metal;
+kernel void f(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  register float x = 1;
+//^ 'register' is not supported
+  out[i] = x;
+}

@@ -1,0 +1,60 @@
+"""The strict check (tools/msl/check): every kernel in rejected/ is refused where its carets say, every one in accepted/
+passes. A caret line, `//    ^ text`, is about the line above it: the column, and a part of the message."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from msl.check import Places, check, render  # noqa: E402
+from msl.compiler import find_compiler  # noqa: E402
+
+TORCH = str(Path(torch.__file__).parent / "include")
+CARET = re.compile(r"//( *)\^ (.*)")
+
+
+@pytest.fixture(scope="session")
+def compiler():
+    return find_compiler()
+
+
+def expectations(text):
+    """(line, column, part of the message)"""
+    found, above = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        m = CARET.fullmatch(line)
+        if m:
+            found.append((above, len(m[1]) + 3, m[2]))
+        else:
+            above = number
+    return found
+
+
+def names(folder):
+    return sorted(p.stem for p in (HERE / folder).glob("*.metal"))
+
+
+@pytest.mark.parametrize("name", names("rejected"))
+def test_rejected(name, compiler):
+    path = HERE / "rejected" / f"{name}.metal"
+    expected = expectations(path.read_text())
+    found = check(str(path), [TORCH], compiler=compiler)
+    shown = render(found, Places(""), limit=20)
+    assert expected, "no caret line"
+    assert [(d.line, d.column) for d in found] == [(line, column) for line, column, _ in expected], shown
+    for d, (_, _, part) in zip(found, expected, strict=True):
+        assert part in d.message
+        assert Path(d.file) == path
+
+
+@pytest.mark.parametrize("name", names("accepted"))
+def test_accepted(name, compiler):
+    path = HERE / "accepted" / f"{name}.metal"
+    found = check(str(path), [TORCH], compiler=compiler)
+    assert not found, render(found, Places(""), limit=20)

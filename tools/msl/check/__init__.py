@@ -1,0 +1,56 @@
+"""The strict check: what Apple's Metal compiler would refuse, with the user's file, line and column.
+
+`check` runs everything on a file. Its halves are for a caller that has the tokens already: `check_unit` takes a few
+milliseconds; AddressSpaceCheck starts clang, which sees what expressions do, and runs beside the compiler."""
+
+from ..preprocess import preprocess
+from ..source import MslError, Source
+from . import atomics, kernels, language, memory, parameters  # noqa: F401 - they fill RULES
+from .address_spaces import AddressSpaceCheck
+from .diagnostic import Diagnostic, Places, from_text, render
+from .rules import RULES, Unit
+from .structure import read
+
+__all__ = [
+    "AddressSpaceCheck",
+    "Diagnostic",
+    "Places",
+    "Unit",
+    "check",
+    "check_unit",
+    "from_text",
+    "render",
+    "unit_of",
+]
+
+
+def unit_of(src):
+    """What the rules and the check of address spaces read: tokens and declarations of a preprocessed Source."""
+    return Unit(src, read(src))
+
+
+def check_unit(unit, texts=None):
+    """The rules over a unit. `texts`: file name -> text, of what is not on disk."""
+    places = Places(unit.src.text, texts)
+    found = set()
+    for function in RULES.values():
+        for token, message in function(unit):
+            found.add(Diagnostic(*places.of_token(unit.src, token), message))
+    return sorted(found)
+
+
+def check(path, includes=(), defines=(), compiler=None, types=True):
+    """Every complaint about the .metal file `path`. `compiler`: of compiler.py; it preprocesses, and where it is a
+    clang (or one is installed) it checks address spaces too, unless `types` is false."""
+    try:
+        text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
+        src = Source(text)
+    except MslError as e:
+        return from_text(str(e)) or [Diagnostic(path, 1, 1, str(e))]
+    unit = unit_of(src)
+    spaces = AddressSpaceCheck(unit, compiler.command) if compiler and types else None
+    found = check_unit(unit)
+    for d in spaces.wait() if spaces else ():
+        if all((d.file, d.line, d.column) != (k.file, k.line, k.column) for k in found):
+            found.append(d)
+    return sorted(found)

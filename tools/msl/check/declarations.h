@@ -1,0 +1,210 @@
+// What the address-space check lets clang know of the Metal library: types, and functions that take pointers. Declared,
+// never run. What is missing here only makes the check see less: address_spaces.py keeps what clang says of address
+// spaces and drops the rest, unknown names included.
+#pragma once
+
+#define thread
+#define kernel
+#define METAL_FUNC inline
+#define METAL_VALID_RENDER_TARGET
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef _Float16 half;
+typedef __bf16 bfloat;
+typedef bfloat bfloat16_t;
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef uchar uint8_t;
+typedef ushort uint16_t;
+typedef uint uint32_t;
+typedef ulong uint64_t;
+typedef ulong size_t;
+typedef long ptrdiff_t;
+typedef ulong uintptr_t;
+typedef long intptr_t;
+
+namespace metal {
+using ::int16_t;
+using ::int32_t;
+using ::int64_t;
+using ::int8_t;
+using ::ptrdiff_t;
+using ::size_t;
+using ::uint16_t;
+using ::uint32_t;
+using ::uint64_t;
+using ::uint8_t;
+using ::uintptr_t;
+
+template <class T, int N>
+using vec = T __attribute__((ext_vector_type(N)));
+template <class T, int N>
+using packed_vec = T __attribute__((ext_vector_type(N)));
+#define MPSX_VECTORS(T)                                                                         \
+  typedef vec<T, 2> T##2; typedef vec<T, 3> T##3; typedef vec<T, 4> T##4;                       \
+  typedef vec<T, 2> packed_##T##2; typedef vec<T, 3> packed_##T##3; typedef vec<T, 4> packed_##T##4;
+MPSX_VECTORS(bool)
+MPSX_VECTORS(char)
+MPSX_VECTORS(uchar)
+MPSX_VECTORS(short)
+MPSX_VECTORS(ushort)
+MPSX_VECTORS(int)
+MPSX_VECTORS(uint)
+MPSX_VECTORS(long)
+MPSX_VECTORS(ulong)
+MPSX_VECTORS(half)
+MPSX_VECTORS(bfloat)
+MPSX_VECTORS(float)
+#undef MPSX_VECTORS
+template <class T, int C, int R>
+struct matrix {
+  vec<T, R> columns[C];
+  vec<T, R>& operator[](int i);
+  const vec<T, R>& operator[](int i) const;
+};
+#define MPSX_MATRICES(T, R)                                                          \
+  typedef matrix<T, 2, R> T##2x##R; typedef matrix<T, 3, R> T##3x##R; typedef matrix<T, 4, R> T##4x##R;
+MPSX_MATRICES(half, 2)
+MPSX_MATRICES(half, 3)
+MPSX_MATRICES(half, 4)
+MPSX_MATRICES(float, 2)
+MPSX_MATRICES(float, 3)
+MPSX_MATRICES(float, 4)
+#undef MPSX_MATRICES
+
+template <class T, T V>
+struct integral_constant {
+  static constexpr T value = V;
+  typedef T value_type;
+  constexpr operator T() const { return V; }
+};
+template <bool B> using bool_constant = integral_constant<bool, B>;
+typedef bool_constant<true> true_type;
+typedef bool_constant<false> false_type;
+template <bool B, class T = void> struct enable_if {};
+template <class T> struct enable_if<true, T> { typedef T type; };
+template <bool B, class T = void> using enable_if_t = typename enable_if<B, T>::type;
+template <bool B, class T, class F> struct conditional { typedef T type; };
+template <class T, class F> struct conditional<false, T, F> { typedef F type; };
+template <bool B, class T, class F> using conditional_t = typename conditional<B, T, F>::type;
+template <class...> using void_t = void;
+template <class A, class B> constexpr bool is_same_v = __is_same(A, B);
+template <class A, class B> struct is_same : bool_constant<__is_same(A, B)> {};
+#define MPSX_TRAIT(NAME, ...)                                     \
+  template <class T> constexpr bool NAME##_v = __VA_ARGS__;       \
+  template <class T> struct NAME : bool_constant<__VA_ARGS__> {};
+template <class T> struct remove_cv { typedef __remove_cv(T) type; };
+template <class T> using remove_cv_t = __remove_cv(T);
+template <class T> struct remove_const { typedef __remove_const(T) type; };
+template <class T> using remove_const_t = __remove_const(T);
+template <class T> struct remove_reference { typedef __remove_reference_t(T) type; };
+template <class T> using remove_reference_t = __remove_reference_t(T);
+template <class T> struct remove_pointer { typedef __remove_pointer(T) type; };
+template <class T> using remove_pointer_t = __remove_pointer(T);
+template <class T> struct decay { typedef __decay(T) type; };
+template <class T> using decay_t = __decay(T);
+MPSX_TRAIT(is_floating_point,
+           __is_floating_point(T) || __is_same(__remove_cv(T), half) || __is_same(__remove_cv(T), bfloat))
+MPSX_TRAIT(is_integral, __is_integral(T))
+MPSX_TRAIT(is_arithmetic, __is_arithmetic(T) || is_floating_point_v<T>)
+MPSX_TRAIT(is_scalar, __is_scalar(T))
+MPSX_TRAIT(is_signed, __is_signed(T) || is_floating_point_v<T>)
+MPSX_TRAIT(is_unsigned, __is_unsigned(T))
+MPSX_TRAIT(is_pointer, __is_pointer(T))
+MPSX_TRAIT(is_reference, __is_reference(T))
+MPSX_TRAIT(is_const, __is_const(T))
+MPSX_TRAIT(is_void, __is_void(T))
+MPSX_TRAIT(is_enum, __is_enum(T))
+MPSX_TRAIT(is_class, __is_class(T))
+MPSX_TRAIT(is_empty, __is_empty(T))
+MPSX_TRAIT(is_trivially_copyable, __is_trivially_copyable(T))
+#undef MPSX_TRAIT
+template <class A, class B> struct is_convertible : bool_constant<__is_convertible(A, B)> {};
+template <class A, class B> constexpr bool is_convertible_v = __is_convertible(A, B);
+template <class A, class B> constexpr bool is_base_of_v = __is_base_of(A, B);
+template <class T> struct make_unsigned { typedef __make_unsigned(T) type; };
+template <class T> using make_unsigned_t = __make_unsigned(T);
+template <class T> struct make_signed { typedef __make_signed(T) type; };
+template <class T> using make_signed_t = __make_signed(T);
+template <class T> T&& declval();
+
+template <class T>
+struct numeric_limits {
+  static constexpr bool is_integer = __is_integral(T);
+  static constexpr T max() { return T(); }
+  static constexpr T min() { return T(); }
+  static constexpr T lowest() { return T(); }
+  static constexpr T infinity() { return T(); }
+  static constexpr T quiet_NaN() { return T(); }
+  static constexpr T epsilon() { return T(); }
+};
+// Values: whatever they are, they come as they go.
+#define MPSX_VALUE1(F) template <class A> A F(A);
+#define MPSX_VALUE2(F) template <class A, class B> A F(A, B);
+#define MPSX_VALUE3(F) template <class A, class B, class C> A F(A, B, C);
+MPSX_VALUE1(abs) MPSX_VALUE1(exp) MPSX_VALUE1(exp2) MPSX_VALUE1(log) MPSX_VALUE1(log2) MPSX_VALUE1(sqrt) 
+MPSX_VALUE1(rsqrt) MPSX_VALUE1(sin) MPSX_VALUE1(cos) MPSX_VALUE1(tan) MPSX_VALUE1(tanh) MPSX_VALUE1(floor)
+MPSX_VALUE1(ceil) MPSX_VALUE1(round) MPSX_VALUE1(fabs) MPSX_VALUE1(popcount) MPSX_VALUE1(clz) MPSX_VALUE1(ctz) MPSX_VALUE1(simd_sum)
+MPSX_VALUE1(simd_max) MPSX_VALUE1(simd_min) MPSX_VALUE2(pow) MPSX_VALUE2(fmod) MPSX_VALUE2(simd_shuffle) MPSX_VALUE2(simd_shuffle_down)
+MPSX_VALUE2(simd_shuffle_xor) MPSX_VALUE2(simd_broadcast) MPSX_VALUE3(fma) MPSX_VALUE3(clamp) MPSX_VALUE3(mix)
+#undef MPSX_VALUE1
+#undef MPSX_VALUE2
+#undef MPSX_VALUE3
+template <class A> constexpr A max(A a, A b) { return a < b ? b : a; }
+template <class A> constexpr A min(A a, A b) { return b < a ? b : a; }
+template <class To, class From> To as_type(From);
+
+enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
+enum memory_order { memory_order_relaxed, memory_order_seq_cst };
+void threadgroup_barrier(mem_flags);
+void simdgroup_barrier(mem_flags);
+
+template <class T>
+struct atomic { T value; };
+template <class T> using _atomic = atomic<T>;
+typedef atomic<int> atomic_int;
+typedef atomic<uint> atomic_uint;
+typedef atomic<bool> atomic_bool;
+typedef atomic<ulong> atomic_ulong;
+typedef atomic<float> atomic_float;
+// Section 6.15.2: atomic objects are in device or threadgroup memory.
+#define MPSX_ATOMIC(SPACE)                                                                                            \
+  template <class T> T atomic_load_explicit(const volatile SPACE atomic<T>*, memory_order);                           \
+  template <class T, class V> void atomic_store_explicit(volatile SPACE atomic<T>*, V, memory_order);                 \
+  template <class T, class V> T atomic_exchange_explicit(volatile SPACE atomic<T>*, V, memory_order);                 \
+  template <class T, class V>                                                                                         \
+  bool atomic_compare_exchange_weak_explicit(volatile SPACE atomic<T>*, T*, V, memory_order, memory_order);           \
+  template <class T, class V> T atomic_fetch_add_explicit(volatile SPACE atomic<T>*, V, memory_order);                \
+  template <class T, class V> T atomic_fetch_sub_explicit(volatile SPACE atomic<T>*, V, memory_order);                \
+  template <class T, class V> T atomic_fetch_min_explicit(volatile SPACE atomic<T>*, V, memory_order);                \
+  template <class T, class V> T atomic_fetch_max_explicit(volatile SPACE atomic<T>*, V, memory_order);                \
+  template <class T, class V> T atomic_fetch_and_explicit(volatile SPACE atomic<T>*, V, memory_order);                \
+  template <class T, class V> T atomic_fetch_or_explicit(volatile SPACE atomic<T>*, V, memory_order);                 \
+  template <class T, class V> T atomic_fetch_xor_explicit(volatile SPACE atomic<T>*, V, memory_order);
+MPSX_ATOMIC(device)
+MPSX_ATOMIC(threadgroup)
+#undef MPSX_ATOMIC
+
+template <class T, int C, int R>
+struct simdgroup_matrix { T elements[2]; };
+typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
+typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
+typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
+
+// What a C-style cast to a pointer goes through: the address space stays (section 4), integers are left alone.
+template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_device(T);
+template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_constant(T);
+template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_threadgroup(T);
+decltype(nullptr) mpsx_cast_device(decltype(nullptr));
+decltype(nullptr) mpsx_cast_constant(decltype(nullptr));
+decltype(nullptr) mpsx_cast_threadgroup(decltype(nullptr));
+template <class T> device T* mpsx_cast_device(device T* p);
+template <class T> constant T* mpsx_cast_constant(constant T* p);
+template <class T> threadgroup T* mpsx_cast_threadgroup(threadgroup T* p);
+}  // namespace metal
+using metal::as_type;

@@ -1,0 +1,94 @@
+"""Kernel functions, their parameters and attributes: Metal Shading Language Specification, section 5.1."""
+
+import ast
+
+from ..source import MslError
+from .rules import rule
+
+
+def kernels(unit):
+    """The definitions of kernels; a declaration may leave attributes to them."""
+    return [f for f in unit.bodies() if f.entry == "kernel"]
+
+
+@rule
+def only_compute(unit):
+    """5.1: vertex, fragment, mesh and object functions are Metal, but not of compute kernels: refused here."""
+    for f in unit.structure.functions:
+        if f.entry and f.entry != "kernel":
+            yield f.name, f"{f.entry} functions are not supported here: only compute kernels are"
+
+
+@rule
+def returns_void(unit):
+    """5.1.3: kernels return void."""
+    src = unit.src
+    for f in kernels(unit):
+        words = [
+            t
+            for t in src.texts[f.result[0] : f.result[1]]
+            if t not in ("kernel", "static", "inline", "extern", "constexpr", "METAL_FUNC")
+        ]
+        if words != ["void"]:
+            result = " ".join(words)
+            yield (
+                f.name,
+                f"invalid return type '{result}' for kernel function '{unit.name(f)}': expected void (section 5.1.3)",
+            )
+
+
+@rule
+def kernel_is_free_function(unit):
+    """5.1.3: a kernel is a function of its own, not a member of a class, and is not overloaded (1.5.1)."""
+    seen = {}
+    for f in kernels(unit):
+        if f.where == "class":
+            yield f.name, f"kernel function '{unit.name(f)}' cannot be a member function"
+        elif f.body:
+            key = f.scope, unit.name(f)
+            if key in seen:
+                yield (
+                    f.name,
+                    f"kernel function '{unit.name(f)}' is defined already: no overloads (section 1.5.1)",
+                )
+            seen[key] = f
+
+
+@rule
+def kernels_are_not_called(unit):
+    """5.1: kernels cannot call one another."""
+    src, names = unit.src, {unit.name(f) for f in kernels(unit)}
+    plain = {unit.name(f) for f in unit.structure.functions if not f.entry}
+    for f in unit.bodies():
+        if f.entry != "kernel":
+            continue
+        for i, t in unit.find(*(names - plain), within=f.body):
+            after = src.texts[i + 1]
+            if after == "<":
+                try:
+                    after = src.texts[src.angle_end(i + 1) + 1]
+                except MslError:
+                    continue
+            if after == "(" and src.kinds[i - 1] == "op" and src.texts[i - 1] != "::":
+                yield i, f"kernel function '{t}' cannot be called from kernel '{unit.name(f)}' (section 5.1)"
+
+
+@rule
+def host_names(unit):
+    """5.1.3, 5.1.12: a host name belongs to one function."""
+    seen = {}
+    holders = [(f.name, f.attributes) for f in kernels(unit)] + [
+        (x.begin, x.attributes) for x in unit.structure.instantiations
+    ]
+    for token, attrs in holders:
+        for a in attrs:
+            if a.name != "host_name" or a.argument is None:
+                continue
+            try:
+                name = ast.literal_eval(f"({a.argument})")
+            except (SyntaxError, ValueError):
+                yield a.token, f"host_name: expected a string, got {a.argument}"
+                continue
+            if name in seen:
+                yield a.token, f'host_name("{name}") is taken already, at {unit.src.location(seen[name])}'
+            seen.setdefault(name, token)

@@ -1,0 +1,121 @@
+"""C++ that Metal does not have: Metal Shading Language Specification, section 1.5.4 unless a rule says otherwise.
+
+Allowed by it and by this check: lambdas (since Metal 3.2), recursion in compute functions (since 2.4), function
+pointers (since 2.3); and, as shipping kernels and Metal's own library use them, `if constexpr`, structured bindings,
+fold expressions, unions and base classes (which 1.5.4 still lists as unavailable)."""
+
+from .rules import rule
+
+UNSUPPORTED_WORDS = {
+    "try": "exception handling",
+    "throw": "exception handling",
+    "virtual": "virtual functions",
+    "dynamic_cast": "the dynamic_cast operator",
+    "typeid": "type identification",
+    "new": "the new operator",
+    "goto": "the goto statement",
+    "thread_local": "thread_local storage",
+    "register": "register storage",
+    "noexcept": "the noexcept operator",
+}
+
+
+@rule
+def unsupported_features(unit):
+    """1.5.4: exceptions, virtual functions, RTTI, new and delete, goto, register, thread_local, noexcept."""
+    src = unit.src
+    for i, t in unit.find(*UNSUPPORTED_WORDS, "delete"):
+        before = src.texts[i - 1] if i else ""
+        if before == "operator":
+            continue
+        if t in UNSUPPORTED_WORDS:
+            yield i, f"'{t}' is not supported in Metal ({UNSUPPORTED_WORDS[t]}, section 1.5.4)"
+        elif t == "delete" and before != "=":
+            yield i, "'delete' is not supported in Metal (the delete operator, section 1.5.4)"
+
+
+@rule
+def labels(unit):
+    """1.5.4: no goto, hence no labels."""
+    src = unit.src
+    for f in unit.bodies():
+        for colon, _ in unit.find(":", within=f.body):
+            i = colon - 1
+            if (
+                src.kinds[i] == "word"
+                and src.texts[i - 1] in (";", "{", "}")
+                and src.texts[i] not in ("default", "public", "private", "protected", "enum", "struct", "class")
+            ):
+                yield i, "labeled statements are not supported in Metal (section 1.5.4)"
+
+
+@rule
+def assembly(unit):
+    """Metal has no inline assembly."""
+    for i, _ in unit.find("asm", "__asm__", "__asm"):
+        if unit.src.texts[i + 1] in ("(", "volatile"):
+            yield i, "'asm' is not supported in Metal"
+
+
+@rule
+def no_double(unit):
+    """2.1: Metal has no double, long double or long long. A floating literal without a suffix is a float."""
+    src = unit.src
+    for i, _ in unit.find("double"):
+        name = "long double" if src.texts[i - 1] == "long" else "double"
+        yield i - (name != "double"), f"'{name}' is not supported in Metal (section 2.1)"
+    for i, _ in unit.find("long"):
+        if src.texts[i - 1] == "long":
+            yield i - 1, "'long long' is not supported in Metal (section 2.1); 'long' has 64 bits"
+    for t in unit.index:
+        if t[-1] in "lL" and t[0] in ".0123456789" and ("." in t or "e" in t.lower()) and t[:2].lower() != "0x":
+            i = unit.index[t][0]
+            yield i, f"'{t}': 'long double' is not supported in Metal (section 2.1)"
+
+
+@rule
+def standard_library(unit):
+    """1.5.4: the C++ standard library is not available; Metal has its own."""
+    src = unit.src
+    for i, _ in unit.find("std"):
+        if src.texts[i + 1 : i + 2] == ["::"]:
+            yield (
+                i,
+                (
+                    f"'std::{src.texts[i + 2]}': the C++ standard library is not available in Metal (section 1.5.4); "
+                    "its own is in namespace metal, <metal_stdlib>"
+                ),
+            )
+        elif i > 1 and src.texts[i - 1] == "namespace" and src.texts[i - 2] == "using":
+            yield i, "namespace 'std' is not available in Metal (section 1.5.4)"
+
+
+@rule
+def function_named_main(unit):
+    """1.5.4: a function cannot be called main."""
+    for f in unit.structure.functions:
+        if unit.name(f) == "main" and f.where == "program" and not f.scope:
+            yield f.name, "a function cannot be called 'main' in Metal (section 1.5.4)"
+
+
+def local_classes(unit, body):
+    """The bodies of classes within the body of a function."""
+    src = unit.src
+    for i, _ in unit.find("struct", "class", "union", within=body):
+        brace = next((k for k in range(i + 1, min(i + 8, body[1])) if src.texts[k] in ("{", ";", "(", "=")), body[1])
+        if brace < body[1] and src.texts[brace] == "{":
+            yield brace, src.match[brace]
+
+
+@rule
+def static_locals(unit):
+    """4: what has static storage is in the constant address space; Apple's compiler refuses a static local variable.
+    Constants (static constexpr, static constant) pass."""
+    src = unit.src
+    for f in unit.bodies():
+        inside = list(local_classes(unit, f.body))
+        for i, _ in unit.find("static", within=f.body):
+            if not any(a < i < b for a, b in inside) and not {"constexpr", "constant", "assert"} & set(
+                src.texts[i - 2 : i + 4]
+            ):
+                yield i, "variables in function scope cannot be declared static (section 4)"

@@ -1,0 +1,97 @@
+"""What the compiler of the translated C++ complains about, in Metal's terms: the user's file, line and column, types as
+Metal spells them, nothing of the C++ around it."""
+
+import re
+
+from .diagnostic import Diagnostic, Places
+
+# What makes a compiler's text easy to read back; both clang and g++ know the first two.
+FLAGS = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-elide-type"]
+CLANG_FLAGS = ["-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-ferror-limit=20"]
+LINE = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>error|fatal error|note|warning|"
+    r"required from here|required from|recursively required from|in .constexpr. expansion of)\b:?\s*"
+    r"(?P<text>.*)$"
+)
+VECTOR = re.compile(r"\b(?:packed_)?vec<(?:const )?(\w+)(?: int)?, ?(\d)>")
+SWIZZLE = re.compile(r"\bmpsx_swizzle<(\w+), ?\d((?:, ?\d)+)>")
+UNSIGNED = {"unsigned int": "uint", "unsigned short": "ushort", "unsigned char": "uchar", "unsigned long": "ulong"}
+PLAIN = [
+    (re.compile(r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$"), r"\1"),
+    (re.compile(r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$"), r"\1"),
+    (re.compile(r"^no viable conversion from '(.*)' to '(.*)'$"), r"cannot convert '\1' to '\2' implicitly"),
+    (
+        re.compile(r"^conversion from '(.*)' to non-scalar type '(.*)' requested$"),
+        r"cannot convert '\1' to '\2' implicitly",
+    ),
+    (
+        re.compile(r"^value of type '(.*)' is not contextually convertible to 'bool'$"),
+        r"a condition must be a scalar: got '\1'; use any() or all()",
+    ),
+    (
+        re.compile(r"^could not convert .* from '(bool\d)' to 'bool'$"),
+        r"a condition must be a scalar: got '\1'; use any() or all()",
+    ),
+]
+
+
+def metal_terms(text):
+    """Types and names as the user knows them."""
+    text = re.sub(r"[‘’]", "'", text)
+    text = re.sub(r"\bmetal::k_\w+::", "", text)
+    text = (
+        text.replace("(anonymous namespace)::", "")
+        .replace("{anonymous}::", "")
+        .replace("<unnamed>::", "")
+        .replace("metal::", "")
+    )
+    for long, short in UNSIGNED.items():
+        text = text.replace(long, short)
+    text = re.sub(r"vec<bool, mpsx_vector<\w+>::size>", "bool vector", text)
+    text = SWIZZLE.sub(lambda m: f"{m[1]}{m[2].count(',')}" if m[2].count(",") > 1 else m[1], text)
+    text = re.sub(r"\bvec<(\w+), ?[A-Za-z]\w*>", r"\1 vector", VECTOR.sub(r"\1\2", text))
+    text = re.sub(r"'(\w+)' \(aka '([^']+)'\)", lambda m: f"'{m[2] if len(m[1]) == 1 else m[1]}'", text)
+    text = re.sub(r"'([^']*)' \{aka '([^']*)'\}", r"'\1'", text)
+    text = re.sub(r"\bmpsx_\w+", "a type of the Metal library", text) if "mpsx_" in text else text
+    for pattern, replacement in PLAIN:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+def parse(stderr, files):
+    """[place, text] of every error; the place is the user's own where the compiler names one after the error (clang's
+    notes) or has named one before it (g++'s context)."""
+    found, required = [], None
+    for raw in stderr.split("\n"):
+        m = LINE.match(raw)
+        if not m:
+            if not raw.startswith((" ", "In file")):
+                required = None
+            continue
+        file, place = m["file"], (m["file"], int(m["line"]), int(m["column"]))
+        if m["kind"] in ("error", "fatal error"):
+            found.append([place if file in files else required, m["text"]])
+            required = None
+        elif m["kind"] == "note":
+            if found and found[-1][0] is None and file in files:
+                found[-1][0] = place
+        elif m["kind"] != "warning" and file in files:
+            required = place
+    return found
+
+
+def explain(stderr, translated, texts=None):
+    """Diagnostics of a failed compile. `translated`: the C++ that was compiled; `texts`: file name -> text of what is
+    not on disk. Empty if nothing in `stderr` is about the user's code."""
+    places = Places(translated, texts)
+    files = set(re.findall(r'^#line \d+ "([^"]+)"', translated, re.M))
+    files -= {f for f in files if f.startswith("<") and f not in (texts or ())}
+    found = []
+    for place, text in parse(stderr, files):
+        if place is None:
+            continue
+        file, line, column = place
+        d = Diagnostic(file, line, places.of_output(file, line, column), metal_terms(text))
+        if all((d.file, d.line, d.column) != (k.file, k.line, k.column) for k in found):
+            found.append(d)
+    return found

@@ -1,0 +1,225 @@
+"""Parameters of kernels and their attributes: Metal Shading Language Specification, section 5.2."""
+
+from difflib import get_close_matches
+
+from ..attributes import KERNEL, MODIFIERS, POSITIONS, RESOURCES, UNSUPPORTED
+from .kernels import kernels
+from .rules import rule
+from .types import BUILTIN, CANONICAL, declarator
+
+HANDLES = tuple(
+    """texture depth sampler imageblock visible_function_table intersection_function_table
+    acceleration_structure instance_acceleration_structure primitive_acceleration_structure tensor mesh render_grid
+    command_buffer compute_pipeline_state render_pipeline_state patch_control""".split()
+)
+# Of functions, of members and of statements; [[clang::…]] and its like never come here.
+GENERAL = set(
+    """maybe_unused nodiscard fallthrough likely unlikely deprecated noreturn visible stitchable id
+    function_constant unroll always_inline noinline user noalias""".split()
+)
+GRAPHICS = set(
+    """vertex_id instance_id base_vertex base_instance amplification_id amplification_count position
+    front_facing point_coord sample_id sample_mask barycentric_coord primitive_id render_target_array_index
+    viewport_array_index color depth stencil patch_id position_in_patch clip_distance point_size attribute flat
+    center_perspective center_no_perspective centroid_perspective centroid_no_perspective sample_perspective
+    sample_no_perspective shared invariant early_fragment_tests patch mesh object intersection raster_order_group
+    payload stage_in texture sampler threads_per_mesh""".split()
+)
+KNOWN = GENERAL | GRAPHICS | set(POSITIONS) | set(RESOURCES) | set(UNSUPPORTED) | set(MODIFIERS) | set(KERNEL)
+
+
+def parameters(unit):
+    for f in kernels(unit):
+        for begin, end in f.parameters:
+            yield f, declarator(unit.src, begin, end)
+
+
+def name_of(src, p):
+    return src.texts[p.name] if p.name is not None else "parameter"
+
+
+def type_text(src, p):
+    stop = p.name if p.name is not None else p.end
+    return src.span(p.begin, stop).replace(" < ", "<").replace(" >", ">")
+
+
+@rule
+def unknown_attributes(unit):
+    """5.2: attributes that do not exist, such as misspelt ones, on parameters, functions and members."""
+    holders = [p.attributes for _, p in parameters(unit)] + [f.attributes for f in unit.structure.functions]
+    holders += [v.attributes for v in unit.structure.variables]
+    for attrs in holders:
+        for a in attrs:
+            if a.name not in KNOWN:
+                near = nearest(a.name)
+                yield a.token, f"unknown attribute '{a.name}'" + (f"; did you mean '{near}'?" if near else "")
+
+
+def nearest(name):
+    return next(iter(get_close_matches(name, KNOWN, 1, 0.75)), None)
+
+
+@rule
+def attributes_of_other_stages(unit):
+    """5.2.3: a kernel's inputs are those of section 5.2.3.6."""
+    for _, p in parameters(unit):
+        for a in p.attributes:
+            if a.name in GRAPHICS - set(UNSUPPORTED) - set(MODIFIERS):
+                yield (
+                    a.token,
+                    f"invalid '{a.name}' attribute for input declaration in a kernel function (section 5.2.3.6)",
+                )
+
+
+@rule
+def textures_and_samplers(unit):
+    """2.9, 2.10: textures, samplers and the other opaque handles are Metal, but there is nothing here to run them."""
+    src = unit.src
+    for f, p in parameters(unit):
+        word = p.base.split(" ")[-1] if "<" not in p.base else p.base.split(" <")[0].split(" ")[-1]
+        if word.startswith(HANDLES) and word not in unit.structure.classes:
+            yield (
+                p.begin,
+                (
+                    f"parameter '{name_of(src, p)}' of kernel '{unit.name(f)}': {word} is not supported: "
+                    "kernels take buffers, threadgroup memory and positions"
+                ),
+            )
+        for a in p.attributes:
+            if a.name in UNSUPPORTED and not word.startswith(HANDLES):
+                yield (
+                    a.token,
+                    f"[[{a.name}]] is not supported: kernels take buffers, threadgroup memory and positions",
+                )
+
+
+def is_handle(p):
+    return any(w.startswith(HANDLES) for w in p.base.replace("::", " ").split()) or any(
+        a.name in UNSUPPORTED for a in p.attributes
+    )
+
+
+@rule
+def parameters_have_a_source(unit):
+    """5.2.3.6: a parameter by value needs an attribute that says where it comes from."""
+    src = unit.src
+    for _, p in parameters(unit):
+        if p.shape or is_handle(p):
+            continue
+        if not any(
+            a.name in POSITIONS or a.name in RESOURCES or a.name not in KNOWN or a.name in GRAPHICS
+            for a in p.attributes
+        ):
+            yield (
+                p.begin,
+                (
+                    f"invalid type '{type_text(src, p)}' for input declaration in a kernel function: parameter "
+                    f"'{name_of(src, p)}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
+                ),
+            )
+
+
+@rule
+def types_of_positions(unit):
+    """5.2.3.6, table 5.8: uint or ushort, or their vectors, by value."""
+    src, vague = unit.src, set(unit.structure.aliases)
+    for f, p in parameters(unit):
+        for a in p.attributes:
+            if a.name not in POSITIONS:
+                continue
+            allowed = POSITIONS[a.name].types
+            base = p.base.replace("metal :: ", "")
+            base = CANONICAL.get(base, base)
+            if p.shape:
+                yield (
+                    p.begin,
+                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': it is passed by value",
+                )
+            elif (
+                base not in allowed
+                and (base in BUILTIN or base in unit.structure.classes)
+                and base not in f.template
+                and base not in vague
+            ):
+                yield (
+                    p.begin,
+                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': expected {', '.join(allowed)}",
+                )
+
+
+@rule
+def resource_indices(unit):
+    """5.2.1: indices go from 0 to 30, and belong to one parameter."""
+    for f in kernels(unit):
+        seen = {}
+        for begin, end in f.parameters:
+            p = declarator(unit.src, begin, end)
+            for a in p.attributes:
+                if a.name not in RESOURCES:
+                    continue
+                limit = RESOURCES[a.name]
+                if a.argument is None or a.argument == "":
+                    yield a.token, f"'{a.name}' attribute takes one argument"
+                elif a.argument.replace(" ", "").lstrip("-").isdigit():
+                    index = int(a.argument.replace(" ", ""))
+                    if not 0 <= index < limit:
+                        yield (
+                            a.token,
+                            f"'{a.name}' attribute parameter is out of bounds: must be between 0 and {limit - 1}",
+                        )
+                    elif (a.name, index) in seen and not any(b.name == "function_constant" for b in p.attributes):
+                        yield (
+                            a.token,
+                            f"cannot reserve '{a.name}' location at index {index}: '{seen[a.name, index]}' has it",
+                        )
+                    seen[a.name, index] = name_of(unit.src, p)
+
+
+@rule
+def repeated_attributes(unit):
+    """5.2: an attribute is given once, a position to one parameter of a kernel."""
+    for f in kernels(unit):
+        positions = {}
+        for begin, end in f.parameters:
+            p = declarator(unit.src, begin, end)
+            here = set()
+            for a in p.attributes:
+                if a.name in here or (a.name in POSITIONS and a.name in positions):
+                    yield a.token, f"declaration with attribute '{a.name}' already specified"
+                here.add(a.name)
+                positions[a.name] = p
+            sources = [a for a in p.attributes if a.name in POSITIONS or a.name in RESOURCES]
+            if len({a.name for a in sources}) > 1:
+                yield (
+                    sources[1].token,
+                    f"attributes '{sources[0].name}' and '{sources[1].name}' cannot both apply to one parameter",
+                )
+
+
+@rule
+def resources_are_pointers(unit):
+    """5.2.1: [[buffer]] is of device or constant pointers and references, [[threadgroup]] of threadgroup ones."""
+    src = unit.src
+    for f, p in parameters(unit):
+        words = {w for _, w in p.spaces}
+        for a in p.attributes:
+            if a.name not in RESOURCES or is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
+                continue
+            if not p.shape and p.base not in f.template and p.base not in unit.structure.aliases:
+                yield (
+                    p.begin,
+                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': expected a pointer",
+                )
+            elif a.name == "buffer" and "threadgroup" in words:
+                yield (
+                    p.begin,
+                    (
+                        f"invalid address space qualification for buffer pointee type '{type_text(src, p)}': "
+                        "expected device or constant (section 5.2.1)"
+                    ),
+                )
+            elif a.name == "threadgroup" and words and "threadgroup" not in words:
+                yield (
+                    p.begin,
+                    f"type '{type_text(src, p)}' is not valid for attribute 'threadgroup': expected threadgroup memory",
+                )

@@ -1,0 +1,39 @@
+"""The list of rules: each a function of a Unit that yields (token, message)."""
+
+import bisect
+from dataclasses import dataclass, field
+
+RULES = {}
+
+
+@dataclass
+class Unit:
+    """What a rule sees of a translation unit."""
+
+    src: object  # Source
+    structure: object  # structure.Structure
+    index: dict = field(default_factory=dict)  # text -> tokens
+
+    def __post_init__(self):
+        for i, t in enumerate(self.src.texts):
+            self.index.setdefault(t, []).append(i)
+
+    def find(self, *texts, within=None):
+        """(token, text) wherever one of `texts` stands, but not as a member after '.' or '->'."""
+        for t in texts:
+            tokens = self.index.get(t, ())
+            begin, end = within or (0, len(self.src))
+            for i in tokens[bisect.bisect_left(tokens, begin) : bisect.bisect_left(tokens, end)]:
+                if not i or self.src.texts[i - 1] not in (".", "->"):
+                    yield i, t
+
+    def bodies(self):
+        return [f for f in self.structure.functions if f.body]
+
+    def name(self, function):
+        return self.src.texts[function.name]
+
+
+def rule(function):
+    RULES[function.__name__] = function
+    return function

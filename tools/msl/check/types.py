@@ -1,0 +1,76 @@
+"""Types as a declaration spells them."""
+
+from dataclasses import dataclass
+
+from .structure import OTHER_SPACES, SPACES, attributes
+
+SCALARS = set(
+    """bool char uchar short ushort int uint long ulong half bfloat float size_t ptrdiff_t int8_t int16_t int32_t
+    int64_t uint8_t uint16_t uint32_t uint64_t bfloat16_t unsigned signed void intptr_t uintptr_t""".split()
+)
+ELEMENTS = "bool char uchar short ushort int uint long ulong half bfloat float".split()
+VECTORS = {f"{packed}{e}{n}" for packed in ("", "packed_") for n in (2, 3, 4) for e in ELEMENTS}
+MATRICES = {f"{s}{c}x{r}" for s in ("half", "float") for c in (2, 3, 4) for r in (2, 3, 4)}
+BUILTIN = SCALARS | VECTORS | MATRICES
+QUALIFIERS = set(
+    """const volatile static constexpr inline extern restrict __restrict coherent typename struct class union
+    enum METAL_FUNC""".split()
+)
+# Alternative spellings of the types of position attributes.
+CANONICAL = {
+    "unsigned": "uint",
+    "unsigned int": "uint",
+    "uint32_t": "uint",
+    "uint16_t": "ushort",
+    "unsigned short": "ushort",
+}
+
+
+@dataclass
+class Declarator:
+    """`device const float *x [[buffer(0)]]` in parts."""
+
+    begin: int
+    end: int
+    attributes: list
+    base: str  # the type without qualifiers and address spaces
+    spaces: list  # address space words of the outermost pointee, or of the object itself: (token, word)
+    shape: str  # "*", "&", "[" or "", the outermost
+    name: int | None  # token
+    pointers: list  # tokens of every * and &
+    words: tuple
+
+
+def declarator(src, begin, end):
+    found, rest = attributes(src, begin, end)
+    stop = next((k for k, i in enumerate(rest) if src.texts[i] == "="), len(rest))
+    rest = rest[:stop]
+    depth, base, spaces, pointers, name, shape, words = 0, [], [], [], None, "", []
+    for k, i in enumerate(rest):
+        t = src.texts[i]
+        depth += (t in "<([") - (t in ">)]")
+        if depth == 0:
+            words.append(t)
+        if t == "(" and depth == 1 and src.texts[rest[k - 1]] not in ("coherent", "decltype"):
+            shape = shape or "("  # a pointer or reference to an array or a function
+        if depth == 0 and t in ("*", "&", "&&"):
+            pointers.append(i)
+            shape = "*" if t == "*" else "&"
+        elif t == "[" and depth == 1 and shape == "":
+            shape = "["
+        elif shape in ("", "*", "&") and t in SPACES + OTHER_SPACES and depth == 0:
+            if not pointers:
+                spaces.append((i, t))
+            else:  # the space of what the next pointer points at
+                spaces = [(i, t)]
+        elif src.kinds[i] == "word" and depth == 0 and shape != "(":
+            name = i
+            if not pointers and t not in QUALIFIERS:
+                base.append((i, t))
+        elif not pointers and shape == "":
+            base.append((i, t))
+    if base and base[-1][0] == name and len(base) > 1:
+        base.pop()
+    elif base and base[-1][0] == name:
+        name = None
+    return Declarator(begin, end, found, " ".join(t for _, t in base), spaces, shape, name, pointers, tuple(words))
