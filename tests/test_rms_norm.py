@@ -47,6 +47,20 @@ def test_default_eps() -> None:
         torch.testing.assert_close(F.rms_norm(x.to("mpsx"), (8,)).cpu(), F.rms_norm(x, (8,)))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_double(weighted: bool) -> None:
+    x, w = torch.randn(4, 5, 6, dtype=torch.float64), torch.rand(6, dtype=torch.float64) if weighted else None
+    results = []
+    for device in ("cpu", "mpsx"):
+        leaf = x.detach().to(device).requires_grad_()
+        weight = None if w is None else w.detach().to(device).requires_grad_()
+        with mpsx.fallback.using_mode("silent"):  # no kernel has doubles
+            y = F.rms_norm(leaf, (6,), weight)
+            y.sin().sum().backward()
+        results.append([t.cpu() for t in (y.detach(), leaf.grad, *([] if weight is None else [weight.grad]))])
+    torch.testing.assert_close(results[1], results[0])
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_input_with_float_weight(dtype: torch.dtype) -> None:
     x, w = torch.randn(33, 65).to(dtype), torch.rand(65)

@@ -25,7 +25,7 @@ LAYERS = {
     "metal/lib": (r"lib/",),
 }
 # Vendor routes, aliases, copies between devices and random state live in the backend, and launchers fall back on them.
-EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|vendor)\.h",)}
+EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|torch_version|vendor)\.h",)}
 
 
 def check(function):

@@ -7,6 +7,13 @@
 #  error "mpsx builds against torch 2.11 to 2.15"
 #endif
 
+// The outputs of structured operators had names until 2.12: the last parameter of MetaBase's virtual functions.
+#if TORCH_VERSION_MINOR < 13
+#  define MPSX_DIMNAMES , at::DimnameList
+#else
+#  define MPSX_DIMNAMES
+#endif
+
 // DeviceGuardImplInterface::isStreamCapturing exists since 2.13.
 #if TORCH_VERSION_MINOR >= 13
 #  define MPSX_SINCE_2_13(...) __VA_ARGS__

@@ -1,4 +1,6 @@
 // Launchers of metal/norm/rms_norm.metal.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
 
 #include <limits>
@@ -36,9 +38,35 @@ Tag weight_tag(const Tensor& x, const Tensor& weight) {
   return weight.defined() ? parameter_tag(x.scalar_type(), weight.scalar_type()) : Tag::none;
 }
 
+// Types without kernels (Double): the same formulas out of operators, which fall back one by one.
+bool has_kernel(const Tensor& x) { return is_float_tag(tag_of(x)) || !x.is_floating_point(); }
+
+std::vector<int64_t> last_dims(IntArrayRef shape) {
+  std::vector<int64_t> dims;
+  for (size_t i = 1; i <= shape.size(); ++i) dims.push_back(-int64_t(i));
+  return dims;
+}
+
+Two composed(const Tensor& x, IntArrayRef shape, const Tensor& weight, std::optional<double> eps) {
+  const double epsilon = eps.value_or(std::numeric_limits<double>::epsilon());
+  const Tensor rstd = at::rsqrt(x.square().mean(last_dims(shape), true) + epsilon);
+  const Tensor y = x * rstd;
+  return {weight.defined() ? y * weight : y, rstd};
+}
+
+Two composed_backward(const Tensor& dy, const Tensor& x, IntArrayRef shape, const Tensor& rstd, const Tensor& weight,
+                      std::array<bool, 2> mask) {
+  const Tensor g = weight.defined() ? dy * weight : dy, normal = x * rstd;
+  Two gradients;
+  if (mask[0]) std::get<0>(gradients) = rstd * (g - normal * (g * normal).mean(last_dims(shape), true));
+  if (mask[1] && weight.defined()) std::get<1>(gradients) = (dy * normal).sum_to_size(shape);
+  return gradients;
+}
+
 Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight_given,
                    std::optional<double> eps) {
   static const KernelSet kernels("rms_norm");
+  if (!has_kernel(input)) return composed(input, shape, weight_given.value_or(Tensor()), eps);
   const auto [rows, size] = check(input, shape, weight_given.value_or(Tensor()));
   const Tensor x = input.contiguous(), weight = contiguous_or_none(weight_given.value_or(Tensor()));
   c10::SmallVector<int64_t, 6> stats(input.sizes().begin(), input.sizes().end());
@@ -75,6 +103,8 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, Ro
 Two fused_rms_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef shape, const Tensor& rstd_given,
                             const OptionalTensor& weight_given, std::array<bool, 2> mask) {
   static const KernelSet kernels("rms_norm_backward");
+  if (!has_kernel(input))
+    return composed_backward(grad, input, shape, rstd_given, weight_given.value_or(Tensor()), mask);
   const auto [rows, size] = check(input, shape, weight_given.value_or(Tensor()));
   TORCH_CHECK(is_plain(grad) && grad.scalar_type() == input.scalar_type(),
               "rms_norm_backward: expected a gradient of type ", input.scalar_type(), ", got ", grad.scalar_type());

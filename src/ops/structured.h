@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include "backend/torch_version.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {
@@ -24,11 +25,11 @@ class Structured final : public Meta {
   explicit Structured(const Tensor& first, const Outs&... rest) : given_{first, rest...} {}
 
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {
+                          at::TensorOptions options MPSX_DIMNAMES) override {
     set(size_t(i), sizes, strides, options);
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                              at::TensorOptions options) override {
+                              at::TensorOptions options MPSX_DIMNAMES) override {
     set(size_t(i), sizes, strides, options);
   }
   // For operators that share their checks with others and have outputs of their own.
