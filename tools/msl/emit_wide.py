@@ -3,6 +3,7 @@
 Of a kernel that knows its place in the grid only, the unit is a thread. Of one that uses threadgroups in any way,
 the unit is a threadgroup of one thread."""
 
+from . import threadgroup_bytes
 from .attributes import COUNT, GRID, POSITIONS
 
 # A threadgroup is one thread: what is counted within it is 0 or 1, and its place in the grid is the unit's.
@@ -94,14 +95,20 @@ class WideEmitter:
 
     @staticmethod
     def scoped(body, instance):
+        """`body` in the namespaces of the kernel."""
         for scope in reversed(instance.scope):
             body = f"namespace {scope} {{\n{body}}}\n"
         return body
 
     def entries(self, instances):
         """The entry points; they belong in the namespace of the translated source."""
-        text = "".join(self.entry(f"mpsx_entry_{i}", k) for i, k in enumerate(instances))
+        text = "".join(self.entry(f"mpsx_entry_{i}", k) + self.bytes_constant(f"mpsx_entry_{i}", k)
+                       for i, k in enumerate(instances))
         return f'#line 1 "<entries>"\n{text}'
+
+    def bytes_constant(self, symbol, instance):
+        constant = threadgroup_bytes.constant(symbol, instance)
+        return self.scoped(constant, instance) if constant else ""
 
     def record(self, symbol, instance, prefix):
         unit = "MPSX_UNIT_GROUPS" if self.plan(instance.kernel)[0] else "MPSX_UNIT_THREADS"
@@ -118,7 +125,9 @@ class WideEmitter:
         if not threads.isdigit():
             raise self.src.error(instance.kernel.token, f"max_total_threads_per_threadgroup({threads}): "
                                  "expected a number")
-        return f'{{"{instance.host_name}", {unit}, {entry}, {thread_entry}, {fibers}, {buffers}, 0, {threads}}}'
+        size = threadgroup_bytes.reference(thread_entry if entry == "nullptr" else entry, instance)
+        return (f'{{"{instance.host_name}", {unit}, {entry}, {thread_entry}, {fibers}, {buffers}, {size}, '
+                f"{threads}}}")
 
     def table(self, instances, name, prefix):
         """The records of `instances` as the array `name`; `prefix` qualifies the entry points."""

@@ -26,6 +26,7 @@ class Kernel:
     attributes: dict
     body: tuple         # token range of { ... }
     scope: tuple        # enclosing namespaces
+    has_threadgroup_variables: bool = False   # set by threadgroup_bytes.py
 
 
 @dataclass

@@ -9,6 +9,7 @@ from .parse import parse
 from .preprocess import preprocess
 from .rewrite import rewrite
 from .source import MslError, Source
+from .threadgroup_bytes import declare
 
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
@@ -30,6 +31,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     src, module, files = load(path, include_dirs, defines, preprocessor, root)
     wide = mode == "wide"
     rewrite(src, module, shared=not wide)
+    declare(src, module)
     stem = identifier(name or os.path.basename(path))
     emitter, body = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt"), src.result()
     simt = "" if wide else "#define MPSX_SIMT 1\n"

@@ -6,44 +6,21 @@ Copying a class object out of device or constant memory is legal Metal and not l
 implicit copy constructors take plain references: complaints about constructors and assignments of class types, and
 about `this`, are dropped."""
 
-import copy
 import os
 import re
 import shutil
 import subprocess
 
-from ..rewrite import literal
+from .clang_source import LIMIT, NUMBERS, source_text
 from .diagnostic import Diagnostic, Places
-from .structure import SPACES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
-FLAGS = [
-    "-fsyntax-only",
-    "-nostdinc",
-    "-ffreestanding",
-    "-x",
-    "c++",
-    "-std=c++17",
-    "-ferror-limit=0",
-    "-Wno-everything",
-    "-Werror=vla-cxx-extension",
-    "-Werror=vla-extension",
-    "-fno-caret-diagnostics",
-    "-fno-color-diagnostics",
-    "-Xclang",
-    "-cl-single-precision-constant",
-    "-include",
-    os.path.join(HERE, "declarations.h"),
-    *(f"-D{name}=__attribute__((address_space({n})))" for name, n in NUMBERS.items() if name != "constant"),
-    "-Dconstant=__attribute__((address_space(2))) const",
-    "-Dthreadgroup_imageblock=",
-    "-Dray_data=",
-    "-Dobject_data=",
-    "-Dcoherent=",
-]
+FLAGS = """-fsyntax-only -nostdinc -ffreestanding -x c++ -std=c++17 -ferror-limit=0 -Wno-everything
+    -Werror=vla-cxx-extension -Werror=vla-extension -fno-caret-diagnostics -fno-color-diagnostics
+    -Xclang -cl-single-precision-constant -Ddevice=__attribute__((address_space(1)))
+    -Dthreadgroup=__attribute__((address_space(3))) -Dthreadgroup_imageblock= -Dray_data= -Dobject_data=""".split()
+FLAGS += ["-Dconstant=__attribute__((address_space(2))) const", "-include", os.path.join(HERE, "declarations.h")]
 LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|note|fatal error): (?P<text>.*)$")
-SUFFIX = re.compile(r"[hH]$|bf$|BF$")
 TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
@@ -56,119 +33,6 @@ def clang_of(command):
         return list(command)
     path = shutil.which("clang++") or shutil.which("clang")
     return [path] if path else None
-
-
-# The source that clang sees
-
-
-def source_text(unit):
-    """The unit with Metal's own syntax spelt as stock clang takes it; lines stay where they are."""
-    src, structure, index = unit.src, unit.structure, unit.index
-    edit = copy.copy(src)
-    edit._replacements = []
-    for i in index.get("[", ()):
-        stop = src.attribute_end(i)
-        if stop is not None:
-            edit.replace(i, stop + 1)
-    for i, _ in unit.find("kernel"):
-        edit.replace(i, i + 1)
-    for t, tokens in index.items():
-        if t[0] == '"':
-            for i in tokens:
-                if is_constant_string(src, i):
-                    edit.replace(i, i + 1, f"((constant char*){t})")
-        elif t[0] in ".0123456789" and SUFFIX.search(t) and literal(t) != t:
-            for i in tokens:
-                edit.replace(i, i + 1, literal(t))
-    for i, space in unit.find(*NUMBERS):
-        k = i - 1
-        while src.texts[k] in ("const", "volatile"):
-            k -= 1
-        if src.texts[k] == "(" and is_cast(src, k):
-            wrap_operand(src, edit, k, space)
-    static_variables(unit, edit)
-    member_spaces(src, edit, structure)
-    return edit.result()
-
-
-def is_constant_string(src, i):
-    """Whether a string literal may become a pointer to constant memory: not where it initialises an array."""
-    if (src.texts[i - 1] == "=" and src.texts[i - 2] == "]") or src.texts[i - 1] == "extern":
-        return False
-    if src.kinds[i - 1] == "string" or (i + 1 < len(src) and src.kinds[i + 1] == "string"):
-        return False
-    k = i - 1
-    while k > 0 and src.texts[k] not in (";", "{", "}"):  # static_assert takes a literal
-        if src.texts[k] in (")", "]"):
-            k = src.match[k]
-        elif src.texts[k] == "static_assert":
-            return False
-        k -= 1
-    return True
-
-
-def is_cast(src, i):
-    """Whether the '(' i begins a C-style cast to a pointer, as in `(device float*)p`."""
-    end = src.match[i]
-    inside = src.texts[i + 1 : end]
-    if len(inside) < 3 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
-        return False
-    if any(t in ("(", ",", "=", "[", ";") for t in inside):
-        return False
-    before, after = src.texts[i - 1], src.texts[end + 1]
-    if (src.kinds[i - 1] == "word" and before not in ("return", "else", "case")) or before in (")", "]", ">"):
-        return False  # a call, a declaration or a function type
-    return src.kinds[end + 1] != "op" or after in ("(", "&", "*", "+", "-")
-
-
-def wrap_operand(src, edit, i, space):
-    begin = end = src.match[i] + 1
-    while end < len(src) and src.texts[end] in ("&", "*", "+", "-", "~", "!", "++", "--"):
-        end += 1
-    if end >= len(src) or (src.texts[end] == "(" and is_cast(src, end)):
-        return
-    end = src.match[end] + 1 if src.texts[end] == "(" else end + 1
-    while end < len(src):
-        t = src.texts[end]
-        if t in ("(", "["):
-            end = src.match[end] + 1
-        elif t in (".", "->", "::"):
-            end += 2
-        elif t in ("++", "--"):
-            end += 1
-        else:
-            break
-    before, after = f"metal::mpsx_cast_{space}({src.texts[begin]}", f"{src.texts[end - 1]})"
-    if end - begin == 1:
-        edit.replace(begin, end, before + ")")
-    else:
-        edit.replace(begin, begin + 1, before)
-        edit.replace(end - 1, end, after)
-
-
-def static_variables(unit, edit):
-    """An automatic variable cannot have an address space in C++; a static one can."""
-    src = unit.src
-    for f in unit.bodies():
-        for i, t in unit.find("threadgroup", "constant", within=f.body):
-            if src.texts[i - 1] in (";", "{", "}"):
-                end = i
-                while src.texts[end] not in ("*", "&", ";", "=", "(", "{", "["):
-                    end += 1
-                if src.texts[end] not in ("*", "&", "("):
-                    edit.replace(i, i + 1, f"static {t}")
-
-
-def member_spaces(src, edit, structure):
-    """`T get() const device { … }`: clang takes no address space of `this` in C++, so all are thread's here."""
-    for f in structure.functions:
-        if f.where != "class":
-            continue
-        k = src.match.get(f.name + 1)
-        while k is not None and k + 1 < len(src) and src.texts[k + 1] in (*SPACES, "const", "volatile"):
-            k += 1
-            if src.texts[k] in SPACES:
-                edit.replace(k, k + 1)
 
 
 # What clang says
@@ -298,8 +162,9 @@ class AddressSpaceCheck:
         clang, self.process = clang_of(command), None
         if clang is None:
             return
-        self.text = source_text(unit)
+        self.src, self.text = unit.src, source_text(unit)
         self.places = Places(self.text, texts)
+        self.original = Places(unit.src.text, texts)
         self.process = subprocess.Popen(
             [*clang, *FLAGS, "-"],
             stdin=subprocess.PIPE,
@@ -319,8 +184,12 @@ class AddressSpaceCheck:
         stderr = self.process.stderr.read()
         self.process.stderr.close()
         self.process.wait()
-        found = set()
+        found, full = set(), set()
         for m, notes in parse(stderr):
+            size = re.search(r"mpsx threadgroup (\d+) (\d+)", m["text"])
+            if size:
+                full.add(self.too_large(*size.groups(), notes))
+                continue
             message = verdict(m["text"], notes)
             if message is None or m["file"].startswith(HERE):
                 continue
@@ -332,14 +201,25 @@ class AddressSpaceCheck:
                 message += f", in {named(where[1])}"
             line, column = int(m["line"]), int(m["column"])
             found.add(Diagnostic(m["file"], line, self.places.of_output(m["file"], line, column), message))
-        return first_of_each(sorted(found))
+        return first_of_each(sorted(found) + first_of_each(sorted(full - {None}), by_place=False))
+
+    def too_large(self, variable, kernel, notes):
+        """The diagnostic of threadgroup variables that do not fit."""
+        size = next((m[1] for n in notes if (m := re.search(r"evaluates to '(\d+) <=", n))), None)
+        if size is None:
+            return None
+        name = self.src.texts[int(kernel)]
+        text = f"threadgroup memory of kernel '{name}': {size} bytes, and at most {LIMIT} are available (section 4.4)"
+        return Diagnostic(*self.original.of_token(self.src, int(variable)), text)
 
 
-def first_of_each(diagnostics):
-    """One diagnostic a place: further instances of a template say the same again."""
+def first_of_each(diagnostics, by_place=True):
+    """One diagnostic a place, since further instances of a template say the same again; or one a message up to its
+    first colon."""
     seen, kept = set(), []
     for d in diagnostics:
-        if (d.file, d.line, d.column) not in seen:
-            seen.add((d.file, d.line, d.column))
+        key = (d.file, d.line, d.column) if by_place else d.message.partition(":")[0]
+        if key not in seen:
+            seen.add(key)
             kept.append(d)
     return kept

@@ -44,10 +44,16 @@ using ::uintptr_t;
 template <class T, int N>
 using vec = T __attribute__((ext_vector_type(N)));
 template <class T, int N>
-using packed_vec = T __attribute__((ext_vector_type(N)));
+struct packed_vec {
+  T components[N];
+  T& operator[](int i);
+  const T& operator[](int i) const;
+  operator vec<T, N>() const;
+};
 #define MPSX_VECTORS(T)                                                                         \
   typedef vec<T, 2> T##2; typedef vec<T, 3> T##3; typedef vec<T, 4> T##4;                       \
-  typedef vec<T, 2> packed_##T##2; typedef vec<T, 3> packed_##T##3; typedef vec<T, 4> packed_##T##4;
+  typedef packed_vec<T, 2> packed_##T##2; typedef packed_vec<T, 3> packed_##T##3;               \
+  typedef packed_vec<T, 4> packed_##T##4;
 MPSX_VECTORS(bool)
 MPSX_VECTORS(char)
 MPSX_VECTORS(uchar)
@@ -149,8 +155,10 @@ struct numeric_limits {
 #define MPSX_VALUE3(F) template <class A, class B, class C> A F(A, B, C);
 MPSX_VALUE1(abs) MPSX_VALUE1(exp) MPSX_VALUE1(exp2) MPSX_VALUE1(log) MPSX_VALUE1(log2) MPSX_VALUE1(sqrt) 
 MPSX_VALUE1(rsqrt) MPSX_VALUE1(sin) MPSX_VALUE1(cos) MPSX_VALUE1(tan) MPSX_VALUE1(tanh) MPSX_VALUE1(floor)
-MPSX_VALUE1(ceil) MPSX_VALUE1(round) MPSX_VALUE1(fabs) MPSX_VALUE1(popcount) MPSX_VALUE1(clz) MPSX_VALUE1(ctz) MPSX_VALUE1(simd_sum)
-MPSX_VALUE1(simd_max) MPSX_VALUE1(simd_min) MPSX_VALUE2(pow) MPSX_VALUE2(fmod) MPSX_VALUE2(simd_shuffle) MPSX_VALUE2(simd_shuffle_down)
+MPSX_VALUE1(ceil) MPSX_VALUE1(round) MPSX_VALUE1(fabs) MPSX_VALUE1(popcount)
+MPSX_VALUE1(clz) MPSX_VALUE1(ctz) MPSX_VALUE1(simd_sum)
+MPSX_VALUE1(simd_max) MPSX_VALUE1(simd_min) MPSX_VALUE2(pow) MPSX_VALUE2(fmod)
+MPSX_VALUE2(simd_shuffle) MPSX_VALUE2(simd_shuffle_down)
 MPSX_VALUE2(simd_shuffle_xor) MPSX_VALUE2(simd_broadcast) MPSX_VALUE3(fma) MPSX_VALUE3(clamp) MPSX_VALUE3(mix)
 #undef MPSX_VALUE1
 #undef MPSX_VALUE2

@@ -1,0 +1,147 @@
+"""A translation unit as a stock clang takes it, for the check of address spaces."""
+
+import copy
+import re
+
+from .. import threadgroup_bytes
+from ..rewrite import literal
+from .structure import SPACES
+
+SUFFIX = re.compile(r"[hH]$|bf$|BF$")
+NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
+LIMIT = 32768  # bytes of threadgroup memory, on every Apple GPU since family 4 (Metal feature set tables)
+
+
+def source_text(unit):
+    """The unit with Metal's own syntax spelt as stock clang takes it; lines stay where they are."""
+    src, structure, index = unit.src, unit.structure, unit.index
+    edit = copy.copy(src)
+    edit._replacements = []
+    for i in index.get("[", ()):
+        stop = src.attribute_end(i)
+        if stop is not None:
+            edit.replace(i, stop + 1)
+    for i, _ in unit.find("coherent"):  # coherent device T*, coherent(device) device T*
+        edit.replace(i, src.match[i + 1] + 1 if src.texts[i + 1] == "(" else i + 1)
+    for i, _ in unit.find("kernel"):
+        edit.replace(i, i + 1)
+    for t, tokens in index.items():
+        if t[0] == '"':
+            for i in tokens:
+                if is_constant_string(src, i):
+                    edit.replace(i, i + 1, f"((constant char*){t})")
+        elif t[0] in ".0123456789" and SUFFIX.search(t) and literal(t) != t:
+            for i in tokens:
+                edit.replace(i, i + 1, literal(t))
+    for i, space in unit.find(*NUMBERS):
+        k = i - 1
+        while src.texts[k] in ("const", "volatile"):
+            k -= 1
+        if src.texts[k] == "(" and is_cast(src, k):
+            wrap_operand(src, edit, k, space)
+    static_variables(unit, edit)
+    threadgroup_sizes(unit, edit)
+    member_spaces(src, edit, structure)
+    return edit.result()
+
+
+def is_constant_string(src, i):
+    """Whether a string literal may become a pointer to constant memory: not where it initialises an array."""
+    if (src.texts[i - 1] == "=" and src.texts[i - 2] == "]") or src.texts[i - 1] == "extern":
+        return False
+    if src.kinds[i - 1] == "string" or (i + 1 < len(src) and src.kinds[i + 1] == "string"):
+        return False
+    k = i - 1
+    while k > 0 and src.texts[k] not in (";", "{", "}"):  # static_assert takes a literal
+        if src.texts[k] in (")", "]"):
+            k = src.match[k]
+        elif src.texts[k] == "static_assert":
+            return False
+        k -= 1
+    return True
+
+
+def is_cast(src, i):
+    """Whether the '(' i begins a C-style cast to a pointer, as in `(device float*)p`."""
+    end = src.match[i]
+    inside = src.texts[i + 1 : end]
+    if len(inside) < 3 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
+        return False
+    if any(t in ("(", ",", "=", "[", ";") for t in inside):
+        return False
+    before, after = src.texts[i - 1], src.texts[end + 1]
+    if (src.kinds[i - 1] == "word" and before not in ("return", "else", "case")) or before in (")", "]", ">"):
+        return False  # a call, a declaration or a function type
+    return src.kinds[end + 1] != "op" or after in ("(", "&", "*", "+", "-")
+
+
+def wrap_operand(src, edit, i, space):
+    begin = end = src.match[i] + 1
+    while end < len(src) and src.texts[end] in ("&", "*", "+", "-", "~", "!", "++", "--"):
+        end += 1
+    if end >= len(src) or (src.texts[end] == "(" and is_cast(src, end)):
+        return
+    end = src.match[end] + 1 if src.texts[end] == "(" else end + 1
+    while end < len(src):
+        t = src.texts[end]
+        if t in ("(", "["):
+            end = src.match[end] + 1
+        elif t in (".", "->", "::"):
+            end += 2
+        elif t in ("++", "--"):
+            end += 1
+        else:
+            break
+    before, after = f"metal::mpsx_cast_{space}({src.texts[begin]}", f"{src.texts[end - 1]})"
+    if end - begin == 1:
+        edit.replace(begin, end, before + ")")
+    else:
+        edit.replace(begin, begin + 1, before)
+        edit.replace(end - 1, end, after)
+
+
+def static_variables(unit, edit):
+    """An automatic variable cannot have an address space in C++; a static one can."""
+    src = unit.src
+    for f in unit.bodies():
+        for i, t in unit.find("threadgroup", "constant", within=f.body):
+            if src.texts[i - 1] in (";", "{", "}"):
+                end = i
+                while src.texts[end] not in ("*", "&", ";", "=", "(", "{", "["):
+                    end += 1
+                if src.texts[end] not in ("*", "&", "("):
+                    edit.replace(i, i + 1, f"static {t}")
+
+
+def threadgroup_sizes(unit, edit):
+    """After every declaration of threadgroup variables in a kernel, that it and those before it fit."""
+    src = unit.src
+    for f in unit.bodies():
+        if f.entry != "kernel":
+            continue
+        mine = threadgroup_bytes.variables(src, *f.body)
+        for v in mine:
+            visible = [w for w in mine if w.begin <= v.begin and block_end(src, w.begin) > v.begin]
+            sizes = " + ".join(f"sizeof({src.texts[w.name]})" for w in visible)
+            edit.replace(
+                v.end, v.end + 1, f'; static_assert({sizes} <= {LIMIT}, "mpsx threadgroup {v.name} {f.name}");'
+            )
+
+
+def block_end(src, i):
+    """The '}' of the block that token i is in."""
+    while src.texts[i] != "}":
+        i = src.match[i] + 1 if src.texts[i] in ("(", "[", "{") else i + 1
+    return i
+
+
+def member_spaces(src, edit, structure):
+    """`T get() const device { … }`: clang takes no address space of `this` in C++, so all are thread's here."""
+    for f in structure.functions:
+        if f.where != "class":
+            continue
+        k = src.match.get(f.name + 1)
+        while k is not None and k + 1 < len(src) and src.texts[k + 1] in (*SPACES, "const", "volatile"):
+            k += 1
+            if src.texts[k] in SPACES:
+                edit.replace(k, k + 1)
