@@ -17,12 +17,14 @@ namespace {
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
+  driver::Buffer wrapped{};  // adopted memory that the driver was told of
 };
 
 void delete_twin(void* context) {
   auto* twin = static_cast<Twin*>(context);
   if (auto* cpu = twin->cpu.load(std::memory_order_acquire)) StoragePtr::reclaim(cpu);
   if (twin->block) runtime::release(twin->block);
+  if (C10_UNLIKELY(twin->wrapped.contents)) runtime::driver().release(twin->wrapped);
   delete twin;
 }
 
@@ -53,7 +55,10 @@ Twin* twin_of(const c10::StorageImpl* device) {
 
 c10::DataPtr data_over(StoragePtr cpu) {
   void* p = cpu->mutable_data();
-  return {p, new Twin{nullptr, {cpu.release()}}, &delete_twin, this_device()};
+  auto& driver = runtime::driver();
+  driver::Buffer wrapped;
+  if (C10_UNLIKELY(driver.info().exact_allocations) && p) wrapped = driver.wrap(p, cpu->nbytes());
+  return {p, new Twin{nullptr, {cpu.release()}, wrapped}, &delete_twin, this_device()};
 }
 
 // Memory that somebody else's DataPtr owns (from_blob, DLPack): the alias keeps the device storage alive instead.

@@ -64,6 +64,7 @@ struct Info {
   uint32_t vector_bytes = 16;       // bytes a thread of a dense elementwise kernel handles; 0: one element
   bool asynchronous = true;         // false: work is complete when `dispatch` returns
   bool unified_addressing = false;  // true: a handle is the CPU address itself, so no lookup is needed
+  bool exact_allocations = false;   // true: it watches for accesses beyond what is allocated, or wrapped, to the byte
   uint32_t group_threads = 0;       // not 0: threads to give every threadgroup whose size is free (a test's wish)
 };
 

@@ -42,12 +42,13 @@ class Allocator {
     const char* env = std::getenv("MPSX_MEMORY_LIMIT");
     limit_ = env && *env ? std::strtoull(env, nullptr, 10) : driver().info().total_memory;
     unified_ = driver().info().unified_addressing;
+    exact_ = driver().info().exact_allocations;
   }
 
   Block* allocate(size_t bytes) {
     const SizeClass c = size_class(bytes);
     std::lock_guard<std::mutex> lock(mutex_);
-    Block* block = take(c);
+    Block* block = exact_ ? make_block(reserve(bytes, bytes), 0, bytes) : take(c);
     if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
     block->size = bytes;
     block->references.store(1, std::memory_order_relaxed);
@@ -61,6 +62,11 @@ class Allocator {
     stats_.freed_total += block->capacity;
     ++stats_.frees;
     --stats_.active_blocks;
+    if (exact_) {
+      give_back(block->buffer);
+      delete block;
+      return;
+    }
     free_[size_class(block->capacity).index].push_back(block);
   }
 
@@ -194,15 +200,17 @@ class Allocator {
         return true;
       });
     }
-    for (auto& [contents, buffer] : gone) {
-      {
-        std::unique_lock<std::shared_mutex> lock(segments_mutex_);
-        segments_.erase(contents);
-      }
-      stats_.reserved -= buffer.size;
-      --stats_.segments;
-      driver().release(buffer);
+    for (auto& [contents, buffer] : gone) give_back(buffer);
+  }
+
+  void give_back(const driver::Buffer& buffer) {
+    {
+      std::unique_lock<std::shared_mutex> lock(segments_mutex_);
+      segments_.erase(buffer.contents);
     }
+    stats_.reserved -= buffer.size;
+    --stats_.segments;
+    driver().release(buffer);
   }
 
   void count_allocation(const Block& block) {
@@ -220,6 +228,7 @@ class Allocator {
   MemoryStatistics stats_;
   size_t limit_ = 0;
   bool unified_ = false;
+  bool exact_ = false;  // a driver buffer a block, and nothing kept: the driver watches what lies beyond its end
 };
 
 // Never destroyed: tensors may outlive every static object.

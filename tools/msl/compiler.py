@@ -15,6 +15,12 @@ from .source import MslError
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
     -g0 -w""".split()
+# Every access to memory and every index of an array is a call (src/driver/host/msl/simt_checks.h); no runtime of a
+# sanitizer is linked. Without vectors, so that what is said is about one element.
+CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
+CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
+    -mllvm -tsan-instrument-read-before-write=1""".split()
+GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -28,9 +34,12 @@ class Compiler:
         return "ziglang" in self.description
 
     def flags(self, isa="", simt=False):
-        """`simt`: of kernels that run thread by thread, which nothing vectorises."""
-        base = ["-O1" if f == "-O3" else f for f in FLAGS] if simt else FLAGS
-        return base + (ZIG_FLAGS if self.is_zig else []) + self.isa_flags(isa)
+        """`simt`: of kernels that run thread by thread, with checks."""
+        zig = ZIG_FLAGS if self.is_zig else []
+        if not simt:
+            return FLAGS + zig + self.isa_flags(isa)
+        checks = CHECKS + (CLANG_CHECKS if "clang" in self.description else GCC_CHECKS)
+        return ["-O1" if f == "-O3" else f for f in FLAGS if f != "-g0"] + zig + checks + self.isa_flags(isa)
 
     def isa_flags(self, isa):
         """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""

@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "driver/host/kernel_module.h"
+#include "driver/host/simt/allocations.h"
 #include "driver/host/simt/dispatch.h"
 
 namespace mpsx::driver {
@@ -41,6 +42,7 @@ class HostDriver final : public Driver {
     info_.vector_bytes = simt ? 16 : 0;  // as the libraries were translated
     if (simt) {
       simt_ = {simt::chosen_seed(), true};
+      info_.exact_allocations = true;
       info_.group_threads = simt::chosen_threads();
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
     }
@@ -51,14 +53,25 @@ class HostDriver final : public Driver {
   const Info& info() const override { return info_; }
 
   Buffer allocate(size_t bytes) override {
+    if (simt_.strict) {
+      void* p = simt::allocations().allocate(bytes);
+      if (!p) throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
+      return {p, p, bytes};
+    }
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
     void* p = nullptr;
     if (posix_memalign(&p, alignment, std::max<size_t>(bytes, 1)) != 0)
       throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
     return {p, p, bytes};
   }
-  void release(const Buffer& buffer) noexcept override { std::free(buffer.contents); }
-  Buffer wrap(void* contents, size_t bytes) override { return {contents, contents, bytes}; }
+  void release(const Buffer& buffer) noexcept override {
+    if (simt_.strict) return simt::allocations().release(buffer.contents, buffer.size);
+    std::free(buffer.contents);
+  }
+  Buffer wrap(void* contents, size_t bytes) override {
+    if (simt_.strict) simt::allocations().add(contents, bytes);
+    return {contents, contents, bytes};
+  }
   size_t free_memory() const override {
     return size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
   }

@@ -3,7 +3,7 @@
 #ifndef MPSX_KERNEL_ABI_H
 #define MPSX_KERNEL_ABI_H
 
-#define MPSX_KERNEL_ABI_VERSION 2
+#define MPSX_KERNEL_ABI_VERSION 3
 #define MPSX_MAX_BUFFERS 31 /* Metal's limit; args[31 + n] is [[threadgroup(n)]] memory */
 #define MPSX_MAX_ARGUMENTS 63
 #define MPSX_SIMD_WIDTH 32          /* of SIMT kernels; a wide kernel's SIMD group is one lane */
@@ -59,7 +59,11 @@ typedef struct mpsx_site {
   const char* file;
   int line;
   const char* function; /* "simd_sum" */
+  unsigned flags;       /* of a barrier: metal::mem_flags */
 } mpsx_site;
+#define MPSX_MEM_THREADGROUP 2u /* metal::mem_flags::mem_threadgroup */
+#define MPSX_ATOMIC_LOADS 1u
+#define MPSX_ATOMIC_STORES 2u
 
 /* What a SIMT kernel asks of the engine. The driver fills the library's pointer `mpsx_simt` at load. Called by a
  * kernel that is not run as fibers, they act as for a group of one thread. */
@@ -73,6 +77,13 @@ typedef struct mpsx_simt_services {
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
   /* The memory of threadgroup variable number `key` of the file. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
+  /* Kernels compiled with checks (msl/simt_checks.h) tell of every access to memory before it happens; `code` is the
+   * address that the call returns to, `access` is MPSX_ATOMIC_*. */
+  void (*read)(const void* address, unsigned long bytes, const void* code);
+  void (*write)(const void* address, unsigned long bytes, const void* code);
+  void (*atomic)(const void* address, unsigned long bytes, unsigned access, const void* code);
+  /* An index that an array, whose type is `type`, does not have. */
+  void (*array_index)(const char* type, long long index, const char* file, int line, const void* code);
 } mpsx_simt_services;
 
 enum { MPSX_UNIT_THREADS = 0, MPSX_UNIT_GROUPS = 1, MPSX_UNIT_SIMT = 2 };

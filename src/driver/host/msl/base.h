@@ -7,8 +7,16 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 // Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
-#define MPSX_USER_CODE_BEGIN _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")
-#define MPSX_USER_CODE_END _Pragma("clang attribute pop")
+#define MPSX_INLINE_BEGIN _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")
+#define MPSX_ATTRIBUTE_END _Pragma("clang attribute pop")
+#ifdef MPSX_SIMT  // any function may meet other threads: calls must not be doubled, merged or moved into a branch
+#define MPSX_CONVERGENT_BEGIN _Pragma("clang attribute push(__attribute__((convergent, nomerge)), apply_to = function)")
+#define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN MPSX_CONVERGENT_BEGIN
+#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
+#else
+#define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN
+#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END
+#endif
 #define MPSX_ENTRY
 #else
 #define MPSX_PRAGMA(x) _Pragma(#x)

@@ -4,6 +4,11 @@
 
 #include "../kernel_abi.h"
 #include "base.h"
+// A checked library's lines are the user's: what is inlined from here counts as the line that called it.
+#if defined(MPSX_SIMT) && defined(__clang__)
+MPSX_CONVERGENT_BEGIN
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))
+#endif
 #include "traits.h"
 #include "limits.h"
 #include "half.h"
@@ -25,3 +30,7 @@
 #include "simd.h"
 #endif
 #include "launch.h"
+#if defined(MPSX_SIMT) && defined(__clang__)
+#pragma clang attribute pop
+MPSX_ATTRIBUTE_END
+#endif

@@ -7,12 +7,12 @@
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
-#define MPSX_CALL __attribute__((convergent, nomerge, visibility("hidden")))
+#define MPSX_CALL __attribute__((convergent, nomerge, not_tail_called, visibility("hidden")))
 #else
 #define MPSX_CALL __attribute__((visibility("hidden")))
 #endif
-MPSX_CALL void mpsx_simt_threadgroup_barrier(const char* file, int line);
-MPSX_CALL void mpsx_simt_simdgroup_barrier(const char* file, int line);
+MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
+MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
                                          const char* file, int line);
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line);

@@ -8,32 +8,50 @@
 #else  // gcc may double a call, so the line stands for it
 #define MPSX_ADDRESS (static_cast<const void*>(file + line))
 #endif
-#define MPSX_CALL __attribute__((noinline, visibility("hidden")))
+// Not checked themselves, in a library whose kernels are.
+#if defined(__clang__)
+#define MPSX_UNCHECKED disable_sanitizer_instrumentation
+#else
+#define MPSX_UNCHECKED no_sanitize("thread", "bounds")
+#endif
+#define MPSX_CALL __attribute__((noinline, visibility("hidden"), MPSX_UNCHECKED))
 
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 const mpsx_simt_services* mpsx_simt = nullptr;
 
-MPSX_CALL void mpsx_simt_threadgroup_barrier(const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, "threadgroup_barrier"};
+MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, "threadgroup_barrier", flags};
   mpsx_simt->threadgroup_barrier(&site);
 }
-MPSX_CALL void mpsx_simt_simdgroup_barrier(const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, "simdgroup_barrier"};
+MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line) {
+  const mpsx_site site = {MPSX_ADDRESS, file, line, "simdgroup_barrier", flags};
   mpsx_simt->simdgroup_barrier(&site);
 }
 MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
                                          const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, function};
+  const mpsx_site site = {MPSX_ADDRESS, file, line, function, 0};
   return mpsx_simt->exchange(value, bytes, lane, &site);
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, function};
+  const mpsx_site site = {MPSX_ADDRESS, file, line, function, 0};
   return mpsx_simt->inactive_lane(source, &site);
 }
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
   return mpsx_simt->threadgroup_variable(key, bytes, name);
 }
 }
+#if defined(__SANITIZE_THREAD__)
+#define MPSX_CHECKED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MPSX_CHECKED
+#endif
+#endif
+#ifdef MPSX_CHECKED
+#include "simt_checks.h"
+#undef MPSX_CHECKED
+#endif
 #undef MPSX_CALL
+#undef MPSX_UNCHECKED
 #undef MPSX_ADDRESS

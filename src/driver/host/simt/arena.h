@@ -12,6 +12,7 @@ namespace mpsx::driver::host::simt {
 class Arena {
  public:
   static constexpr size_t kGap = 256, kAlignment = 128;
+  static constexpr size_t kLimit = 32768;  // Metal feature set tables: maximum total threadgroup memory
   static constexpr size_t kCapacity = size_t(1) << 20;  // addresses, many times Metal's limit of bytes
 
   struct Variable {

@@ -8,11 +8,11 @@
 #include <cstdlib>
 
 #include "driver/host/simt/engine.h"
+#include "driver/host/simt/memory_check.h"
 
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr uint64_t kThreadgroupBytes = 32768;  // Metal feature set tables: maximum total threadgroup memory
 constexpr uint64_t kGrainThreads = 256;        // below, a second CPU core costs more than it gains
 
 uint64_t number_from(const char* name, uint64_t limit) {
@@ -45,8 +45,8 @@ void check_limits(const mpsx_kernel_record& record, const Argument* arguments, s
   uint64_t bytes = record.static_threadgroup_bytes;
   for (size_t i = 0; i < count; ++i)
     if (arguments[i].kind == Argument::Kind::threadgroup) bytes += arguments[i].size;
-  if (bytes > kThreadgroupBytes)
-    throw Error(name + ": expected at most " + std::to_string(kThreadgroupBytes) +
+  if (bytes > Arena::kLimit)
+    throw Error(name + ": expected at most " + std::to_string(Arena::kLimit) +
                 " bytes of threadgroup memory, got " + std::to_string(bytes));
 }
 
@@ -77,6 +77,7 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const Argumen
                 {d.group.x, d.group.y, d.group.z}};
   job.seed = options.seed;
   job.strict = options.strict;
+  if (options.strict) job.make_monitor = &make_memory_check;
   const uint64_t total = uint64_t(job.launch.groups[0]) * job.launch.groups[1] * job.launch.groups[2];
   const uint64_t grain = std::max<uint64_t>(1, kGrainThreads / d.group.count());
   if (total <= grain)

@@ -133,6 +133,7 @@ void Worker::loop_main() {
       job.record->thread_entry(w.args_, &job.launch, &w.lane_->thread);
     }
   }
+  if (w.monitor_) w.monitor_->end_group(w);
   w.leave();
 }
 
@@ -153,6 +154,18 @@ void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_
 
 void Worker::fault(std::string what, const char* file, int line) {
   abandon(std::move(what), file, line, lane_->thread);
+}
+
+void Worker::fault_of(unsigned thread, std::string&& what, const char* file, int line) {
+  abandon(std::move(what), file, line, lanes_[thread].thread);
+}
+
+bool Worker::is_shared(const void* p) const {
+  const auto within = [at = static_cast<const char*>(p)](const auto& v) {
+    const char* begin = reinterpret_cast<const char*>(v.data());
+    return at >= begin && at < begin + v.size() * sizeof v[0];
+  };
+  return within(lanes_) || within(simdgroups_);
 }
 
 void Worker::leave() {

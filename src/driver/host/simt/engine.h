@@ -33,9 +33,10 @@ class Monitor {
   virtual ~Monitor() = default;
   virtual void begin_group(Worker&) = 0;                                   // before its first thread runs
   virtual void variable(Worker&, const Arena::Variable&) = 0;              // a threadgroup variable got its memory
-  virtual void threadgroup_barrier(Worker&) = 0;                           // all threads of the group have met
-  virtual void simdgroup_barrier(Worker&, unsigned simdgroup) = 0;         // all lanes of it have met
+  virtual void threadgroup_barrier(Worker&, const Site&) = 0;              // all threads of the group have met
+  virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes of it have met
   virtual void lanes_met(Worker&, unsigned simdgroup, unsigned mask) = 0;  // in a SIMD function
+  virtual void end_group(Worker&) = 0;                                     // all threads have returned
 };
 
 // One dispatch. `arguments` are as the driver got them, `args` what kernels see.
@@ -69,16 +70,21 @@ class Worker {
   const Job& job() const { return *job_; }
   const mpsx_threadgroup& group() const { return group_; }
   const mpsx_thread& thread() const { return lane_->thread; }  // that runs now
+  const mpsx_thread& thread(unsigned index) const { return lanes_[index].thread; }
   Arena& arena() { return arena_; }
   const Stacks& stacks() const { return stacks_; }
   Monitor* monitor() { return monitor_.get(); }
   // Whether `p` is on the stack of the thread that runs now.
   bool on_own_stack(const void* p) const { return stacks_.holds(stack_, p); }
   size_t stack() const { return stack_; }  // its number in stacks()
+  // Whether `p` is memory through which the engine talks to kernels, apart from this object and its Job.
+  bool is_shared(const void* p) const;
 
   // Ends the dispatch: `what` went wrong in the thread that runs now. Only from within a kernel.
   [[noreturn]] void fault(std::string what, const char* file, int line);
   [[noreturn]] void fault(std::string what, const Site& site) { fault(std::move(what), site.file, site.line); }
+  // The same for another thread of the threadgroup.
+  [[noreturn]] void fault_of(unsigned thread, std::string&& what, const char* file, int line);
 
   Worker() = default;
   Worker(const Worker&) = delete;

@@ -122,7 +122,7 @@ bool Worker::resolve(SimdGroup& g) {
   const uint32_t met = g.meeting;
   g.meeting = 0;
   release(g, met);
-  if (monitor_) monitor_->simdgroup_barrier(*this, g.first / MPSX_SIMD_WIDTH);
+  if (monitor_) monitor_->simdgroup_barrier(*this, g.first / MPSX_SIMD_WIDTH, one.site);
   return true;
 }
 
@@ -134,7 +134,10 @@ bool Worker::next_simdgroup() {
 
 // Every thread has returned or waits at the threadgroup barrier.
 void Worker::finish_phase() {
-  if (!at_barrier_) leave();
+  if (!at_barrier_) {
+    if (monitor_) monitor_->end_group(*this);
+    leave();
+  }
   if (done_ && job_->strict) {
     const Lane* gone = lanes_.data();
     while (gone->state != State::done) ++gone;
@@ -143,7 +146,7 @@ void Worker::finish_phase() {
                    first_->site.function, done_, threads_, p[0], p[1], p[2]),
             first_->site.file, first_->site.line, first_->thread);
   }
-  if (monitor_) monitor_->threadgroup_barrier(*this);
+  if (monitor_) monitor_->threadgroup_barrier(*this, first_->site);
   for (SimdGroup& g : simdgroups_) {
     uint32_t met = 0;
     for (unsigned i = 0; i < g.count; ++i)

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "driver/host/simt/engine.h"
+#include "driver/host/simt/memory_check.h"
 
 namespace mpsx::driver::host::simt {
 
@@ -66,7 +67,10 @@ struct Services {
     Worker* w = Worker::active();
     bool made = false;
     void* p = w->arena_.variable(MPSX_MAX_BUFFERS + key, bytes, name, &made);
-    if (!p) w->fault(std::string("no room for threadgroup variable '") + name + "'", nullptr, 0);
+    if (!p || (made && w->job_->strict && w->arena_.bytes() > Arena::kLimit))
+      w->fault("expected at most " + std::to_string(Arena::kLimit) + " bytes of threadgroup memory, got " +
+                   std::to_string(w->arena_.bytes() + (p ? 0 : bytes)) + " with variable '" + name + "'",
+               nullptr, 0);
     if (made && w->monitor_) w->monitor_->variable(*w, w->arena_.variables()[MPSX_MAX_BUFFERS + key]);
     return p;
   }
@@ -74,6 +78,7 @@ struct Services {
 
 const mpsx_simt_services kServices = {&Services::threadgroup_barrier, &Services::simdgroup_barrier,
                                       &Services::exchange, &Services::inactive_lane,
-                                      &Services::threadgroup_variable};
+                                      &Services::threadgroup_variable, &check_read, &check_write,
+                                      &check_atomic, &array_index};
 
 }  // namespace mpsx::driver::host::simt

@@ -1,0 +1,118 @@
+// What kernels compiled with -fsanitize=thread,array-bounds call: told to the driver's checker. Compiled once a library,
+// apart from the kernels. No sanitizer's runtime is linked, and none is meant: the compilers' calls are all that is used.
+//
+// The names and meanings of the calls: the interface of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
+// tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h), which gcc shares.
+#pragma once
+
+#define MPSX_CHECK extern "C" __attribute__((visibility("hidden"), noinline, used, MPSX_UNCHECKED))
+#define MPSX_CODE __builtin_return_address(0)
+
+MPSX_CHECK void __tsan_init() {}
+
+#define MPSX_ACCESS(KIND, NAME, BYTES) \
+  MPSX_CHECK void __tsan_##NAME(void* p) { mpsx_simt->KIND(p, BYTES, MPSX_CODE); }
+#define MPSX_ACCESSES(N)                          \
+  MPSX_ACCESS(read, read##N, N)                   \
+  MPSX_ACCESS(write, write##N, N)                 \
+  MPSX_ACCESS(read, unaligned_read##N, N)         \
+  MPSX_ACCESS(write, unaligned_write##N, N)       \
+  MPSX_ACCESS(read, volatile_read##N, N)          \
+  MPSX_ACCESS(write, volatile_write##N, N)
+MPSX_ACCESSES(1)
+MPSX_ACCESSES(2)
+MPSX_ACCESSES(4)
+MPSX_ACCESSES(8)
+MPSX_ACCESSES(16)
+MPSX_CHECK void __tsan_read_range(void* p, unsigned long n) { mpsx_simt->read(p, n, MPSX_CODE); }
+MPSX_CHECK void __tsan_write_range(void* p, unsigned long n) { mpsx_simt->write(p, n, MPSX_CODE); }
+MPSX_CHECK void __tsan_func_entry(void*) {}
+MPSX_CHECK void __tsan_func_exit() {}
+
+MPSX_CHECK void* __tsan_memcpy(void* to, const void* from, unsigned long n) {
+  mpsx_simt->read(from, n, MPSX_CODE);
+  mpsx_simt->write(to, n, MPSX_CODE);
+  return __builtin_memcpy(to, from, n);
+}
+MPSX_CHECK void* __tsan_memmove(void* to, const void* from, unsigned long n) {
+  mpsx_simt->read(from, n, MPSX_CODE);
+  mpsx_simt->write(to, n, MPSX_CODE);
+  return __builtin_memmove(to, from, n);
+}
+MPSX_CHECK void* __tsan_memset(void* p, int byte, unsigned long n) {
+  mpsx_simt->write(p, n, MPSX_CODE);
+  return __builtin_memset(p, byte, n);
+}
+
+// Atomic accesses arrive in place of the operation, which has to be done here. All are done in the strongest order.
+#define MPSX_BOTH (MPSX_ATOMIC_LOADS | MPSX_ATOMIC_STORES)
+#define MPSX_TELL(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
+#define MPSX_UPDATE(BITS, T, NAME)                                                   \
+  MPSX_CHECK T __tsan_atomic##BITS##_fetch_##NAME(volatile T* p, T v, int) {         \
+    MPSX_TELL(T, p, MPSX_BOTH);                                                      \
+    return __atomic_fetch_##NAME(p, v, __ATOMIC_SEQ_CST);                            \
+  }
+#define MPSX_EXCHANGE(BITS, T, NAME, WEAK)                                                              \
+  MPSX_CHECK int __tsan_atomic##BITS##_compare_exchange_##NAME(volatile T* p, T* was, T v, int, int) {  \
+    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    return __atomic_compare_exchange_n(p, was, v, WEAK, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
+  }
+#define MPSX_ATOMICS(BITS, T)                                                                           \
+  MPSX_CHECK T __tsan_atomic##BITS##_load(const volatile T* p, int) {                                   \
+    MPSX_TELL(T, p, MPSX_ATOMIC_LOADS);                                                                 \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                        \
+  }                                                                                                     \
+  MPSX_CHECK void __tsan_atomic##BITS##_store(volatile T* p, T v, int) {                                \
+    MPSX_TELL(T, p, MPSX_ATOMIC_STORES);                                                                \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                           \
+  }                                                                                                     \
+  MPSX_CHECK T __tsan_atomic##BITS##_exchange(volatile T* p, T v, int) {                                \
+    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                 \
+  }                                                                                                     \
+  MPSX_CHECK T __tsan_atomic##BITS##_compare_exchange_val(volatile T* p, T was, T v, int, int) {        \
+    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    __atomic_compare_exchange_n(p, &was, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
+    return was;                                                                                         \
+  }                                                                                                     \
+  MPSX_EXCHANGE(BITS, T, strong, false)                                                                 \
+  MPSX_EXCHANGE(BITS, T, weak, true)                                                                    \
+  MPSX_UPDATE(BITS, T, add)                                                                             \
+  MPSX_UPDATE(BITS, T, sub)                                                                             \
+  MPSX_UPDATE(BITS, T, and)                                                                             \
+  MPSX_UPDATE(BITS, T, or)                                                                              \
+  MPSX_UPDATE(BITS, T, xor)                                                                             \
+  MPSX_UPDATE(BITS, T, nand)
+MPSX_ATOMICS(8, unsigned char)
+MPSX_ATOMICS(16, unsigned short)
+MPSX_ATOMICS(32, unsigned)
+MPSX_ATOMICS(64, unsigned long)
+MPSX_CHECK void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+MPSX_CHECK void __tsan_atomic_signal_fence(int) {}
+
+// An index of an array whose size its type tells.
+struct mpsx_ubsan_type {
+  unsigned short kind, info;  // of an integer: whether it is signed, and twice the logarithm of its bits
+  char name[1];
+};
+struct mpsx_ubsan_bounds {
+  const char* file;
+  unsigned line, column;
+  const mpsx_ubsan_type *array, *index;
+};
+MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned long index) {
+  const unsigned bits = 1u << (where->index->info >> 1);
+  long long value = (long long)index;
+  if (where->index->info & 1u && bits < 64) value = (long long)(index << (64 - bits)) >> (64 - bits);
+  mpsx_simt->array_index(where->array->name, value, where->file, int(where->line), MPSX_CODE);
+}
+
+#undef MPSX_ATOMICS
+#undef MPSX_EXCHANGE
+#undef MPSX_UPDATE
+#undef MPSX_TELL
+#undef MPSX_BOTH
+#undef MPSX_ACCESSES
+#undef MPSX_ACCESS
+#undef MPSX_CODE
+#undef MPSX_CHECK

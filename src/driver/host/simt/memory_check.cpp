@@ -1,0 +1,231 @@
+#include "driver/host/simt/memory_check.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace mpsx::driver::host::simt {
+namespace {
+
+// Small, and asked for at every access: without a call.
+thread_local MemoryCheck* current __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// Kept from dispatch to dispatch: it is large, and need not be cleared.
+Shadow& shadow_of_this_thread() {
+  thread_local Shadow shadow(Arena::kCapacity);
+  return shadow;
+}
+
+template <typename... A>
+std::string format(const char* pattern, A... a) {
+  char text[512];
+  std::snprintf(text, sizeof text, pattern, a...);
+  return text;
+}
+
+std::string bytes_text(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
+// The address of a call, from the address that it returns to.
+const void* call_before(const void* return_address) { return static_cast<const char*>(return_address) - 1; }
+
+}  // namespace
+
+std::unique_ptr<Monitor> make_memory_check() { return std::make_unique<MemoryCheck>(); }
+
+MemoryCheck::MemoryCheck() : shadow_(&shadow_of_this_thread()) {}
+MemoryCheck::~MemoryCheck() { current = nullptr; }
+
+void MemoryCheck::begin_group(Worker& worker) {
+  if (worker_ != &worker) {
+    worker_ = &worker;
+    arena_begin_ = reinterpret_cast<uintptr_t>(worker.arena().begin());
+    library_ = image_of(reinterpret_cast<const void*>(worker.job().record->thread_entry));
+    find_memory();
+  }
+  shadow_->begin_group();
+  current = this;
+}
+
+void MemoryCheck::end_group(Worker&) {
+  if (suspect_) settle();
+}
+
+void MemoryCheck::threadgroup_barrier(Worker&, const Site& site) {
+  if (suspect_) settle();
+  shadow_->threadgroup_barrier(site.flags & MPSX_MEM_THREADGROUP);
+}
+
+void MemoryCheck::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& site) {
+  if (suspect_) settle();
+  shadow_->simdgroup_barrier(simdgroup, site.flags & MPSX_MEM_THREADGROUP);
+}
+
+void MemoryCheck::add(const void* begin, size_t size, Kind kind, uint8_t index) {
+  regions_.push_back({reinterpret_cast<uintptr_t>(begin), size, kind, index});
+}
+
+void MemoryCheck::find_memory() {
+  const Job& job = worker_->job();
+  uint8_t index = 0;
+  for (size_t i = 0; i < job.argument_count; ++i) {
+    const Argument& a = job.arguments[i];
+    if (a.kind == Argument::Kind::threadgroup) continue;
+    if (a.kind == Argument::Kind::bytes) {
+      add(a.data, a.size, Kind::bytes, index);
+    } else if (a.data) {
+      const Extent extent = allocations().find(static_cast<const char*>(a.data) + a.size);
+      if (extent.begin)
+        add(extent.begin, extent.size, Kind::buffer, index);
+      else
+        unknown_ = true;
+    }
+    ++index;
+  }
+  add(&job, sizeof job, Kind::engine);
+  add(worker_, sizeof *worker_, Kind::engine);
+  add(library_.begin, library_.size, Kind::library);
+}
+
+bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
+  for (const Region& r : regions_) {
+    if (at - r.begin >= r.size || r.size - (at - r.begin) < bytes) continue;
+    hot_[size_t(access)] = r;
+    return true;
+  }
+  return worker_->is_shared(reinterpret_cast<const void*>(at));
+}
+
+void MemoryCheck::check_slowly(Access access, const void* p, size_t bytes, const void* code) {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  const char* const verb = access == Access::read ? "read" : "write";
+  if (bytes == 0 || worker_->on_own_stack(p)) return;
+  const unsigned thread = worker_->thread().index;
+  if (!in_threadgroup_memory(at)) {
+    if (!in_memory(access, at, bytes) && !unknown_) fail(out_of_bounds(verb, p, bytes), code, thread);
+    return;
+  }
+  const size_t offset = at - arena_begin_;
+  if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
+  if (access == Access::read) {
+    if (const auto finding = shadow_->read(offset, bytes, thread, short_code(code)))
+      fail(wrong("read", finding, bytes, thread), code, thread);
+    return;
+  }
+  const auto finding = shadow_->write(offset, bytes, thread, short_code(code));
+  if (!finding) return;
+  if (bytes > Suspect::kBytes) fail(wrong("write", finding, bytes, thread), code, thread);
+  write_ = {static_cast<const char*>(p), bytes, thread, code, finding, {}};
+  std::memcpy(write_.before, p, bytes);
+  suspect_ = true;
+}
+
+void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code) {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  if (!in_threadgroup_memory(at))
+    return stores ? check<Access::write>(p, bytes, code) : check<Access::read>(p, bytes, code);
+  if (suspect_) settle();
+  const size_t offset = at - arena_begin_;
+  const char* const verb = stores ? "atomic update" : "atomic load";
+  const unsigned thread = worker_->thread().index;
+  if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
+  if (const auto finding = shadow_->atomic(offset, bytes, thread, short_code(code), loads, stores))
+    fail(wrong(verb, finding, bytes, thread), code, thread);
+}
+
+void MemoryCheck::settle() {
+  suspect_ = false;
+  if (std::memcmp(write_.p, write_.before, write_.bytes) != 0)
+    fail(wrong("write", write_.finding, write_.bytes, write_.thread), write_.code, write_.thread);
+}
+
+const Arena::Variable* MemoryCheck::variable_at(size_t offset, size_t bytes) {
+  const auto holds = [&](const Arena::Variable& v) {
+    return v.name && offset - v.offset < v.bytes && v.bytes - (offset - v.offset) >= bytes;
+  };
+  if (holds(last_variable_)) return &last_variable_;
+  for (const auto& v : worker_->arena().variables())
+    if (holds(v)) return &(last_variable_ = v);
+  return nullptr;
+}
+
+const Arena::Variable* MemoryCheck::nearest_variable(size_t offset) const {
+  const auto distance = [&](const Arena::Variable& v) {
+    return offset < v.offset ? v.offset - offset : offset - std::min(offset, v.offset + v.bytes);
+  };
+  const Arena::Variable* best = nullptr;
+  for (const auto& v : worker_->arena().variables())
+    if (v.name && (!best || distance(v) < distance(*best))) best = &v;
+  return best;
+}
+
+// Findings tell where another access was; what is kept of that is its distance from the library's start, plus one.
+uint32_t MemoryCheck::short_code(const void* code) const {
+  return uint32_t(static_cast<const char*>(code) - library_.begin) + 1;
+}
+
+void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread) {
+  const SourceLine s = source_line(call_before(code));
+  worker_->fault_of(thread, std::move(what), s.file, s.line);
+}
+
+std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t bytes) const {
+  constexpr uintptr_t kNear = uintptr_t(1) << 32, kNullPage = 1 << 16;
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  const auto distance = [&](const Region& r) {
+    return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
+  };
+  const Region* best = nullptr;  // the argument that the address is nearest to
+  for (const Region& r : regions_)
+    if (r.kind <= Kind::bytes && (!best || distance(r) < distance(*best))) best = &r;
+  const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
+  if (at < kNullPage) return what + " at address " + std::to_string(at) + ": the argument is null";
+  if (!best || distance(*best) >= kNear) return what + ": not in any argument";
+  return what + format(" at byte %lld of buffer %u, which has %s", (long long)(at - best->begin), best->index,
+                       bytes_text(best->size).c_str());
+}
+
+std::string MemoryCheck::out_of_variable(const char* verb, size_t offset, size_t bytes) const {
+  const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
+  const auto* v = nearest_variable(offset);
+  if (!v) return what + " of threadgroup memory";
+  return what + format(" at byte %lld of threadgroup memory '%s', which has %s",
+                       (long long)offset - (long long)v->offset, v->name, bytes_text(v->bytes).c_str());
+}
+
+std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding, size_t bytes, unsigned thread) const {
+  using Fault = Shadow::Fault;
+  const auto* v = nearest_variable(finding.offset);
+  const std::string access = format("%s of %s at byte %zu of threadgroup memory '%s'", verb, bytes_text(bytes).c_str(),
+                                    v ? finding.offset - v->offset : finding.offset, v ? v->name : "?");
+  if (finding.fault == Fault::uninitialised)
+    return "uninitialised memory: " + access + ", which no thread of the threadgroup has written";
+  const SourceLine other = finding.code ? source_line(call_before(library_.begin + (finding.code - 1))) : SourceLine{};
+  const unsigned* p = worker_->thread(finding.thread).local;
+  // Of several threads the last is known, which may be this one.
+  std::string what = "race: " + access + ", which " +
+                     (finding.thread == thread ? "other threads" : format("thread (%u, %u, %u)", p[0], p[1], p[2])) +
+                     (finding.fault == Fault::write_after_read ? " read" : " wrote");
+  if (other.file) what += format(" at %s:%d", other.file, other.line);
+  return what + (finding.unfenced ? "; the barrier in between is not one for mem_flags::mem_threadgroup"
+                                  : " with no barrier in between");
+}
+
+void check_read(const void* p, unsigned long bytes, const void* code) {
+  if (current) current->check<MemoryCheck::Access::read>(p, bytes, code);
+}
+void check_write(const void* p, unsigned long bytes, const void* code) {
+  if (current) current->check<MemoryCheck::Access::write>(p, bytes, code);
+}
+void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
+  if (current) current->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
+}
+
+void array_index(const char* type, long long index, const char* file, int line, const void* code) {
+  Worker* worker = Worker::active();
+  if (!worker || !worker->job().strict) return;
+  SourceLine s = source_line(call_before(code));
+  if (!s.file) s = {file, line};
+  worker->fault(format("out-of-bounds index %lld of an array of type %s", index, type), s.file, s.line);
+}
+
+}  // namespace mpsx::driver::host::simt

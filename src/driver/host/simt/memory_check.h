@@ -1,0 +1,98 @@
+// Finds accesses to memory that a kernel has no business with: out of the bounds of its buffers and threadgroup memory,
+// before anybody wrote (threadgroup memory), or at the same time as another thread (threadgroup memory).
+//
+// Kernels compiled for this tell of every access before it happens (msl/simt_checks.h). Memory of a kernel is: its
+// buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; its threadgroup
+// memory; its thread's stack; constants of its library; and what the engine hands to it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "driver/host/simt/allocations.h"
+#include "driver/host/simt/engine.h"
+#include "driver/host/simt/line_table.h"
+#include "driver/host/simt/shadow.h"
+
+namespace mpsx::driver::host::simt {
+
+class MemoryCheck final : public Monitor {
+ public:
+  enum class Access : uint8_t { read, write };
+
+  MemoryCheck();
+  ~MemoryCheck() override;
+  void begin_group(Worker&) override;
+  void end_group(Worker&) override;
+  void variable(Worker&, const Arena::Variable&) override {}
+  void threadgroup_barrier(Worker&, const Site&) override;
+  void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) override;
+  void lanes_met(Worker&, unsigned, unsigned) override {}
+
+  template <Access access>
+  void check(const void* p, size_t bytes, const void* code) {
+    if (suspect_) settle();
+    const auto at = reinterpret_cast<uintptr_t>(p);
+    const Region& r = hot_[size_t(access)];
+    if (at - r.begin < r.size && r.size - (at - r.begin) >= bytes) return;
+    check_slowly(access, p, bytes, code);
+  }
+  void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
+
+ private:
+  enum class Kind : uint8_t { buffer, bytes, engine, library };
+  struct Region {
+    uintptr_t begin = 0;
+    size_t size = 0;
+    Kind kind = Kind::buffer;
+    uint8_t index = 0;  // among the buffers
+  };
+  // A write to what others touch too, which is no fault if it changes nothing. Judged after it happened.
+  struct Suspect {
+    static constexpr size_t kBytes = 64;
+    const char* p;
+    size_t bytes;
+    unsigned thread;
+    const void* code;
+    Shadow::Finding finding;
+    char before[kBytes];
+  };
+
+  void find_memory();
+  void add(const void* begin, size_t size, Kind, uint8_t index = 0);
+  void check_slowly(Access, const void* p, size_t bytes, const void* code);
+  bool in_memory(Access, uintptr_t at, size_t bytes);
+  bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size(); }
+  size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
+  const Arena::Variable* variable_at(size_t offset, size_t bytes);
+  void settle();
+
+  // What to say about a fault. Apart from fail(), which destroys nothing on its stack.
+  std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
+  std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
+  std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
+  [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread);
+  uint32_t short_code(const void* code) const;
+  const Arena::Variable* nearest_variable(size_t offset) const;
+
+  Region hot_[2];  // that the last read and the last write went to
+  bool suspect_ = false;
+  bool unknown_ = false;  // a buffer's extent is not known, so that any address may be its
+  Worker* worker_ = nullptr;
+  uintptr_t arena_begin_ = 0;
+  Arena::Variable last_variable_ = {};
+  Shadow* shadow_;
+  std::vector<Region> regions_;
+  Suspect write_ = {};
+  Image library_;
+};
+
+std::unique_ptr<Monitor> make_memory_check();
+
+// What kernels call (mpsx_simt_services).
+void check_read(const void* p, unsigned long bytes, const void* code);
+void check_write(const void* p, unsigned long bytes, const void* code);
+void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code);
+void array_index(const char* type, long long index, const char* file, int line, const void* code);
+
+}  // namespace mpsx::driver::host::simt

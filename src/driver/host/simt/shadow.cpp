@@ -1,0 +1,139 @@
+#include "driver/host/simt/shadow.h"
+
+#include <algorithm>
+
+#include "driver/host/kernel_abi.h"
+
+namespace mpsx::driver::host::simt {
+
+void Shadow::begin_group() {
+  tick();
+  group_start_ = fenced_ = met_ = now_;
+}
+
+void Shadow::threadgroup_barrier(bool fences) {
+  tick();
+  met_ = now_;
+  if (fences) fenced_ = now_;
+}
+
+void Shadow::simdgroup_barrier(unsigned simdgroup, bool fences) {
+  tick();
+  simd_met_[simdgroup] = now_;
+  if (fences) simd_fenced_[simdgroup] = now_;
+}
+
+void Shadow::tick() {
+  if (++now_ == kTimes - 1) renumber();
+}
+
+// Time has run out: all that was written counts as written before the last barrier. Races across this are missed.
+void Shadow::renumber() {
+  for (Cell& c : cells_) c = {current(c.writer) ? 1u << kTimeShift | thread(c.writer) : 0, 0};
+  group_start_ = 1;
+  now_ = fenced_ = met_ = 2;
+  simd_fenced_ = simd_met_ = {};
+}
+
+// Whether what `mark` stands for comes before whatever `thread` does now.
+bool Shadow::ordered(uint32_t mark, unsigned thread_, Who who_) const {
+  if (time(mark) < fenced_) return true;
+  if (who_ == kOne && thread(mark) == thread_) return true;
+  const unsigned simd = thread_ / MPSX_SIMD_WIDTH;
+  return who_ != kSeveral && thread(mark) / MPSX_SIMD_WIDTH == simd && time(mark) < simd_fenced_[simd];
+}
+
+bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
+  return ordered(mark, thread_, who(mark) == kPlain ? kOne : Who(who(mark) - kAtomic));
+}
+
+// Whom `mark` and `thread` are together.
+uint32_t Shadow::joined(uint32_t mark, unsigned thread_, Who who_) const {
+  return who_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
+}
+
+Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by_writer) const {
+  const unsigned other = thread(mark);
+  const Code& code = codes_[offset / 4];
+  return {fault, offset, other, by_writer ? code.writer : code.reader,
+          time(mark) < met_ || time(mark) < simd_met_[other / MPSX_SIMD_WIDTH]};
+}
+
+// Structures are copied whole, padding included, which nobody writes: a few bytes of a larger value prove nothing.
+bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
+  const size_t unit = bytes > 8 ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);
+  for (size_t at = offset; at + unit <= offset + bytes; at += unit) {
+    size_t i = 0;
+    while (i < unit && !current(cells_[at + i].writer)) ++i;
+    *first = at;
+    if (i == unit) return true;
+  }
+  return false;
+}
+
+Shadow::Finding Shadow::read(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+  Finding finding;
+  bool unwritten = false;
+  Cell last{~0u, ~0u};
+  uint32_t reader = 0;
+  for (size_t i = offset; i < offset + bytes; ++i) {
+    Cell& c = cells_[i];
+    if (c.writer != last.writer || c.reader != last.reader) {
+      last = c;
+      if (!current(c.writer))
+        unwritten = true;
+      else if (!finding && !writer_ordered(c.writer, thread_))
+        finding = found(Fault::read_after_write, i, c.writer, true);
+      const bool alone = !current(c.reader) || reader_ordered(c.reader, thread_);
+      reader = mark(thread_, alone ? kOne : joined(c.reader, thread_, Who(who(c.reader))));
+    }
+    c.reader = reader;
+  }
+  for (size_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) codes_[i].reader = code;
+  size_t first = 0;
+  if (!finding && unwritten && partly_uninitialised(offset, bytes, &first)) finding = {Fault::uninitialised, first};
+  return finding;
+}
+
+Shadow::Finding Shadow::write(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+  Finding finding;
+  Cell last{~0u, ~0u};
+  for (size_t i = offset; i < offset + bytes; ++i) {
+    Cell& c = cells_[i];
+    if (!finding && (c.writer != last.writer || c.reader != last.reader)) {
+      last = c;
+      if (current(c.writer) && !writer_ordered(c.writer, thread_))
+        finding = found(Fault::write_after_write, i, c.writer, true);
+      else if (current(c.reader) && !reader_ordered(c.reader, thread_))
+        finding = found(Fault::write_after_read, i, c.reader, false);
+    }
+    c.writer = mark(thread_, kPlain);
+  }
+  for (size_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) codes_[i].writer = code;
+  return finding;
+}
+
+Shadow::Finding Shadow::atomic(size_t offset, size_t bytes, unsigned thread_, uint32_t code, bool loads, bool stores) {
+  Finding finding;
+  for (size_t i = offset; i < offset + bytes; ++i) {
+    Cell& c = cells_[i];
+    const bool written = current(c.writer), before = !written || writer_ordered(c.writer, thread_);
+    if (!finding) {
+      if (!before && who(c.writer) == kPlain)
+        finding = found(loads ? Fault::read_after_write : Fault::write_after_write, i, c.writer, true);
+      else if (stores && current(c.reader) && !reader_ordered(c.reader, thread_))
+        finding = found(Fault::write_after_read, i, c.reader, false);
+      else if (loads && !written)
+        finding = {Fault::uninitialised, i};
+    }
+    if (!stores) continue;
+    const bool alone = before || who(c.writer) == kPlain;
+    c.writer =
+        mark(thread_, kAtomic + (alone ? uint32_t(kOne) : joined(c.writer, thread_, Who(who(c.writer) - kAtomic))));
+  }
+  if (stores)
+    for (size_t i = offset / 4; i <= (offset + bytes - 1) / 4; ++i) codes_[i].writer = code;
+  return finding;
+}
+
+}  // namespace mpsx::driver::host::simt

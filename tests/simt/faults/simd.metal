@@ -1,0 +1,43 @@
+// Lanes that take values from lanes which are not there.
+#include <metal_stdlib>
+using namespace metal;
+
+kernel void shuffle_in_branch(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+                              uint lane [[thread_index_in_simdgroup]]) {
+  float x = float(tid);
+  if (lane < 16) x += simd_shuffle(x, ushort(lane + 16));  // fault: shuffle_in_branch
+  out[tid] = x;
+}
+
+kernel void shuffle_down_in_branch(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+                                   uint lane [[thread_index_in_simdgroup]]) {
+  float x = float(tid);
+  if (lane != 9) {
+    x += simd_shuffle_down(x, 1);  // fault: shuffle_down_in_branch
+  }
+  out[tid] = x;
+}
+
+kernel void shuffle_after_return(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+                                 uint lane [[thread_index_in_simdgroup]]) {
+  if (lane >= 24) return;
+  out[tid] = simd_shuffle_xor(float(tid), 8);  // fault: shuffle_after_return
+}
+
+kernel void broadcast_from_nobody(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+                                  uint lane [[thread_index_in_simdgroup]]) {
+  float x = 0.0f;
+  if (lane > 0) x = simd_broadcast(float(tid), 0);  // fault: broadcast_from_nobody
+  out[tid] = x;
+}
+
+// Right: all lanes take part, or only active ones are asked; what falls off the end of a tree is not used.
+kernel void simd_right(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]],
+                       uint lane [[thread_index_in_simdgroup]], uint width [[threads_per_simdgroup]]) {
+  float x = float(tid);
+  for (ushort distance = width / 2; distance > 0; distance /= 2) x += simd_shuffle_down(x, distance);
+  x = simd_broadcast_first(x);
+  if (lane < 16) x += simd_shuffle_xor(float(lane), 1) + simd_sum(1.0f);
+  if (lane > 3) x += simd_broadcast(x, 4);
+  out[tid] = x;
+}

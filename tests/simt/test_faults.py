@@ -1,0 +1,220 @@
+"""Deliberately wrong kernels (faults/*.metal): each fault is found, and named with its kernel, line, threadgroup and
+thread, at several orders of the threads. Beside them right kernels, of which nothing is said."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FAULTS = Path(__file__).parent / "faults"
+
+
+def lines_of(kernel):
+    """(file, lines) marked as this kernel's fault."""
+    for path in FAULTS.glob("*.metal"):
+        found = [i for i, line in enumerate(path.read_text().splitlines(), 1)
+                 if re.search(rf"// fault: {kernel}\b", line)]
+        if found:
+            return f"tests/simt/faults/{path.name}", found
+    raise AssertionError(f"no line is marked '// fault: {kernel}'")
+
+
+def floats(driver, n, dtype=np.float32):
+    return driver.memory(np.zeros(n, dtype))
+
+
+def check(fault, kernel, what, group=None, thread=None):
+    file, lines = lines_of(kernel)
+    assert re.search(what, fault.what), fault.message
+    assert (fault.kernel, fault.file) == (kernel, file), fault.message
+    assert fault.line in lines, fault.message
+    if group is not None:
+        assert fault.group == group, fault.message
+    if thread is not None:
+        assert thread(fault.thread[0]), fault.message
+
+
+@pytest.fixture(params=[1, 2, 77, 4000000000])
+def driver(request, native, checked_kernels):
+    from conftest import Driver
+    return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
+
+
+# Kernels of one threadgroup of 64 threads and a buffer of 64 floats: what is said, and of which threads.
+ONE_GROUP = {
+    "barrier_in_branch": ("threadgroup_barrier is not reached by all threads: 24 of 64", lambda t: t < 40),
+    "barrier_after_return": ("threadgroup_barrier is not reached by all threads: 1 of 64 .*thread \\(7, 0, 0\\)",
+                             lambda t: t != 7),
+    "barrier_in_uneven_loop": ("threadgroup_barrier is not reached by all threads: 32 of 64", lambda t: t >= 32),
+    "barriers_apart": ("threadgroup_barrier is reached while thread .* waits at another, .*barriers.metal:",
+                       lambda t: True),
+    "simdgroup_barrier_in_branch": ("simdgroup_barrier is not reached by all lanes of SIMD group [01]: 16 lanes of 32",
+                                    lambda t: t % 32 < 16),
+    "never_written": ("^uninitialised memory: read of 4 bytes at byte \\d+ of threadgroup memory 's'", lambda t: True),
+    "partly_written": ("^uninitialised memory: read of 4 bytes at byte 240 of", lambda t: t == 0),
+    "sum_from_nothing": ("^uninitialised memory: read of 4 bytes", lambda t: True),
+    "bins_from_nothing": ("^uninitialised memory: atomic update of 4 bytes", lambda t: True),
+    "read_of_a_neighbour": ("^race: .* with no barrier in between", lambda t: True),
+    "barrier_missing_in_loop": ("^race: .* with no barrier in between", lambda t: True),
+    "two_writers": ("^race: write of 4 bytes at byte 0 of threadgroup memory 'last', which .* wrote", lambda t: True),
+    "simdgroup_barrier_is_too_small": ("^race: .* with no barrier in between", lambda t: True),
+    "barrier_for_other_memory": ("^race: .*the barrier in between is not one for mem_flags::mem_threadgroup",
+                                 lambda t: True),
+    "bins_read_too_early": ("^race: ", lambda t: True),
+    "result_used_while_written": ("^race: .* threadgroup memory 'total'", lambda t: True),
+    "shuffle_in_branch": ("^simd_shuffle: lane \\d+ of SIMD group [01] reads lane \\d+, which", lambda t: t % 32 < 16),
+    "shuffle_down_in_branch": ("^simd_shuffle_down: lane 8 of SIMD group [01] reads lane 9, which",
+                               lambda t: t % 32 == 8),
+    "shuffle_after_return": ("^simd_shuffle_xor: .*, which has returned", lambda t: 16 <= t % 32 < 24),
+    "broadcast_from_nobody": ("^simd_broadcast: .* reads lane 0, which", lambda t: t % 32 > 0),
+    "threadgroup_past_end": ("^out-of-bounds write of 4 bytes at byte 256 of threadgroup memory 's', which has 256 b",
+                             lambda t: t == 63),
+    "threadgroup_index": ("^out-of-bounds index 16 of an array of type 'float\\[16\\]'", lambda t: t % 16 == 15),
+}
+
+
+@pytest.mark.parametrize("kernel", ONE_GROUP)
+def test_one_group(driver, kernel):
+    what, thread = ONE_GROUP[kernel]
+    fault = driver.fault(kernel, floats(driver, 64), grid=1, group=64)
+    check(fault, kernel, what, (0, 0, 0), thread)
+
+
+def test_every_group_starts_uninitialised(driver):
+    fault = driver.fault("written_by_another_group", floats(driver, 192), grid=3, group=64)
+    check(fault, fault.kernel, "^uninitialised memory: read of 4 bytes")
+    assert fault.group in ((1, 0, 0), (2, 0, 0))
+
+
+def test_threadgroup_arguments(driver):
+    fault = driver.fault("argument_not_written", floats(driver, 64), 128, grid=1, group=64)
+    check(fault, fault.kernel, "^uninitialised memory: read of 2 bytes", thread=lambda t: t % 2 == 0)
+    fault = driver.fault("threadgroup_argument_past_end", floats(driver, 64), 128, grid=1, group=64)
+    check(fault, fault.kernel, "^out-of-bounds write of 4 bytes .*which has 128 bytes", thread=lambda t: t >= 32)
+
+
+# Grids of 100 threads in threadgroups of 50, and buffers of 100 floats: threads that may be the first.
+HUNDRED = {
+    "read_past_end": ("^out-of-bounds read of 4 bytes at byte 400 of buffer 1, which has 400 bytes", range(99, 100)),
+    "read_before_begin": ("^out-of-bounds read of 4 bytes at byte -4 of buffer 1", range(1)),
+    "write_past_end": ("^out-of-bounds write of 4 bytes at byte 4\\d\\d of buffer 0", range(97, 100)),
+    "read_far_away": ("^out-of-bounds read of 4 bytes: not in any argument", range(5, 6)),
+    "in_a_function": ("^out-of-bounds read of 4 bytes at byte 4\\d\\d of buffer 1", range(97, 100)),
+    "thread_array": ("^out-of-bounds index \\d+ of an array of type 'float\\[10\\]'", range(10, 100)),
+    "constant_array": ("^out-of-bounds index \\d+ of an array of type 'const float\\[4\\]'", range(4, 100)),
+}
+
+
+@pytest.mark.parametrize("kernel", HUNDRED)
+def test_bounds(driver, kernel):
+    what, threads = HUNDRED[kernel]
+    fault = driver.fault(kernel, floats(driver, 100), floats(driver, 100), grid=100, group=50, by_threads=True)
+    check(fault, kernel, what)
+    assert 50 * fault.group[0] + fault.thread[0] in threads
+
+
+def test_bounds_of_other_elements(driver):
+    over = {"grid": 100, "group": 50, "by_threads": True}
+    fault = driver.fault("write_half_past_end", floats(driver, 100, np.float16), **over)
+    check(fault, fault.kernel, "^out-of-bounds write of 2 bytes at byte .*, which has 200 bytes")
+    fault = driver.fault("vector_over_the_end", floats(driver, 100), floats(driver, 103), grid=26, group=26,
+                         by_threads=True)
+    check(fault, fault.kernel, "^out-of-bounds read of .* of buffer 1, which has 412 bytes", thread=lambda t: t == 25)
+    fault = driver.fault("atomic_past_end", floats(driver, 99, np.uint32), **over)
+    check(fault, fault.kernel, "^out-of-bounds write of 4 bytes at byte 396 of buffer 0", (1, 0, 0), lambda t: t == 49)
+
+
+def test_bounds_of_constant_arguments(driver):
+    over = {"grid": 100, "group": 50, "by_threads": True}
+    fault = driver.fault("constant_past_end", floats(driver, 100), np.zeros(60, np.float32), **over)
+    check(fault, fault.kernel, "^out-of-bounds read of 4 bytes .* of buffer 1, which has 240 bytes", (1, 0, 0),
+          lambda t: t >= 10)
+    fault = driver.fault("constant_too_small", floats(driver, 100), np.zeros(10, np.float32), **over)
+    check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 40 of buffer 1, which has 40 bytes")
+    fault = driver.fault("argument_is_null", floats(driver, 100), None, **over)
+    check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at address \\d+: the argument is null")
+
+
+def test_bounds_of_a_view(driver):
+    """A view ends where its storage ends, and may reach back to where that begins."""
+    storage = driver.memory(np.arange(100, dtype=np.float32))
+    fault = driver.fault("read_past_end", floats(driver, 50), storage.at(200), grid=50, group=50, by_threads=True)
+    check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 400 of buffer 1", thread=lambda t: t == 49)
+    out = floats(driver, 50)
+    assert driver.run("read_before_begin", out, storage.at(200), grid=50, group=50, by_threads=True) == ""
+    assert np.array_equal(out.get(), np.arange(49, 99))
+
+
+def test_bounds_of_foreign_memory(driver, native):
+    """Memory that the driver was told of has the size it was told; of other memory nothing is known."""
+    array = np.zeros(100, np.float32)
+    out = floats(driver, 100)
+    foreign = driver.memory(np.zeros(1, np.float32))
+    own, foreign.address = foreign.address, array.ctypes.data
+    over = {"grid": 99, "group": 33, "by_threads": True}
+    try:
+        native.wrap(driver.handle, array.ctypes.data, 4 * 99)
+        fault = driver.fault("read_past_end", out, foreign, **over)
+        check(fault, fault.kernel, "^out-of-bounds read of 4 bytes at byte 396 of buffer 1, which has 396 bytes")
+        native.release(driver.handle, array.ctypes.data, 4 * 99)
+        assert driver.run("read_past_end", out, foreign, **over) == ""
+    finally:
+        foreign.address = own
+
+
+def test_limits(driver):
+    out = floats(driver, 128)
+    message = driver.run("at_most_64", out, grid=2, group=65)
+    assert message == "at_most_64: expected 1 to 64 threads per threadgroup, got 65x1x1 = 65"
+    assert driver.run("at_most_64", out, grid=2, group=64) == ""
+    message = driver.run("sixteen_kibibytes", out, 32769, grid=1, group=64)
+    assert message.startswith("sixteen_kibibytes: expected at most 32768 bytes of threadgroup memory, got ")
+    message = driver.run("sixteen_kibibytes", out, 16388, grid=1, group=64)
+    assert message.startswith("sixteen_kibibytes: expected at most 32768 bytes of threadgroup memory, got 32772")
+    assert driver.run("sixteen_kibibytes", out, 16384, grid=1, group=64) == ""
+
+
+def test_right_kernels(driver):
+    """Nothing is said of them, and what they compute is right."""
+    out = floats(driver, 128)
+    assert driver.run("barriers_right", out, grid=2, group=64) == ""
+    t = np.arange(64)
+    around = sum((t + i) % 64 for i in (1, 2, 3))
+    assert np.array_equal(out.get(), np.tile(around + (t >= 32), 2))
+
+    out = floats(driver, 64)
+    assert driver.run("initialised_right", out, 128, grid=1, group=64) == ""
+    assert np.array_equal(out.get(), 6.0 * (63 - t) + 1)
+    assert driver.run("races_right", out, grid=1, group=64) == ""
+    assert np.array_equal(out.get(), 32 * (t // 32) + 31 - t % 32 + 2016 + 2 * (63 - t) + 1 + 8)
+    assert driver.run("simd_right", out, grid=1, group=64) == ""
+
+    x = np.arange(100, dtype=np.float32)
+    out = floats(driver, 100)
+    n = np.array([100], np.uint32)
+    assert driver.run("bounds_right", out, driver.memory(x), n, grid=128, group=32, by_threads=True) == ""
+    i = np.arange(100)
+    expected = x + np.where(i < 99, x + 1, 0) + np.where(i > 0, x - 1, 0) + np.array([1, 2, 4, 8])[i % 4]
+    assert np.array_equal(out.get(), expected)
+
+
+def test_order_decides_which_fault_comes_first(native, checked_kernels):
+    """The same seed gives the same fault, down to the thread; other seeds other threads."""
+    from conftest import Driver
+    kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
+
+    def thread(seed):
+        driver = Driver(native, kernels, seed)
+        fault = driver.fault("never_written", floats(driver, 64), grid=1, group=64)
+        assert fault.seed == seed
+        return fault.thread
+    assert [thread(s) for s in (5, 6, 7, 8)] == [thread(s) for s in (5, 6, 7, 8)]
+    assert len({thread(s) for s in range(1, 20)}) > 5
+
+
+def test_after_a_fault_the_driver_goes_on(driver):
+    out = floats(driver, 64)
+    for _ in range(3):
+        assert driver.run("two_writers", out, grid=1, group=64) != ""
+        assert driver.run("races_right", out, grid=1, group=64) == ""
