@@ -1,0 +1,66 @@
+// The one ordered sequence of work: kernels are encoded into an open command buffer, which is committed when it has
+// enough of them or when somebody waits.
+//
+// Serial: a compute encoder of MTLDispatchTypeSerial runs its dispatches one after the other, each seeing the memory
+// that those before it wrote, and buffers tracked for hazards order command buffers. So nothing here needs a fence or a
+// barrier, and a block of memory may be used again as soon as it is freed: its new user comes later in the sequence.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "driver/metal/memory.h"
+#include "driver/metal/pipelines.h"
+
+namespace mpsx::driver::metal {
+
+// A place in the stream: the GPU is there when `last` is done and the clock has passed `since`.
+struct Mark {
+  Owned<id<MTLCommandBuffer>> last;  // none: there has been no work
+  double since = 0;                  // seconds of the host's clock, which GPU times are in too
+};
+
+class CommandStream {
+ public:
+  explicit CommandStream(Owned<id<MTLDevice>> device);
+  ~CommandStream();  // waits for the GPU
+
+  void dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
+  void commit();
+  void synchronize();  // throws Error for work that failed since the last call
+  bool idle();
+  Mark mark();  // commits
+
+ private:
+  struct Batch {
+    uint64_t number = 0;  // 1, 2, 3 … in the order of commits
+    Owned<id<MTLCommandBuffer>> buffer;
+    std::vector<const MetalKernel*> kernels;
+    uint64_t bytes = 0;  // of the buffers bound
+  };
+
+  id<MTLComputeCommandEncoder> encoder();
+  void check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
+  bool full();
+  void commit_open();
+  void collect();
+  void throw_failure();
+
+  const Owned<id<MTLDevice>> device_;
+  const Owned<id<MTLCommandQueue>> queue_;
+  const Owned<id<MTLBuffer>> absent_;  // bound for arguments that are null
+  const size_t threadgroup_limit_;
+  const bool one_by_one_;  // a command buffer a kernel, so that an error names the kernel
+
+  std::mutex mutex_;  // of everything below
+  Batch open_;
+  Owned<id<MTLComputeCommandEncoder>> encoder_;
+  std::deque<Batch> flying_;  // committed, and not seen complete yet
+  uint64_t committed_ = 0;
+  Owned<id<MTLCommandBuffer>> last_;  // committed
+  std::string failure_;               // of the first batch that failed since the last synchronize()
+  uint64_t failures_ = 0;
+};
+
+}  // namespace mpsx::driver::metal

@@ -1,0 +1,219 @@
+#include "driver/metal/command_stream.h"
+
+#include <time.h>
+
+#include <cstdlib>
+
+namespace mpsx::driver::metal {
+namespace {
+
+constexpr size_t kMaxBuffers = 31;     // Metal's limit of buffers a kernel
+constexpr size_t kMaxBytes = 4096;     // … and of setBytes
+constexpr size_t kThreadgroupUnit = 16;  // what lengths of threadgroup memory are multiples of
+
+// A command buffer is committed after so many kernels or bytes of buffers bound; earlier when the GPU has nothing to do.
+constexpr size_t kBatch = 64, kFirstBatch = 8;
+constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
+
+// Seconds of the clock that GPUStartTime and GPUEndTime count in: mach_absolute_time on macOS.
+double host_seconds() {
+#ifdef CLOCK_UPTIME_RAW
+  constexpr clockid_t kClock = CLOCK_UPTIME_RAW;
+#else
+  constexpr clockid_t kClock = CLOCK_MONOTONIC;
+#endif
+  timespec now{};
+  clock_gettime(kClock, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value && std::string_view(value) != "0";
+}
+
+MTLSize to_metal(const Size& size) { return MTLSizeMake(size.x, size.y, size.z); }
+
+size_t round_up(size_t bytes) { return (bytes + kThreadgroupUnit - 1) / kThreadgroupUnit * kThreadgroupUnit; }
+
+bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
+
+// "softmax_f32, add_f32 x3"
+std::string list(const std::vector<const MetalKernel*>& kernels) {
+  std::string text;
+  for (size_t i = 0, n; i < kernels.size(); i += n) {
+    for (n = 1; i + n < kernels.size() && kernels[i + n] == kernels[i];) ++n;
+    text += (i ? ", " : "") + kernels[i]->name + (n > 1 ? " x" + std::to_string(n) : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+CommandStream::CommandStream(Owned<id<MTLDevice>> device)
+    : device_(std::move(device)),
+      queue_(Owned<id<MTLCommandQueue>>::taking([device_.get() newCommandQueue])),
+      absent_(Owned<id<MTLBuffer>>::taking([device_.get() newBufferWithLength:kThreadgroupUnit
+                                                                      options:MTLResourceStorageModeShared])),
+      threadgroup_limit_(device_.get().maxThreadgroupMemoryLength),
+      one_by_one_(is_set("MPSX_METAL_DEBUG")) {
+  if (!queue_ || !absent_) throw Error("Metal gave no command queue");
+  queue_.get().label = @"mpsx";
+}
+
+CommandStream::~CommandStream() {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  commit_open();
+  for (const Batch& batch : flying_) [batch.buffer.get() waitUntilCompleted];
+}
+
+id<MTLComputeCommandEncoder> CommandStream::encoder() {
+  if (encoder_) return encoder_.get();
+  // Retains what is bound to it until it is complete. Waits itself when too many command buffers are on their way.
+  auto buffer = Owned<id<MTLCommandBuffer>>::sharing([queue_.get() commandBuffer]);
+  if (!buffer) throw Error("Metal gave no command buffer");
+  encoder_ = Owned<id<MTLComputeCommandEncoder>>::sharing(
+      [buffer.get() computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial]);
+  if (!encoder_) throw Error("Metal gave no command encoder");
+  open_ = {committed_ + 1, std::move(buffer), {}, 0};
+  open_.kernels.reserve(kBatch);
+  NSString* label = to_ns("mpsx " + std::to_string(open_.number));
+  open_.buffer.get().label = label;
+  encoder_.get().label = label;
+  return encoder_.get();
+}
+
+// Whatever Metal would refuse by ending the process.
+void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
+                          const Dispatch& dispatch) const {
+  size_t buffers = 0, threadgroup = kernel.static_threadgroup_bytes;
+  for (size_t i = 0; i < count; ++i) {
+    const Argument& a = arguments[i];
+    if (a.kind == Argument::Kind::threadgroup) {
+      threadgroup += round_up(a.size);
+      continue;
+    }
+    ++buffers;
+    if (a.kind == Argument::Kind::bytes && (a.size == 0 || a.size > kMaxBytes))
+      throw Error(kernel.name + ": an argument by value has 1 to 4096 bytes, got " + std::to_string(a.size));
+    if (a.kind == Argument::Kind::buffer && a.data && a.size >= as_buffer(a.data).length)
+      throw Error(kernel.name + ": offset " + std::to_string(a.size) + " lies outside buffer " +
+                  std::to_string(buffers - 1) + " of " + std::to_string(as_buffer(a.data).length) + " bytes");
+  }
+  if (buffers > kMaxBuffers) throw Error(kernel.name + ": more than 31 buffers");
+  if (threadgroup > threadgroup_limit_)
+    throw Error(kernel.name + ": needs " + std::to_string(threadgroup) + " bytes of threadgroup memory, the limit is " +
+                std::to_string(threadgroup_limit_));
+  if (dispatch.group.count() == 0 || dispatch.group.count() > kernel.max_threads)
+    throw Error(kernel.name + ": expected 1 to " + std::to_string(kernel.max_threads) +
+                " threads per threadgroup, got " + std::to_string(dispatch.group.count()));
+}
+
+void CommandStream::dispatch(const MetalKernel& kernel, const Argument* arguments, size_t count,
+                             const Dispatch& dispatch) {
+  if (dispatch.grid.count() == 0) return;
+  AutoreleasePool pool;
+  check(kernel, arguments, count, dispatch);
+  std::lock_guard<std::mutex> lock(mutex_);
+  id<MTLComputeCommandEncoder> to = encoder();
+  [to setComputePipelineState:kernel.pipeline.get()];
+  NSUInteger buffers = 0, locals = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Argument& a = arguments[i];
+    switch (a.kind) {
+      case Argument::Kind::buffer: {
+        id<MTLBuffer> buffer = a.data ? as_buffer(a.data) : absent_.get();
+        open_.bytes += buffer.length;
+        [to setBuffer:buffer offset:a.data ? a.size : 0 atIndex:buffers++];
+        break;
+      }
+      case Argument::Kind::bytes: [to setBytes:a.data length:a.size atIndex:buffers++]; break;
+      case Argument::Kind::threadgroup: [to setThreadgroupMemoryLength:round_up(a.size) atIndex:locals++]; break;
+    }
+  }
+  if (dispatch.by_threads)
+    [to dispatchThreads:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
+  else
+    [to dispatchThreadgroups:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
+  open_.kernels.push_back(&kernel);
+  if (full()) commit_open();
+}
+
+bool CommandStream::full() {
+  const size_t kernels = open_.kernels.size();
+  if (kernels >= kBatch || open_.bytes >= kBatchBytes || one_by_one_) return true;
+  if (kernels % kFirstBatch) return false;
+  collect();
+  return flying_.empty();
+}
+
+void CommandStream::commit_open() {
+  if (!encoder_) return;
+  [encoder_.get() endEncoding];
+  encoder_.reset();
+  [open_.buffer.get() commit];
+  committed_ = open_.number;
+  last_ = open_.buffer;
+  flying_.push_back(std::move(open_));
+  open_ = {};
+}
+
+// Forgets the batches that are complete, and keeps what went wrong in them.
+void CommandStream::collect() {
+  while (!flying_.empty() && finished(flying_.front().buffer.get())) {
+    const Batch& batch = flying_.front();
+    id<MTLCommandBuffer> buffer = batch.buffer.get();
+    if (buffer.status == MTLCommandBufferStatusError && failures_++ == 0) {
+      failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
+                 (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + list(batch.kernels);
+      if (!one_by_one_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one by one)";
+    }
+    flying_.pop_front();
+  }
+}
+
+void CommandStream::throw_failure() {
+  if (failures_ == 0) return;
+  std::string message = std::exchange(failure_, {});
+  const uint64_t others = std::exchange(failures_, 0) - 1;
+  if (others) message += "; " + std::to_string(others) + " command buffers after it failed too";
+  throw Error(message);
+}
+
+void CommandStream::commit() {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  commit_open();
+}
+
+void CommandStream::synchronize() {
+  AutoreleasePool pool;
+  std::vector<Owned<id<MTLCommandBuffer>>> waited;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    commit_open();
+    for (const Batch& batch : flying_) waited.push_back(batch.buffer);
+  }
+  // Without the lock: other threads go on encoding.
+  for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];
+  std::lock_guard<std::mutex> lock(mutex_);
+  collect();
+  throw_failure();
+}
+
+bool CommandStream::idle() {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  collect();
+  return !encoder_ && flying_.empty();
+}
+
+Mark CommandStream::mark() {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  commit_open();
+  return {last_, host_seconds()};
+}
+
+}  // namespace mpsx::driver::metal

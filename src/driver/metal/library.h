@@ -1,0 +1,47 @@
+// Where Metal functions come from: libraries compiled beforehand, and sources compiled when first needed.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/metal/device.h"
+#include "driver/metal/source_units.h"
+
+namespace mpsx::driver::metal {
+
+// A function's name and the values of its constants, out of a key "layer_norm_f32|bias=1|rows=4".
+struct FunctionKey {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> constants;
+
+  // Throws Error where a constant has no value.
+  static FunctionKey parse(std::string_view key);
+};
+
+class FunctionLibrary {
+ public:
+  // mpsx.metallib of the directory, else mpsx.metal.
+  FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
+  // One source text, compiled here and now. Throws Error with the compiler's words.
+  FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
+
+  // None if there is no such function.
+  Owned<id<MTLFunction>> function(const FunctionKey& key);
+  std::vector<std::string> names() const;  // sorted
+
+ private:
+  id<MTLLibrary> library_of(const std::string& function);
+  Owned<id<MTLLibrary>> compile(const SourceUnit& unit) const;
+
+  Owned<id<MTLDevice>> device_;
+  std::mutex mutex_;
+  Owned<id<MTLLibrary>> whole_;
+  std::vector<SourceUnit> units_;
+  std::vector<Owned<id<MTLLibrary>>> compiled_;            // of the unit at the same place, once needed
+  std::unordered_map<std::string, size_t> unit_of_;        // a function's
+  std::vector<std::string> names_;
+};
+
+}  // namespace mpsx::driver::metal

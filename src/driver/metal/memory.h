@@ -1,0 +1,27 @@
+// Buffers in memory that CPU and GPU share.
+#pragma once
+
+#include <atomic>
+
+#include "driver/metal/device.h"
+
+namespace mpsx::driver::metal {
+
+class Memory {
+ public:
+  explicit Memory(Owned<id<MTLDevice>> device);
+
+  Buffer allocate(size_t bytes);
+  void release(const Buffer&) noexcept;
+  // Somebody else's memory, which must be whole pages and outlive the buffer; a buffer without handle: it is not.
+  Buffer wrap(void* contents, size_t bytes);
+  size_t free_bytes() const;
+
+ private:
+  Owned<id<MTLDevice>> device_;
+  size_t page_;
+};
+
+inline id<MTLBuffer> as_buffer(const void* handle) { return (id<MTLBuffer>)const_cast<void*>(handle); }
+
+}  // namespace mpsx::driver::metal

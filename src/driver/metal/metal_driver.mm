@@ -1,0 +1,101 @@
+// The Metal driver: driver.h on a Mac's GPU.
+#include "driver/metal/command_stream.h"
+#include "driver/metal/event.h"
+
+namespace mpsx::driver {
+namespace metal {
+namespace {
+
+// Opaque to callers: streams and events are these.
+Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
+CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(stream); }
+Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
+MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
+
+class MetalDriver final : public Driver {
+ public:
+  MetalDriver(const Owned<id<MTLDevice>>& device, const std::string& directory)
+      : info_(describe_device(device.get())),
+        memory_(device),
+        functions_(device, directory),
+        pipelines_(device, functions_),
+        stream_(device) {
+    note_start();
+  }
+
+  const Info& info() const override { return info_; }
+
+  Buffer allocate(size_t bytes) override {
+    check_not_forked();
+    return memory_.allocate(bytes);
+  }
+  void release(const Buffer& buffer) noexcept override { memory_.release(buffer); }
+  Buffer wrap(void* contents, size_t bytes) override {
+    check_not_forked();
+    return memory_.wrap(contents, bytes);
+  }
+  size_t free_memory() const override {
+    check_not_forked();
+    return memory_.free_bytes();
+  }
+
+  const Kernel* kernel(std::string_view key) override {
+    check_not_forked();
+    return pipelines_.get(key);
+  }
+  std::vector<std::string> kernel_names() const override { return functions_.names(); }
+
+  // One sequence serves as every stream: a GPU has no use for more, and freed memory may then be used again at once,
+  // whatever stream its last user was on.
+  Stream* default_stream() override { return as_stream(&stream_); }
+  Stream* new_stream() override { return as_stream(&stream_); }
+  void dispatch(Stream* stream, const Kernel& kernel, const Argument* arguments, size_t count,
+                const Dispatch& dispatch) override {
+    check_not_forked();
+    of(stream).dispatch(static_cast<const MetalKernel&>(kernel), arguments, count, dispatch);
+  }
+  void commit(Stream* stream) override {
+    check_not_forked();
+    of(stream).commit();
+  }
+  void synchronize(Stream* stream) override {
+    check_not_forked();
+    of(stream).synchronize();
+  }
+  bool idle(Stream* stream) override {
+    check_not_forked();
+    return of(stream).idle();
+  }
+
+  Event* new_event() override { return as_event(new MetalEvent); }
+  void destroy(Event* event) noexcept override {
+    AutoreleasePool pool;
+    delete &of(event);
+  }
+  void record(Event* event, Stream* stream) override {
+    check_not_forked();
+    of(event).record(of(stream));
+  }
+  void wait(Event*, Stream*) override {}  // what was recorded comes before what will be dispatched
+  bool done(Event* event) override { return of(event).done(); }
+  void synchronize(Event* event) override { of(event).synchronize(); }
+  double elapsed_ms(Event* from, Event* to) override { return MetalEvent::elapsed_ms(of(from), of(to)); }
+
+ private:
+  const Info info_;
+  Memory memory_;
+  FunctionLibrary functions_;
+  Pipelines pipelines_;
+  CommandStream stream_;  // last: it waits for work that uses the others
+};
+
+}  // namespace
+}  // namespace metal
+
+std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory) {
+  const auto device = metal::find_device();
+  if (!device) return nullptr;
+  return std::make_unique<metal::MetalDriver>(device, library_directory);
+}
+
+}  // namespace mpsx::driver

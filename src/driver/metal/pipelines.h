@@ -1,0 +1,29 @@
+// Kernels ready to run: a pipeline state for each key, made once.
+#pragma once
+
+#include <memory>
+
+#include "driver/metal/library.h"
+
+namespace mpsx::driver::metal {
+
+struct MetalKernel final : Kernel {
+  Owned<id<MTLComputePipelineState>> pipeline;
+};
+
+class Pipelines {
+ public:
+  Pipelines(Owned<id<MTLDevice>> device, FunctionLibrary& functions)
+      : device_(std::move(device)), functions_(functions) {}
+
+  // As Driver::kernel. Throws Error where the function exists but makes no pipeline.
+  const MetalKernel* get(std::string_view key);
+
+ private:
+  Owned<id<MTLDevice>> device_;
+  FunctionLibrary& functions_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null: known not to exist
+};
+
+}  // namespace mpsx::driver::metal

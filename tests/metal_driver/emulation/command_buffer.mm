@@ -1,0 +1,180 @@
+// MTLCommandQueue and MTLCommandBuffer: committed work runs on the queue's own thread, later.
+#include <execinfo.h>
+
+#include "objects.h"
+
+using emulation::Commands;
+using emulation::Line;
+
+namespace {
+
+constexpr long kTimeout = 2, kDeviceRemoved = 11;  // MTLCommandBufferErrorTimeout, …DeviceRemoved
+
+std::atomic<bool> device_lost{false};
+
+void leave(Line& line) {
+  {
+    std::lock_guard<std::mutex> lock(line.mutex);
+    --line.alive;
+  }
+  line.changed.notify_all();
+}
+
+// What the queue's thread does, until the queue is freed.
+void serve(const std::shared_ptr<Line>& line) {
+  for (;;) {
+    EmulatedCommandBuffer* next;
+    {
+      std::unique_lock<std::mutex> lock(line->mutex);
+      line->changed.wait(lock, [&] { return line->closing || !line->committed.empty(); });
+      if (line->committed.empty()) return;
+      next = (EmulatedCommandBuffer*)line->committed.front();
+      line->committed.pop_front();
+    }
+    NSAutoreleasePool* pool = [NSAutoreleasePool new];
+    [next runCommands];
+    leave(*line);
+    [next release];
+    [pool drain];
+  }
+}
+
+}  // namespace
+
+@implementation EmulatedQueue
+- (instancetype)init {
+  line = new std::shared_ptr<Line>(std::make_shared<Line>());
+  thread = new std::thread(serve, *line);
+  return self;
+}
+- (NSString*)label {
+  return nil;
+}
+- (void)setLabel:(NSString*)label {
+  EMULATION_REQUIRE(label, "a queue's label is nil");
+}
+- (id<MTLCommandBuffer>)commandBuffer {
+  if (emulation::fails("queue")) return nil;
+  Line& own = **line;
+  {
+    std::unique_lock<std::mutex> lock(own.mutex);
+    own.changed.wait(lock, [&] { return own.alive < emulation::kMaxCommandBuffers; });
+    ++own.alive;
+  }
+  EmulatedCommandBuffer* made = [EmulatedCommandBuffer alloc];
+  made->commands = new Commands;
+  made->line = new std::shared_ptr<Line>(*line);
+  made->queue = [self retain];
+  return [made autorelease];
+}
+- (void)dealloc {
+  {
+    std::lock_guard<std::mutex> lock((*line)->mutex);
+    (*line)->closing = true;
+  }
+  (*line)->changed.notify_all();
+  if (thread->get_id() == std::this_thread::get_id())
+    thread->detach();
+  else
+    thread->join();
+  delete thread;
+  delete line;
+  [super dealloc];
+}
+@end
+
+@implementation EmulatedCommandBuffer
+- (NSString*)label {
+  return emulation::string(commands->label);
+}
+- (void)setLabel:(NSString*)label {
+  commands->label = emulation::text(label);
+}
+- (MTLCommandBufferStatus)status {
+  std::lock_guard<std::mutex> lock(commands->mutex);
+  return commands->status;
+}
+- (NSError*)error {
+  std::lock_guard<std::mutex> lock(commands->mutex);
+  return commands->error;
+}
+- (CFTimeInterval)GPUStartTime {
+  std::lock_guard<std::mutex> lock(commands->mutex);
+  return commands->start;
+}
+- (CFTimeInterval)GPUEndTime {
+  std::lock_guard<std::mutex> lock(commands->mutex);
+  return commands->end;
+}
+- (id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)type {
+  EMULATION_REQUIRE(type == MTLDispatchTypeSerial, "only serial encoders are emulated");
+  EMULATION_REQUIRE(self.status < MTLCommandBufferStatusCommitted, "an encoder of a committed command buffer");
+  EMULATION_REQUIRE(!commands->encoding, "an encoder while another is open");
+  if (emulation::fails("encoder")) return nil;
+  commands->encoding = true;
+  EmulatedEncoder* made = [EmulatedEncoder alloc];
+  made->buffer = [self retain];
+  made->encoding = new emulation::Encoding;
+  return [made autorelease];
+}
+- (void)commit {
+  EMULATION_REQUIRE(!commands->encoding, "commit while an encoder is open");
+  {
+    std::lock_guard<std::mutex> lock(commands->mutex);
+    EMULATION_REQUIRE(commands->status < MTLCommandBufferStatusCommitted, "a second commit");
+    commands->status = MTLCommandBufferStatusCommitted;
+  }
+  ++emulation::counts().command_buffers;
+  [self retain];
+  {
+    std::lock_guard<std::mutex> lock((*line)->mutex);
+    (*line)->committed.push_back(self);
+  }
+  (*line)->changed.notify_all();
+}
+- (void)waitUntilCompleted {
+  std::unique_lock<std::mutex> lock(commands->mutex);
+  EMULATION_REQUIRE(commands->status >= MTLCommandBufferStatusCommitted, "waitUntilCompleted before commit never ends");
+  if (commands->status < MTLCommandBufferStatusCompleted) ++emulation::counts().waits;
+  commands->changed.wait(lock, [&] { return commands->status >= MTLCommandBufferStatusCompleted; });
+}
+- (void)runCommands {
+  emulation::lag();
+  {
+    std::lock_guard<std::mutex> lock(commands->mutex);
+    commands->status = MTLCommandBufferStatusScheduled;
+    commands->start = emulation::seconds();
+  }
+  NSError* error = nil;
+  if (emulation::fails("device_lost")) device_lost = true;
+  if (device_lost)
+    error = emulation::error(kDeviceRemoved, "Internal Error (0000000e:Internal Error)");
+  else if (emulation::fails("command_buffer"))
+    error = emulation::error(kTimeout, "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)");
+  else
+    for (auto& launch : commands->launches) launch.run();
+  emulation::lag();
+  for (auto* memory : commands->owned) memory->take_from_gpu();
+  commands->owned.clear();
+  for (id object : commands->retained) [object release];
+  commands->retained.clear();
+  std::lock_guard<std::mutex> lock(commands->mutex);
+  commands->end = emulation::seconds();
+  commands->error = [error retain];
+  commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
+  commands->changed.notify_all();
+}
+- (void)dealloc {
+  if (commands->status < MTLCommandBufferStatusCommitted) {
+    EMULATION_REQUIRE(!commands->encoding, "a command buffer is freed while its encoder is open");
+    for (auto* memory : commands->owned) memory->take_from_gpu();
+    for (id object : commands->retained) [object release];
+    leave(**line);
+  }
+  [commands->error release];
+  delete commands;
+  delete line;
+  [queue release];
+  [super dealloc];
+}
+@end

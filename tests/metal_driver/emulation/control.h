@@ -1,0 +1,27 @@
+// How tests steer the emulation and read what it saw.
+#pragma once
+
+extern "C" {
+
+// Live objects of a class ("EmulatedBuffer"), or of all classes.
+long mpsx_emulation_live(const char* class_name);
+// Prints every class with live objects to stderr.
+void mpsx_emulation_print_live(void);
+
+// Makes the next `times` occasions of `what` fail, after `after` that go well:
+//   allocation, queue, encoder, compile, pipeline   the call returns nil
+//   command_buffer                          it ends with an error, its kernels not run
+//   device_lost                             like that, and so do all command buffers after it
+//   no_device, old_gpu, old_macos           what MTLCopyAllDevices and NSProcessInfo find
+// MPSX_EMULATION_FAIL="what[:after[:times]]" does the same from outside.
+void mpsx_emulation_fail(const char* what, int after, int times);
+
+// The most by which the start and the end of a command buffer are delayed, in microseconds. MPSX_EMULATION_DELAY, else
+// 300. The delays are random; MPSX_EMULATION_SEED repeats them.
+void mpsx_emulation_delay(unsigned microseconds);
+
+// Counts since the process began.
+unsigned long mpsx_emulation_waits(void);            // for a command buffer that was not complete
+unsigned long mpsx_emulation_command_buffers(void);  // committed
+unsigned long mpsx_emulation_dispatches(void);
+}

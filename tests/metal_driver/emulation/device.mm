@@ -1,0 +1,237 @@
+// MTLDevice, buffers, libraries, functions, pipelines.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "objects.h"
+
+using emulation::KernelImage;
+
+namespace {
+
+constexpr NSUInteger kApplePage = 16384;
+constexpr uint64_t kWorkingSet = uint64_t(8) << 30;
+std::atomic<uint64_t> allocated{0};
+
+void set_error(NSError** error, long code, const std::string& text) {
+  if (error) *error = emulation::error(code, text);
+}
+
+id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
+  EmulatedLibrary* made = [EmulatedLibrary alloc];
+  made->image = new std::shared_ptr<KernelImage>(std::move(image));
+  return made;
+}
+
+}  // namespace
+
+@implementation EmulatedBuffer
+- (NSUInteger)length {
+  return size;
+}
+- (void*)contents {
+  return shared ? shared->cpu() : memory;
+}
+- (MTLStorageMode)storageMode {
+  return MTLStorageModeShared;
+}
+- (void)dealloc {
+  if (shared) allocated -= size;
+  delete shared;
+  [super dealloc];
+}
+@end
+
+@implementation MTLCompileOptions
+- (instancetype)init {
+  state = new std::pair<MTLLanguageVersion, BOOL>(MTLLanguageVersion(0), YES);
+  return self;
+}
+- (MTLLanguageVersion)languageVersion {
+  return static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->first;
+}
+- (void)setLanguageVersion:(MTLLanguageVersion)version {
+  static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->first = version;
+}
+- (BOOL)fastMathEnabled {
+  return static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->second;
+}
+- (void)setFastMathEnabled:(BOOL)enabled {
+  static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->second = enabled;
+}
+- (void)dealloc {
+  delete static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state);
+  [super dealloc];
+}
+@end
+
+@implementation MTLFunctionConstant
+- (NSString*)name {
+  return (NSString*)state;
+}
+- (MTLDataType)type {
+  return MTLDataTypeUInt;
+}
+- (NSUInteger)index {
+  return 0;
+}
+- (BOOL)required {
+  return NO;
+}
+- (void)dealloc {
+  [(id)state release];
+  [super dealloc];
+}
+@end
+
+@implementation MTLFunctionConstantValues
+- (void)setConstantValue:(const void*)value type:(MTLDataType)type withName:(NSString*)name {
+  EMULATION_REQUIRE(value && name, "setConstantValue: of type %lu without a value or a name", type);
+}
+@end
+
+@implementation EmulatedFunction
+- (NSString*)name {
+  return emulation::string(record->name);
+}
+- (NSDictionary*)functionConstantsDictionary {
+  return emulation::dictionary({});
+}
+- (void)dealloc {
+  delete image;
+  [super dealloc];
+}
+@end
+
+@implementation EmulatedLibrary
+- (NSArray*)functionNames {
+  std::vector<id> names;
+  for (const auto& name : (*image)->names()) names.push_back(emulation::string(name));
+  return emulation::array(names);
+}
+- (id<MTLFunction>)newFunctionWithName:(NSString*)name {
+  const mpsx_kernel_record* found = (*image)->find(emulation::text(name));
+  if (!found) return nil;
+  EmulatedFunction* made = [EmulatedFunction alloc];
+  made->image = new std::shared_ptr<KernelImage>(*image);
+  made->record = found;
+  return made;
+}
+- (id<MTLFunction>)newFunctionWithName:(NSString*)name
+                        constantValues:(MTLFunctionConstantValues*)values
+                                 error:(NSError**)error {
+  EMULATION_REQUIRE(values, "newFunctionWithName:constantValues: without values");
+  id<MTLFunction> made = [self newFunctionWithName:name];
+  if (!made) set_error(error, 4, "no such function");
+  return made;
+}
+- (void)dealloc {
+  delete image;
+  [super dealloc];
+}
+@end
+
+@implementation EmulatedPipeline
+- (NSUInteger)maxTotalThreadsPerThreadgroup {
+  return emulation::max_threads(*function->record);
+}
+- (NSUInteger)threadExecutionWidth {
+  return emulation::simd_width(*function->record);
+}
+- (NSUInteger)staticThreadgroupMemoryLength {
+  return function->record->static_threadgroup_bytes;
+}
+- (void)dealloc {
+  [function release];
+  [super dealloc];
+}
+@end
+
+@implementation EmulatedDevice
+- (NSString*)name {
+  return @"Emulated Apple GPU";
+}
+- (BOOL)hasUnifiedMemory {
+  return YES;
+}
+- (NSUInteger)maxBufferLength {
+  return NSUInteger(4) << 30;
+}
+- (NSUInteger)maxThreadgroupMemoryLength {
+  return 32768;
+}
+- (NSUInteger)currentAllocatedSize {
+  return allocated;
+}
+- (uint64_t)recommendedMaxWorkingSetSize {
+  return kWorkingSet;
+}
+- (BOOL)supportsFamily:(MTLGPUFamily)family {
+  return !emulation::fails("old_gpu") && family >= 1001 && family <= MTLGPUFamilyApple9;
+}
+- (id<MTLCommandQueue>)newCommandQueue {
+  return [EmulatedQueue new];
+}
+- (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
+  EMULATION_REQUIRE(length > 0 && length <= self.maxBufferLength, "a buffer of %lu bytes", length);
+  EMULATION_REQUIRE(options == MTLResourceStorageModeShared, "a buffer with options %lu", options);
+  if (emulation::fails("allocation")) return nil;
+  auto* memory = new emulation::SharedMemory(length);
+  if (!memory->valid()) {
+    delete memory;
+    return nil;
+  }
+  EmulatedBuffer* made = [EmulatedBuffer alloc];
+  made->shared = memory;
+  made->size = length;
+  allocated += length;
+  return made;
+}
+- (id<MTLBuffer>)newBufferWithBytesNoCopy:(void*)pointer
+                                   length:(NSUInteger)length
+                                  options:(MTLResourceOptions)options
+                              deallocator:(void (^)(void*, NSUInteger))deallocator {
+  const NSUInteger page = std::min(kApplePage, NSUInteger(sysconf(_SC_PAGESIZE)));
+  EMULATION_REQUIRE(pointer && uintptr_t(pointer) % page == 0 && length && length % page == 0,
+                    "newBufferWithBytesNoCopy: %p and %lu bytes are not whole pages", pointer, length);
+  EMULATION_REQUIRE(options == MTLResourceStorageModeShared && !deallocator, "newBufferWithBytesNoCopy: unexpected use");
+  if (emulation::fails("allocation")) return nil;
+  EmulatedBuffer* made = [EmulatedBuffer alloc];
+  made->memory = pointer;
+  made->size = length;
+  return made;
+}
+- (id<MTLLibrary>)newLibraryWithURL:(NSURL*)url error:(NSError**)error {
+  std::string reason = "injected";
+  auto image = emulation::fails("compile") ? nullptr : KernelImage::open(emulation::text(url.path), &reason);
+  if (!image) return set_error(error, 1, reason), nil;
+  return library(std::move(image));
+}
+- (id<MTLLibrary>)newLibraryWithSource:(NSString*)source
+                               options:(MTLCompileOptions*)options
+                                 error:(NSError**)error {
+  EMULATION_REQUIRE(source && options, "newLibraryWithSource: without source or options");
+  EMULATION_REQUIRE(options.languageVersion == MTLLanguageVersion3_1 && !options.fastMathEnabled,
+                    "kernels are written for MSL 3.1 without fast math");
+  std::string reason = "injected";
+  auto image = emulation::fails("compile") ? nullptr : KernelImage::compile(emulation::text(source), &reason);
+  if (!image) return set_error(error, 3, reason), nil;
+  return library(std::move(image));
+}
+- (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError**)error {
+  EMULATION_REQUIRE(function, "newComputePipelineStateWithFunction: of nil");
+  if (emulation::fails("pipeline")) return set_error(error, 2, "injected"), nil;
+  EmulatedPipeline* made = [EmulatedPipeline alloc];
+  made->function = (EmulatedFunction*)[(id)function retain];
+  return made;
+}
+@end
+
+// Retained for the caller, as "Copy" says.
+extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
+  NSAutoreleasePool* pool = [NSAutoreleasePool new];
+  std::vector<id> devices;
+  if (!emulation::fails("no_device")) devices.push_back([[EmulatedDevice new] autorelease]);
+  NSArray* made = [emulation::array(devices) retain];
+  [pool drain];
+  return made;
+}

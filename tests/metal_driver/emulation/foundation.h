@@ -1,0 +1,18 @@
+// The emulation's own view of Foundation: objects with counts that can be read, and makers of strings and errors.
+#pragma once
+
+#import <Foundation/Foundation.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace emulation {
+
+NSString* string(const std::string& text);  // autoreleased
+std::string text(NSString* string);
+NSError* error(long code, const std::string& text);  // autoreleased
+NSArray* array(const std::vector<id>& objects);      // autoreleased; retains them
+NSDictionary* dictionary(const std::map<std::string, id>& objects);
+
+}  // namespace emulation

@@ -1,0 +1,164 @@
+// What the Metal driver uses of Apple's <Metal/Metal.h>, declared as there.
+#pragma once
+
+#include <Foundation/Foundation.h>
+#ifdef __APPLE__
+#include <dispatch/dispatch.h>
+#endif
+
+NS_ASSUME_NONNULL_BEGIN
+
+typedef double CFTimeInterval;
+
+typedef struct {
+  NSUInteger width, height, depth;
+} MTLSize;
+static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth) {
+  MTLSize size = {width, height, depth};
+  return size;
+}
+
+typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) {
+  MTLResourceStorageModeShared = 0,
+};
+typedef NS_ENUM(NSUInteger, MTLStorageMode) {
+  MTLStorageModeShared = 0,
+};
+typedef NS_ENUM(NSUInteger, MTLCommandBufferStatus) {
+  MTLCommandBufferStatusNotEnqueued = 0,
+  MTLCommandBufferStatusEnqueued = 1,
+  MTLCommandBufferStatusCommitted = 2,
+  MTLCommandBufferStatusScheduled = 3,
+  MTLCommandBufferStatusCompleted = 4,
+  MTLCommandBufferStatusError = 5,
+};
+typedef NS_ENUM(NSUInteger, MTLDispatchType) {
+  MTLDispatchTypeSerial = 0,
+  MTLDispatchTypeConcurrent = 1,
+};
+typedef NS_ENUM(NSInteger, MTLGPUFamily) {
+  MTLGPUFamilyApple7 = 1007,
+  MTLGPUFamilyApple8 = 1008,
+  MTLGPUFamilyApple9 = 1009,
+};
+typedef NS_ENUM(NSUInteger, MTLLanguageVersion) {
+  MTLLanguageVersion3_1 = (3 << 16) + 1,
+};
+typedef NS_ENUM(NSUInteger, MTLDataType) {
+  MTLDataTypeFloat = 3,
+  MTLDataTypeHalf = 16,
+  MTLDataTypeInt = 29,
+  MTLDataTypeUInt = 33,
+  MTLDataTypeShort = 37,
+  MTLDataTypeUShort = 41,
+  MTLDataTypeChar = 45,
+  MTLDataTypeUChar = 49,
+  MTLDataTypeBool = 53,
+  MTLDataTypeLong = 81,
+  MTLDataTypeULong = 85,
+};
+
+@protocol MTLDevice, MTLCommandQueue, MTLCommandBuffer, MTLComputeCommandEncoder;
+
+@protocol MTLResource <NSObject>
+@property(readonly) MTLStorageMode storageMode;
+@end
+
+@protocol MTLBuffer <MTLResource>
+@property(readonly) NSUInteger length;
+- (void*)contents;
+@end
+
+@interface MTLCompileOptions : NSObject MPSX_EMULATED_STATE
+@property(readwrite, nonatomic) MTLLanguageVersion languageVersion;
+@property(readwrite, nonatomic) BOOL fastMathEnabled;
+@end
+
+@interface MTLFunctionConstant : NSObject MPSX_EMULATED_STATE
+@property(readonly) NSString* name;
+@property(readonly) MTLDataType type;
+@property(readonly) NSUInteger index;
+@property(readonly) BOOL required;
+@end
+
+@interface MTLFunctionConstantValues : NSObject MPSX_EMULATED_STATE
+- (void)setConstantValue:(const void*)value type:(MTLDataType)type withName:(NSString*)name;
+@end
+
+@protocol MTLFunction <NSObject>
+@property(readonly) NSString* name;
+@property(readonly) NSDictionary<NSString*, MTLFunctionConstant*>* functionConstantsDictionary;
+@end
+
+@protocol MTLLibrary <NSObject>
+@property(readonly) NSArray<NSString*>* functionNames;
+- (nullable id<MTLFunction>)newFunctionWithName:(NSString*)functionName;
+- (nullable id<MTLFunction>)newFunctionWithName:(NSString*)name
+                                 constantValues:(MTLFunctionConstantValues*)constantValues
+                                          error:(NSError* _Nullable* _Nullable)error;
+@end
+
+@protocol MTLComputePipelineState <NSObject>
+@property(readonly) NSUInteger maxTotalThreadsPerThreadgroup;
+@property(readonly) NSUInteger threadExecutionWidth;
+@property(readonly) NSUInteger staticThreadgroupMemoryLength;
+@end
+
+@protocol MTLComputeCommandEncoder <NSObject>
+@property(nullable, copy, atomic) NSString* label;
+- (void)setComputePipelineState:(id<MTLComputePipelineState>)state;
+- (void)setBuffer:(nullable id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index;
+- (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;
+- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;
+- (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
+- (void)dispatchThreads:(MTLSize)threadsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
+- (void)endEncoding;
+@end
+
+@protocol MTLCommandBuffer <NSObject>
+@property(nullable, copy, atomic) NSString* label;
+@property(readonly) MTLCommandBufferStatus status;
+@property(nullable, readonly) NSError* error;
+@property(readonly) CFTimeInterval GPUStartTime;
+@property(readonly) CFTimeInterval GPUEndTime;
+- (nullable id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)dispatchType;
+- (void)commit;
+- (void)waitUntilCompleted;
+@end
+
+@protocol MTLCommandQueue <NSObject>
+@property(nullable, copy, atomic) NSString* label;
+- (nullable id<MTLCommandBuffer>)commandBuffer;
+@end
+
+@protocol MTLDevice <NSObject>
+@property(readonly) NSString* name;
+@property(readonly) BOOL hasUnifiedMemory;
+@property(readonly) NSUInteger maxBufferLength;
+@property(readonly) NSUInteger maxThreadgroupMemoryLength;
+@property(readonly) NSUInteger currentAllocatedSize;
+@property(readonly) uint64_t recommendedMaxWorkingSetSize;
+- (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;
+- (nullable id<MTLCommandQueue>)newCommandQueue;
+- (nullable id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;
+- (nullable id<MTLBuffer>)newBufferWithBytesNoCopy:(void*)pointer
+                                            length:(NSUInteger)length
+                                           options:(MTLResourceOptions)options
+                                       deallocator:(void (^_Nullable)(void* pointer, NSUInteger length))deallocator;
+- (nullable id<MTLLibrary>)newLibraryWithURL:(NSURL*)url error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLLibrary>)newLibraryWithSource:(NSString*)source
+                                        options:(nullable MTLCompileOptions*)options
+                                          error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)computeFunction
+                                                                      error:(NSError* _Nullable* _Nullable)error;
+@end
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+NSArray<id<MTLDevice>>* MTLCopyAllDevices(void);
+#ifdef __cplusplus
+}
+#endif
+
+NS_ASSUME_NONNULL_END

@@ -1,0 +1,116 @@
+// The emulated Metal objects.
+#pragma once
+
+#import <Metal/Metal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "foundation.h"
+#include "kernels.h"
+#include "memory.h"
+#include "validation.h"
+
+namespace emulation {
+
+// A command buffer's insides; its queue's thread works on it after the commit.
+struct Commands {
+  std::mutex mutex;
+  std::condition_variable changed;
+  MTLCommandBufferStatus status = MTLCommandBufferStatusNotEnqueued;
+  NSError* error = nil;
+  double start = 0, end = 0;
+  std::string label;
+  bool encoding = false;  // an encoder is open
+  std::vector<Launch> launches;
+  std::vector<id> retained;
+  std::set<SharedMemory*> owned;
+};
+
+// Command buffers on their way, shared by the queue and the command buffers it gave.
+struct Line {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<id> committed;
+  unsigned alive = 0;  // made, and neither complete nor freed
+  bool closing = false;
+};
+constexpr unsigned kMaxCommandBuffers = 64;  // of newCommandQueue
+
+struct Binding {
+  void* memory = nullptr;
+  size_t size = 0;
+  id buffer = nil;
+  SharedMemory* shared = nullptr;
+  std::vector<unsigned char> value;
+  bool fresh = false;  // set since the last dispatch
+};
+struct Encoding {
+  Binding bindings[MPSX_MAX_BUFFERS];
+  size_t threadgroup_bytes[MPSX_MAX_BUFFERS] = {};
+  bool ended = false;
+  std::string label;
+};
+
+}  // namespace emulation
+
+@interface EmulatedBuffer : NSObject <MTLBuffer> {
+ @public
+  emulation::SharedMemory* shared;  // null: memory is somebody else's
+  void* memory;
+  NSUInteger size;
+}
+@end
+
+@interface EmulatedFunction : NSObject <MTLFunction> {
+ @public
+  std::shared_ptr<emulation::KernelImage>* image;
+  const mpsx_kernel_record* record;
+}
+@end
+
+@interface EmulatedLibrary : NSObject <MTLLibrary> {
+ @public
+  std::shared_ptr<emulation::KernelImage>* image;
+}
+@end
+
+@interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
+ @public
+  EmulatedFunction* function;
+}
+@end
+
+@interface EmulatedQueue : NSObject <MTLCommandQueue> {
+ @public
+  std::shared_ptr<emulation::Line>* line;
+  std::thread* thread;
+}
+@end
+
+@interface EmulatedCommandBuffer : NSObject <MTLCommandBuffer> {
+ @public
+  emulation::Commands* commands;
+  std::shared_ptr<emulation::Line>* line;
+  EmulatedQueue* queue;
+}
+- (void)runCommands;
+@end
+
+@interface EmulatedEncoder : NSObject <MTLComputeCommandEncoder> {
+ @public
+  EmulatedCommandBuffer* buffer;
+  EmulatedPipeline* pipeline;
+  emulation::Encoding* encoding;
+}
+@end
+
+@interface EmulatedDevice : NSObject <MTLDevice>
+@end

@@ -1,0 +1,29 @@
+// What Metal's validation layer does: wrong use of the API ends the process, with a message.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace emulation {
+
+[[noreturn]] void invalid(const char* format, ...) __attribute__((format(printf, 1, 2)));
+#define EMULATION_REQUIRE(condition, ...) \
+  do {                                    \
+    if (!(condition)) ::emulation::invalid(__VA_ARGS__); \
+  } while (0)
+
+// Whether this occasion of `what` was asked to fail; see control.h.
+bool fails(const char* what);
+
+struct Counts {
+  std::atomic<unsigned long> waits{0}, command_buffers{0}, dispatches{0};
+};
+Counts& counts();
+
+// Sleeps for a random time within the set limit.
+void lag();
+
+double seconds();
+
+}  // namespace emulation

@@ -1,0 +1,158 @@
+"""Builds the Metal driver together with the emulated Metal of tests/metal_driver/emulation, for machines without Metal.
+
+`build_library` makes a shared library that brings make_metal_driver with it: loaded before mpsx (LD_PRELOAD), it is what
+MPSX_DRIVER=metal finds. `build_program` links the two with a test program instead. Objects are kept by the hash of what
+they are made from, so that a second build of the same sources, or of a copy with one line changed, is quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DRIVER = ROOT / "src" / "driver" / "metal"
+EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
+OUTPUT = ROOT / "build" / "emulated-metal"
+FLAGS = """-std=c++20 -g -O1 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror""".split()
+# GNU's Objective-C runtime: classes of its old layout, whose strings have a class of their own.
+OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
+    -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
+
+
+class Unavailable(RuntimeError):
+    """What the build needs is not installed."""
+
+
+def first(*names: str) -> str | None:
+    """The first of some programs that is on the path."""
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+@functools.cache
+def toolchain() -> tuple[str, str, str]:
+    """The compiler of Objective-C++, objcopy, and gcc's folder with the runtime's headers and library."""
+    compiler = first("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
+    objcopy = first("llvm-objcopy-19", "llvm-objcopy-18", "llvm-objcopy-17", "llvm-objcopy-16", "llvm-objcopy")
+    folders = sorted(glob.glob("/usr/lib/gcc/*-linux-gnu/*/include/objc"), key=lambda p: int(p.split("/")[-3]))
+    if not compiler or not objcopy:
+        raise Unavailable("no clang++ for Objective-C++ (Debian: clang-19 llvm-19)")
+    if not folders:
+        raise Unavailable("no GNU Objective-C runtime (Debian: libobjc-12-dev)")
+    return compiler, objcopy, str(Path(folders[-1]).parents[1])
+
+
+def run(*command: str) -> None:
+    """Runs a command; throws with what it said if it fails."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
+
+
+def digest(*parts: str) -> str:
+    """A name for content."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+def headers(driver: Path) -> str:
+    """The text of every header that the sources may include."""
+    folders = [driver, EMULATION, ROOT / "src" / "driver", ROOT / "src" / "driver" / "host"]
+    paths = {p for folder in folders for p in folder.glob("*.h")} | set(EMULATION.glob("include/*/*.h"))
+    return "\0".join(p.read_text() for p in sorted(paths))
+
+
+def compile_object(source: Path, include: list[str], flags: list[str], context: str) -> Path:
+    """The object of a source, made unless one of the same content is there."""
+    compiler, objcopy, runtime = toolchain()
+    objective = source.suffix == ".mm"
+    command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
+    name = digest(source.name, source.read_text(), context, " ".join(command))  # paths do not matter
+    command += [f"-I{folder}" for folder in include]
+    if objective:
+        command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
+    target = OUTPUT / "objects" / f"{source.stem}-{name}.o"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_suffix(f".{os.getpid()}.tmp.o")
+    run(*command, "-c", str(source), "-o", str(fresh))
+    if objective:
+        # GNU's personality routine for Objective-C++ knows no C++ exceptions.
+        run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
+    fresh.replace(target)
+    return target
+
+
+def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
+    """Everything compiled: the driver (or a changed copy of it), the emulation, and more sources."""
+    include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
+    context = headers(driver)
+    sources = [*driver.glob("*.mm"), *driver.glob("*.cpp"), *EMULATION.glob("*.mm"), *EMULATION.glob("*.cpp"), *more]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda s: compile_object(s, include, flags, context), sorted(sources)))
+
+
+def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> Path:
+    """One file out of objects."""
+    compiler, _, runtime = toolchain()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_suffix(f".{os.getpid()}.tmp")
+    run(compiler, *kind, *flags, "-o", str(fresh), *map(str, parts), f"-L{runtime}", "-lobjc", "-ldl", "-lpthread")
+    fresh.replace(target)
+    return target
+
+
+def build_library(driver: Path = DRIVER) -> Path:
+    """The shared library to load before mpsx."""
+    parts = objects(driver, [])
+    target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
+    return target if target.exists() else link(["-shared"], target, parts, [])
+
+
+def build_program(source: Path, driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
+    """A program of its own over the driver and the emulation. `flags`: of a sanitizer."""
+    parts = objects(driver, list(flags), (source,))
+    target = OUTPUT / f"{source.stem}-{digest(*map(str, parts))}"
+    return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
+
+
+def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
+    """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
+    tools = "".join(p.read_text() for p in sorted((ROOT / "tools" / "msl").glob("*.py")))
+    stamp = target.with_suffix(".stamp")
+    name = digest(source.read_text(), tools)
+    if keep and target.exists() and stamp.exists() and stamp.read_text() == name:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compiler, _, _ = toolchain()
+    msl = [sys.executable, str(ROOT / "tools" / "msl.py")]
+    work = target.parent / f"{target.stem}.{os.getpid()}"
+    translated, index, library = work.with_suffix(".cpp"), work.with_suffix(".index.cpp"), work.with_suffix(".so")
+    try:
+        run(*msl, "translate", str(source), "-o", str(translated), "-I", str(ROOT / "metal"), "--name", "unit",
+            "--preprocessor", compiler)  # fmt: skip
+        run(*msl, "index", str(translated), "-o", str(index))
+        run(compiler, "-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
+            "-ffp-contract=off", "-w", "-DMPSX_KERNEL_ISA=\"emulated\"", "-DMPSX_KERNEL_COMPILER=\"clang\"",
+            f"-I{ROOT / 'src' / 'driver' / 'host'}", str(translated), str(index), "-o", str(library))  # fmt: skip
+        library.replace(target)
+    finally:
+        for path in (translated, index, library):
+            path.unlink(missing_ok=True)
+    if keep:
+        stamp.write_text(name)
+    return target
+
+
+if __name__ == "__main__":
+    try:
+        print(build_library())
+    except Unavailable as e:
+        sys.exit(str(e))
