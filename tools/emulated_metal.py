@@ -1,8 +1,8 @@
 """Builds the Metal driver together with the emulated Metal of tests/metal_driver/emulation, for machines without Metal.
 
-`build_library` makes a shared library that brings make_metal_driver with it: loaded before mpsx (LD_PRELOAD), it is what
-MPSX_DRIVER=metal finds. `build_program` links the two with a test program instead. Objects are kept by the hash of what
-they are made from, so that a second build of the same sources, or of a copy with one line changed, is quick.
+`build_library` makes a shared library that brings make_metal_driver with it: loaded before mpsx (LD_PRELOAD), it is
+what MPSX_DRIVER=metal finds. `build_program` links the two with a test program instead. Objects are kept by the hash of
+what they are made from, so that a second build of the same sources, or of a copy with one line changed, is quick.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = ROOT / "src" / "driver" / "metal"
+HOST = ROOT / "src" / "driver" / "host"
 EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = """-std=c++20 -g -O1 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror""".split()
 # GNU's Objective-C runtime: classes of its old layout, whose strings have a class of their own.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
+KERNEL_FLAGS = """-std=c++17 -O1 -g -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off -w
+    -DMPSX_KERNEL_ISA="emulated" -DMPSX_KERNEL_COMPILER="clang" """.split()
 
 
 class Unavailable(RuntimeError):
@@ -63,7 +66,7 @@ def digest(*parts: str) -> str:
 
 def headers(driver: Path) -> str:
     """The text of every header that the sources may include."""
-    folders = [driver, EMULATION, ROOT / "src" / "driver", ROOT / "src" / "driver" / "host"]
+    folders = [driver, EMULATION, ROOT / "src" / "driver", HOST, HOST / "simt"]
     paths = {p for folder in folders for p in folder.glob("*.h")} | set(EMULATION.glob("include/*/*.h"))
     return "\0".join(p.read_text() for p in sorted(paths))
 
@@ -95,6 +98,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
     context = headers(driver)
     sources = [*driver.glob("*.mm"), *driver.glob("*.cpp"), *EMULATION.glob("*.mm"), *EMULATION.glob("*.cpp"), *more]
+    sources += (HOST / "simt").glob("*.cpp")  # the engine that runs the emulated GPU's kernels
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(lambda s: compile_object(s, include, flags, context), sorted(sources)))
 
@@ -116,10 +120,10 @@ def build_library(driver: Path = DRIVER) -> Path:
     return target if target.exists() else link(["-shared"], target, parts, [])
 
 
-def build_program(source: Path, driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
+def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
     """A program of its own over the driver and the emulation. `flags`: of a sanitizer."""
-    parts = objects(driver, list(flags), (source,))
-    target = OUTPUT / f"{source.stem}-{digest(*map(str, parts))}"
+    parts = objects(driver, list(flags), tuple(sources))
+    target = OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}"
     return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
 
 
@@ -133,15 +137,13 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler, _, _ = toolchain()
     msl = [sys.executable, str(ROOT / "tools" / "msl.py")]
-    work = target.parent / f"{target.stem}.{os.getpid()}"
-    translated, index, library = work.with_suffix(".cpp"), work.with_suffix(".index.cpp"), work.with_suffix(".so")
+    work = target.parent / f"{target.stem}-{os.getpid()}"
+    translated, index, library = (Path(f"{work}{suffix}") for suffix in (".cpp", ".index.cpp", ".so"))
     try:
         run(*msl, "translate", str(source), "-o", str(translated), "-I", str(ROOT / "metal"), "--name", "unit",
-            "--preprocessor", compiler)  # fmt: skip
+            "--mode", "simt", "--preprocessor", compiler)  # fmt: skip
         run(*msl, "index", str(translated), "-o", str(index))
-        run(compiler, "-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
-            "-ffp-contract=off", "-w", "-DMPSX_KERNEL_ISA=\"emulated\"", "-DMPSX_KERNEL_COMPILER=\"clang\"",
-            f"-I{ROOT / 'src' / 'driver' / 'host'}", str(translated), str(index), "-o", str(library))  # fmt: skip
+        run(compiler, *KERNEL_FLAGS, f"-I{HOST}", str(translated), str(index), "-o", str(library))
         library.replace(target)
     finally:
         for path in (translated, index, library):

@@ -37,6 +37,11 @@ def make_kernels() -> Path:
     return folder
 
 
+def build_program(driver: Path = emulated_metal.DRIVER, flags: tuple[str, ...] = ()) -> Path:
+    """The test program over a driver, or over a changed copy of it."""
+    return emulated_metal.build_program([HERE / "driver_test.cpp", *sorted(HERE.glob("cases_*.cpp"))], driver, flags)
+
+
 def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
               environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs the driver's test program, or some of its cases."""

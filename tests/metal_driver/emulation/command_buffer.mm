@@ -1,6 +1,4 @@
 // MTLCommandQueue and MTLCommandBuffer: committed work runs on the queue's own thread, later.
-#include <execinfo.h>
-
 #include "objects.h"
 
 using emulation::Commands;
@@ -8,9 +6,7 @@ using emulation::Line;
 
 namespace {
 
-constexpr long kTimeout = 2, kDeviceRemoved = 11;  // MTLCommandBufferErrorTimeout, …DeviceRemoved
-
-std::atomic<bool> device_lost{false};
+constexpr long kTimeout = 2, kFault = 3, kDeviceRemoved = 11;  // MTLCommandBufferErrorTimeout, …PageFault, …DeviceRemoved
 
 void leave(Line& line) {
   {
@@ -36,6 +32,16 @@ void serve(const std::shared_ptr<Line>& line) {
     leave(*line);
     [next release];
     [pool drain];
+  }
+}
+
+// What a kernel does wrong, hardware would not say; the engine does.
+NSError* run_all(std::vector<emulation::Launch>& launches) {
+  try {
+    for (auto& launch : launches) launch.run();
+    return nil;
+  } catch (const mpsx::driver::Error& e) {
+    return emulation::error(kFault, e.what());
   }
 }
 
@@ -146,13 +152,13 @@ void serve(const std::shared_ptr<Line>& line) {
     commands->start = emulation::seconds();
   }
   NSError* error = nil;
-  if (emulation::fails("device_lost")) device_lost = true;
-  if (device_lost)
+  if (emulation::fails("device_lost")) (*line)->lost = true;
+  if ((*line)->lost)
     error = emulation::error(kDeviceRemoved, "Internal Error (0000000e:Internal Error)");
   else if (emulation::fails("command_buffer"))
     error = emulation::error(kTimeout, "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)");
   else
-    for (auto& launch : commands->launches) launch.run();
+    error = run_all(commands->launches);
   emulation::lag();
   for (auto* memory : commands->owned) memory->take_from_gpu();
   commands->owned.clear();

@@ -23,31 +23,29 @@ void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.p
 void take_arguments(EmulatedEncoder* encoder, Launch& launch) {
   const mpsx_kernel_record& record = *launch.record;
   Commands& commands = commands_of(encoder);
+  launch.buffers.resize(record.buffers);
   for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i) {
     Binding& b = encoder->encoding->bindings[i];
-    if (i < record.buffers)
-      EMULATION_REQUIRE(b.fresh && b.memory, "kernel %s: nothing is bound at buffer index %u", record.name, i);
+    EMULATION_REQUIRE(b.fresh == (i < record.buffers), "kernel %s: %s at buffer index %u", record.name,
+                      b.fresh ? "takes nothing" : "nothing is bound", i);
     if (!b.fresh) continue;
     b.fresh = false;
-    launch.args[i] = b.memory;
-    launch.sizes[i] = b.size;
-    if (!b.value.empty()) {
-      launch.values.push_back(b.value);
-      launch.args[i] = launch.values.back().data();
-    }
+    launch.buffers[i] = std::move(b.argument);
     if (b.shared && commands.owned.insert(b.shared).second) b.shared->give_to_gpu();
   }
+  launch.threadgroup_bytes = std::move(encoder->encoding->threadgroup_bytes);
+  encoder->encoding->threadgroup_bytes.clear();
   size_t threadgroup = record.static_threadgroup_bytes;
-  for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i) {
-    launch.threadgroup_bytes[i] = encoder->encoding->threadgroup_bytes[i];
-    threadgroup += launch.threadgroup_bytes[i];
-    encoder->encoding->threadgroup_bytes[i] = 0;
-  }
+  for (size_t bytes : launch.threadgroup_bytes) threadgroup += bytes;
   EMULATION_REQUIRE(threadgroup <= kMaxThreadgroupMemory, "kernel %s: %zu bytes of threadgroup memory, the limit is %lu",
                     record.name, threadgroup, kMaxThreadgroupMemory);
 }
 
-void encode(EmulatedEncoder* encoder, MTLSize threads, MTLSize groups, MTLSize group) {
+mpsx::driver::Size size_of(MTLSize size) {
+  return {uint32_t(size.width), uint32_t(size.height), uint32_t(size.depth)};
+}
+
+void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threads) {
   require_open(encoder, "a dispatch");
   EMULATION_REQUIRE(encoder->pipeline, "a dispatch without a pipeline state");
   Launch launch;
@@ -58,12 +56,10 @@ void encode(EmulatedEncoder* encoder, MTLSize threads, MTLSize groups, MTLSize g
   EMULATION_REQUIRE(size > 0 && size <= encoder->pipeline.maxTotalThreadsPerThreadgroup,
                     "kernel %s: %lu threads per threadgroup, the limit is %lu", name, size,
                     encoder->pipeline.maxTotalThreadsPerThreadgroup);
-  for (NSUInteger n : {threads.width, threads.height, threads.depth})
-    EMULATION_REQUIRE(n > 0 && n <= 0xffffffffu, "kernel %s: %lu threads along an axis", name, n);
+  for (NSUInteger n : {grid.width, grid.height, grid.depth})
+    EMULATION_REQUIRE(n > 0 && n <= 0xffffffffu, "kernel %s: a grid with %lu along an axis", name, n);
   take_arguments(encoder, launch);
-  launch.grid = {{unsigned(threads.width), unsigned(threads.height), unsigned(threads.depth)},
-                 {unsigned(groups.width), unsigned(groups.height), unsigned(groups.depth)},
-                 {unsigned(group.width), unsigned(group.height), unsigned(group.depth)}};
+  launch.shape = {size_of(grid), size_of(group), by_threads, 1};
   keep(encoder, encoder->pipeline);
   commands_of(encoder).launches.push_back(std::move(launch));
   ++emulation::counts().dispatches;
@@ -95,8 +91,7 @@ void encode(EmulatedEncoder* encoder, MTLSize threads, MTLSize groups, MTLSize g
   EMULATION_REQUIRE(offset < given->size, "setBuffer: offset %lu is beyond the buffer's %lu bytes", offset, given->size);
   keep(self, given);
   b.shared = given->shared;
-  b.memory = static_cast<char*>(given->shared ? given->shared->gpu() : given->memory) + offset;
-  b.size = given->size - offset;
+  b.argument = {given->shared ? given->shared->gpu() : given->memory, offset, {}};
   b.fresh = true;
 }
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
@@ -106,27 +101,23 @@ void encode(EmulatedEncoder* encoder, MTLSize threads, MTLSize groups, MTLSize g
   Binding& b = encoding->bindings[index];
   b = {};
   const auto* from = static_cast<const unsigned char*>(bytes);
-  b.value.assign(from, from + length);
-  b.memory = b.value.data();
-  b.size = length;
+  b.argument.value.assign(from, from + length);
   b.fresh = true;
 }
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index {
   require_open(self, "setThreadgroupMemoryLength:");
   EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setThreadgroupMemoryLength: at index %lu, the limit is 31", index);
   EMULATION_REQUIRE(length % 16 == 0, "setThreadgroupMemoryLength: %lu is not a multiple of 16", length);
-  encoding->threadgroup_bytes[index] = length;
+  auto& lengths = encoding->threadgroup_bytes;
+  EMULATION_REQUIRE(index == lengths.size(), "setThreadgroupMemoryLength: at index %lu after %zu others", index,
+                    lengths.size());
+  lengths.push_back(length);
 }
 - (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)group {
-  encode(self, MTLSizeMake(groups.width * group.width, groups.height * group.height, groups.depth * group.depth), groups,
-         group);
+  encode(self, groups, group, false);
 }
 - (void)dispatchThreads:(MTLSize)threads threadsPerThreadgroup:(MTLSize)group {
-  const auto count = [](NSUInteger n, NSUInteger per) { return per ? (n + per - 1) / per : 0; };
-  encode(self, threads,
-         MTLSizeMake(count(threads.width, group.width), count(threads.height, group.height),
-                     count(threads.depth, group.depth)),
-         group);
+  encode(self, threads, group, true);
 }
 - (void)endEncoding {
   require_open(self, "endEncoding");

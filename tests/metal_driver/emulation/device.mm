@@ -132,10 +132,10 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 
 @implementation EmulatedPipeline
 - (NSUInteger)maxTotalThreadsPerThreadgroup {
-  return emulation::max_threads(*function->record);
+  return function->record->max_threads;
 }
 - (NSUInteger)threadExecutionWidth {
-  return emulation::simd_width(*function->record);
+  return MPSX_SIMD_WIDTH;
 }
 - (NSUInteger)staticThreadgroupMemoryLength {
   return function->record->static_threadgroup_bytes;

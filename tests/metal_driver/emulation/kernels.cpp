@@ -9,6 +9,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "driver/host/simt/dispatch.h"
+#include "driver/host/simt/engine.h"
+
 namespace emulation {
 
 std::shared_ptr<KernelImage> KernelImage::open(const std::string& path, std::string* reason) {
@@ -19,8 +22,16 @@ std::shared_ptr<KernelImage> KernelImage::open(const std::string& path, std::str
     *reason = library ? "not a library of kernels of this version" : dlerror();
     return nullptr;
   }
+  *table->simt = &mpsx::driver::host::simt::kServices;
   auto image = std::make_shared<KernelImage>();
-  for (unsigned i = 0; i < table->count; ++i) image->records_.emplace(table->records[i]->name, table->records[i]);
+  for (unsigned i = 0; i < table->count; ++i) {
+    const mpsx_kernel_record* record = table->records[i];
+    if (record->unit != MPSX_UNIT_SIMT) {
+      *reason = "kernel " + std::string(record->name) + " was not translated with --mode simt";
+      return nullptr;
+    }
+    image->records_.emplace(record->name, record);
+  }
   return image;
 }
 
@@ -58,21 +69,27 @@ std::vector<std::string> KernelImage::names() const {
   return names;
 }
 
-// A threadgroup of the wide mode has one thread.
-unsigned max_threads(const mpsx_kernel_record& record) {
-  return record.unit == MPSX_UNIT_GROUPS ? 1 : record.max_threads;
-}
-unsigned simd_width(const mpsx_kernel_record&) { return 1; }
-
 void Launch::run() {
-  std::vector<std::vector<unsigned char>> locals;
-  for (size_t i = 0; i < std::size(threadgroup_bytes); ++i) {
-    if (!threadgroup_bytes[i]) continue;
-    locals.emplace_back(threadgroup_bytes[i], 0xff);
-    args[MPSX_MAX_BUFFERS + i] = locals.back().data();
+  using mpsx::driver::Argument;
+  namespace simt = mpsx::driver::host::simt;
+  static const simt::Options options{simt::chosen_seed(), true};
+  std::vector<Argument> arguments;
+  void* args[MPSX_MAX_ARGUMENTS] = {};
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    Buffer& b = buffers[i];
+    if (b.value.empty()) {
+      arguments.push_back({Argument::Kind::buffer, b.base, b.offset});
+      args[i] = static_cast<char*>(b.base) + b.offset;
+    } else {
+      arguments.push_back({Argument::Kind::bytes, b.value.data(), b.value.size()});
+      args[i] = b.value.data();
+    }
   }
-  const unsigned* units = record->unit == MPSX_UNIT_THREADS ? grid.threads : grid.groups;
-  record->entry(args, &grid, 0, uint64_t(units[0]) * units[1] * units[2]);
+  for (size_t bytes : threadgroup_bytes) arguments.push_back({Argument::Kind::threadgroup, nullptr, bytes});
+  const auto one_core = [](uint64_t total, uint64_t, const std::function<void(uint64_t, uint64_t)>& body) {
+    body(0, total);
+  };
+  simt::dispatch(*record, args, arguments.data(), arguments.size(), shape, options, one_core);
 }
 
 }  // namespace emulation

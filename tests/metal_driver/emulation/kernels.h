@@ -1,5 +1,5 @@
-// The kernels that the emulated GPU runs: libraries of translated kernels (src/driver/host/kernel_abi.h), which stand for
-// metallibs.
+// The kernels that the emulated GPU runs: libraries of kernels translated with real threadgroups and SIMD groups, which
+// stand for metallibs.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/driver.h"
 #include "driver/host/kernel_abi.h"
 
 namespace emulation {
@@ -25,20 +26,21 @@ class KernelImage {
   std::unordered_map<std::string, const mpsx_kernel_record*> records_;
 };
 
-// Arguments as kernels take them: args[i] is buffer i, args[31 + i] threadgroup memory i of `threadgroup_bytes[i]`.
+// One dispatch, all it needs being its own.
 struct Launch {
   std::shared_ptr<KernelImage> image;
   const mpsx_kernel_record* record = nullptr;
-  void* args[MPSX_MAX_ARGUMENTS] = {};
-  size_t sizes[MPSX_MAX_BUFFERS] = {};
-  size_t threadgroup_bytes[MPSX_MAX_ARGUMENTS - MPSX_MAX_BUFFERS] = {};
-  std::vector<std::vector<unsigned char>> values;  // what args of setBytes point to
-  mpsx_launch grid = {};
+  struct Buffer {
+    void* base = nullptr;  // as the GPU sees it
+    size_t offset = 0;
+    std::vector<unsigned char> value;  // of setBytes
+  };
+  std::vector<Buffer> buffers;
+  std::vector<size_t> threadgroup_bytes;
+  mpsx::driver::Dispatch shape;
 
+  // Throws mpsx::driver::Error for what the engine finds wrong in the kernel.
   void run();
 };
-
-unsigned max_threads(const mpsx_kernel_record&);
-unsigned simd_width(const mpsx_kernel_record&);
 
 }  // namespace emulation

@@ -41,20 +41,18 @@ struct Line {
   std::deque<id> committed;
   unsigned alive = 0;  // made, and neither complete nor freed
   bool closing = false;
+  std::atomic<bool> lost{false};  // the device: nothing runs any more
 };
 constexpr unsigned kMaxCommandBuffers = 64;  // of newCommandQueue
 
 struct Binding {
-  void* memory = nullptr;
-  size_t size = 0;
-  id buffer = nil;
+  Launch::Buffer argument;
   SharedMemory* shared = nullptr;
-  std::vector<unsigned char> value;
   bool fresh = false;  // set since the last dispatch
 };
 struct Encoding {
   Binding bindings[MPSX_MAX_BUFFERS];
-  size_t threadgroup_bytes[MPSX_MAX_BUFFERS] = {};
+  std::vector<size_t> threadgroup_bytes;
   bool ended = false;
   std::string label;
 };

@@ -1,0 +1,156 @@
+// What the Metal driver does when something fails, or is asked of it that Metal cannot do.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+using namespace test;
+
+CASE(refuses_what_metal_cannot_do) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  const std::vector<char> large(4097);
+  const Argument v = value(one);
+  THROWS(device.launch("fill", {a.argument(), v}, {4}, {2048}), "fill", "1024 threads per threadgroup, got 2048");
+  THROWS(device.launch("fill", {a.argument(), v}, {4}, {0}), "fill", "threads per threadgroup, got 0");
+  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, large.data(), 4097}}, {4}), "4096", "4097");
+  THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, &one, 0}}, {4}), "1 to 4096 bytes, got 0");
+  THROWS(device.launch("fill", {a.argument(4), v}, {4}), "offset 16", "buffer 0 of 16 bytes");
+  THROWS(device.launch("fill", std::vector<Argument>(32, v), {4}), "more than 31 buffers");
+  THROWS(device.launch("fill", {a.argument(), v, threadgroup(32769)}, {4}), "32784 bytes of threadgroup memory, the limit");
+  device.launch("fill", {a.argument(), v}, {4});  // and goes on
+  device.wait();
+  CHECK(a[3] == 1);
+}
+
+CASE(reports_lack_of_memory) {
+  test::throws<OutOfMemory>([&] { device.driver->allocate(size_t(1) << 40); }, {"at most 4294967296 bytes"}, __LINE__);
+  mpsx_emulation_fail("allocation", 0, 1);
+  test::throws<OutOfMemory>([&] { device.driver->allocate(64); }, {"64 bytes"}, __LINE__);
+  device.driver->release(device.driver->allocate(64));
+}
+
+CASE(throws_what_failed_at_the_next_wait) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  for (int i = 0; i < 4; ++i) a[i] = 5;
+  mpsx_emulation_fail("command_buffer", 0, 1);
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  device.launch("add", {a.argument(), a.argument(), a.argument()}, {4});
+  device.driver->commit(device.stream);
+  THROWS(device.wait(), "mpsx ", "fill x2, add", "Caused GPU Timeout Error", "(code 2)", "MPSX_METAL_DEBUG");
+  CHECK(a[0] == 5);
+  device.wait();  // once
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  device.wait();
+  CHECK(a[0] == 1);
+}
+
+CASE(counts_what_failed_after_that) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  mpsx_emulation_fail("command_buffer", 1, 2);
+  for (int i = 0; i < 4; ++i) {
+    device.launch("fill", {a.argument(), value(one)}, {4});
+    device.driver->commit(device.stream);
+  }
+  THROWS(device.wait(), "kernel fill", "1 command buffers after it failed too");
+}
+
+CASE(survives_a_refused_command_buffer) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  for (const char* what : {"queue", "encoder"}) {
+    mpsx_emulation_fail(what, 0, 1);
+    THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal gave no command");
+    device.launch("fill", {a.argument(), value(one)}, {4});
+    device.wait();
+  }
+}
+
+CASE(reports_kernels_that_make_no_pipeline) {
+  mpsx_emulation_fail("pipeline", 0, 1);
+  THROWS(device.driver->kernel("positions"), "positions", "injected");
+  CHECK(device.driver->kernel("positions"));  // it is not remembered as missing
+}
+
+CASE(does_not_survive_a_fork) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  const pid_t child = fork();
+  if (child == 0) {
+    THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "forked", "spawn");
+    THROWS(device.wait(), "forked");
+    THROWS(device.driver->allocate(4), "forked");
+    THROWS(device.driver->commit(device.stream), "forked");
+    std::_Exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+
+BARE_CASE(runs_kernels_one_by_one_for_debugging) {
+  setenv("MPSX_METAL_DEBUG", "1", 1);
+  {
+    Device device(directory);
+    unsetenv("MPSX_METAL_DEBUG");
+    Array<float> a(device, 4);
+    const float one = 1;
+    const auto before = mpsx_emulation_command_buffers();
+    mpsx_emulation_fail("command_buffer", 1, 1);
+    for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
+    THROWS(device.wait(), "kernel fill", "mpsx 2");
+    CHECK(mpsx_emulation_command_buffers() - before == 3);
+    for (int i = 0; i < 200; ++i) device.launch("fill", {a.argument(), value(one)}, {4});  // more than a queue holds
+    device.wait();
+  }
+}
+
+BARE_CASE(finds_no_device) {
+  mpsx_emulation_fail("no_device", 0, 1);
+  CHECK(!make_metal_driver(directory));
+}
+
+BARE_CASE(needs_a_new_macos) {
+  mpsx_emulation_fail("old_macos", 0, 1);
+  THROWS(make_metal_driver(directory), "macOS 14 or later", "this is macOS 13.6");
+}
+
+BARE_CASE(needs_an_apple_gpu) {
+  mpsx_emulation_fail("old_gpu", 0, 1000);  // of each family
+  THROWS(make_metal_driver(directory), "an Apple GPU (M1 or later) is needed, this Mac has Emulated Apple GPU");
+  mpsx_emulation_fail("old_gpu", 0, 0);
+}
+
+BARE_CASE(needs_its_kernels) {
+  THROWS(make_metal_driver(directory + "/none"), "neither mpsx.metallib nor mpsx.metal", "reinstall");
+  mpsx_emulation_fail("compile", 0, 1);
+  THROWS(make_metal_driver(directory), "cannot load the kernel library", "mpsx.metallib", "injected");
+}
+
+BARE_CASE(compiles_sources_when_they_are_needed) {
+  Device device(directory + "/sources");
+  CHECK(device.driver->kernel_names().size() == 8);
+  mpsx_emulation_fail("compile", 0, 1);
+  THROWS(device.driver->kernel("twice"), "cannot compile second.metal", "injected");
+  THROWS(device.driver->kernel("broken"), "cannot compile broken.metal", "source.metal:2");
+  Array<float> a(device, 4);
+  const float one = 1;
+  device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // of the first unit
+  device.launch("twice", {a.argument()}, {4}, {4});             // of the second
+  device.wait();
+  CHECK(a[3] == 2);
+}
+
+BARE_CASE(loses_the_device) {
+  Device device(directory);
+  Array<float> a(device, 4);
+  const float one = 1;
+  mpsx_emulation_fail("device_lost", 0, 1);
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  THROWS(device.wait(), "fill", "Internal Error");
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  THROWS(device.wait(), "fill", "Internal Error");
+}
