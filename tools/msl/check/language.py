@@ -16,13 +16,12 @@ UNSUPPORTED_WORDS = {
     "goto": "the goto statement",
     "thread_local": "thread_local storage",
     "register": "register storage",
-    "noexcept": "the noexcept operator",
 }
 
 
 @rule
 def unsupported_features(unit):
-    """1.5.4: exceptions, virtual functions, RTTI, new and delete, goto, register, thread_local, noexcept."""
+    """1.5.4: exceptions, virtual functions, RTTI, new and delete, goto, register, thread_local."""
     src = unit.src
     for i, t in unit.find(*UNSUPPORTED_WORDS, "delete"):
         before = src.texts[i - 1] if i else ""
@@ -32,6 +31,14 @@ def unsupported_features(unit):
             yield i, f"'{t}' is not supported in Metal ({UNSUPPORTED_WORDS[t]}, section 1.5.4)"
         elif t == "delete" and before != "=":
             yield i, "'delete' is not supported in Metal (the delete operator, section 1.5.4)"
+
+
+@rule
+def noexcept_operator(unit):
+    """1.5.4: the operator is not available; the specifier after a parameter list is, as shipping kernels have it."""
+    for i, _ in unit.find("noexcept"):
+        if unit.src.texts[i - 1] in ("(", "=", ",", "!", "&&", "||", "return", "{", "<"):
+            yield i, "'noexcept' is not supported in Metal (the noexcept operator, section 1.5.4)"
 
 
 @rule

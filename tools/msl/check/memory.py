@@ -119,6 +119,8 @@ def starts_statement(src, i):
 def statement_end(src, i):
     """Where the declarator that token i belongs to ends: at its initialiser, or ';'."""
     while i < len(src) and src.texts[i] not in (";", "=", "{", ","):
+        if src.texts[i] == "<":
+            i = src.angle_end(i)
         i = src.match[i] + 1 if src.texts[i] in ("[", "(") else i + 1
     return i
 
@@ -198,7 +200,6 @@ def pointers_name_their_space(unit):
 def function_constants(unit):
     """5.8: function constants are scalars or vectors at program scope, in constant memory, without a value."""
     src = unit.src
-    seen = {}
     for v in unit.structure.variables:
         for a in v.attributes:
             if a.name != "function_constant":
@@ -211,9 +212,3 @@ def function_constants(unit):
                     v.name,
                     f"function constant '{src.texts[v.name]}': expected a scalar or a vector, got {base} (section 5.8)",
                 )
-            if a.argument is not None and a.argument in seen:
-                yield (
-                    a.token,
-                    f"function constant {a.argument} is '{src.texts[seen[a.argument]]}' already (section 5.8)",
-                )
-            seen.setdefault(a.argument, v.name)
