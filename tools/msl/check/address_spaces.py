@@ -47,14 +47,17 @@ def named(text):
     """Address spaces by their names, types as Metal spells them."""
     for name, n in NUMBERS.items():
         text = text.replace(f"__attribute__((address_space({n})))", name)
+    text = re.sub(r"'([^']*)' \(aka '([^']*)'\)", lambda m: f"'{plainer(m[1], m[2])}'", text)
     text = re.sub(r"pointer to address space '(\d)'", lambda m: f"pointer to {space_named(m[1])} memory", text)
     text = re.sub(r"address space '(\d)'", lambda m: f"address space '{space_named(m[1])}'", text)
     text = re.sub(r"const constant\b|constant const\b", "constant", text)
-    return (
-        text.replace("generic address space", "address space 'thread'")
-        .replace("_Float16", "half")
-        .replace("__bf16", "bfloat")
-    )
+    text = text.replace("generic address space", "address space 'thread'")
+    return text.replace("_Float16", "half").replace("__bf16", "bfloat")
+
+
+def plainer(alias, meaning):
+    """An alias, unless it hides an address space."""
+    return alias if all(word in alias for word in NUMBERS if word in meaning) else meaning
 
 
 def space_named(number):
@@ -68,6 +71,11 @@ def is_pointer(t):
 def mixes_spaces(a, b):
     """Whether two types differ in the address space of what they point at."""
     return (is_pointer(a) or is_pointer(b)) and spaces_of(a) != spaces_of(b)
+
+
+def resolved(text):
+    """`'half *' (aka '_Float16 *')` as what it stands for."""
+    return re.sub(r"'[^']*' \(aka '([^']*)'\)", r"'\1'", text)
 
 
 def about_conversion(text):
@@ -104,29 +112,31 @@ def about_length(notes):
     )
 
 
+def cast(space, notes):
+    """What to say of a cast that clang_source.py has sent through metal::mpsx_cast_*."""
+    found = [
+        t
+        for n in notes
+        for pair in re.findall(r"argument type '([^']*)'|type '([^']*\*)' of argument", n)
+        for t in pair
+    ]
+    source = next((f" from '{named(t)}'" for t in sorted(found) if t), "")
+    return f"C-style cast{source} to a pointer to {space} memory converts between mismatching address spaces"
+
+
 def verdict(text, notes):
     """What to say about an error of clang's, or None where it is none of Metal's."""
+    kinds, reasons = resolved(text), [resolved(n) for n in notes]
+    m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
+    if m:
+        return f"{cast(m[1], reasons)} (section 4)"
     if "vector is not assignable (contains duplicate components)" in text:
         return "a swizzle with a component twice is not assignable (section 2.2.1)"
     if re.match(r"binding reference of type .* changes address space", text) or "changes address space of" in text:
         return f"{named(text)} (section 4)"
-    if "mismatching address spaces" in text or about_conversion(text):
+    if "mismatching address spaces" in text or about_conversion(kinds):
         return f"{named(text)} (section 4)"
-    m = re.match(r"no matching function for call to 'mpsx_cast_(\w+)'", text)
-    if m:
-        kinds = {
-            s
-            for n in notes
-            for s in re.findall(r"argument type '([^']*)'|type '([^']*\*)' of argument", n)
-            for s in s
-            if s
-        }
-        source = f" from '{named(sorted(kinds)[0])}'" if kinds else ""
-        return (
-            f"C-style cast{source} to a pointer to {m[1]} memory converts between mismatching address spaces "
-            "(section 4)"
-        )
-    if text.startswith("no matching function for call") and about_call(notes):
+    if text.startswith("no matching function for call") and about_call(reasons):
         why = next((n for n in notes if "address space" in n), notes[0])
         why = re.sub(r"^candidate (function|template)[^:]*: ", "", named(why))
         return f"{named(text)}: {why} (section 4)"

@@ -6,6 +6,7 @@ import re
 from .. import threadgroup_bytes
 from ..rewrite import literal
 from .structure import SPACES
+from .types import BUILTIN
 
 SUFFIX = re.compile(r"[hH]$|bf$|BF$")
 NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
@@ -39,6 +40,13 @@ def source_text(unit):
             k -= 1
         if src.texts[k] == "(" and is_cast(src, k):
             wrap_operand(src, edit, k, space)
+    types = BUILTIN | set(structure.classes)
+    for i, _ in unit.find("*"):  # (float*)p and (thread float*)p
+        if i + 1 < len(src) and src.texts[i + 1] == ")":
+            begin = src.match[i + 1]
+            words = [t for t in src.texts[begin + 1 : i] if t not in ("const", "volatile", "thread")]
+            if len(words) == 1 and words[0] in types and is_cast(src, begin):
+                wrap_operand(src, edit, begin, "thread")
     static_variables(unit, edit)
     threadgroup_sizes(unit, edit)
     member_spaces(src, edit, structure)
@@ -65,7 +73,7 @@ def is_cast(src, i):
     """Whether the '(' i begins a C-style cast to a pointer, as in `(device float*)p`."""
     end = src.match[i]
     inside = src.texts[i + 1 : end]
-    if len(inside) < 3 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
+    if len(inside) < 2 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
         return False
     if any(t in ("(", ",", "=", "[", ";") for t in inside):
         return False

@@ -8,6 +8,42 @@
 #define METAL_FUNC inline
 #define METAL_VALID_RENDER_TARGET
 
+#define MPSX_FLOAT 1.0f
+#define M_PI_F MPSX_FLOAT
+#define M_E_F MPSX_FLOAT
+#define M_LOG2E_F MPSX_FLOAT
+#define M_LOG10E_F MPSX_FLOAT
+#define M_LN2_F MPSX_FLOAT
+#define M_LN10_F MPSX_FLOAT
+#define M_PI_2_F MPSX_FLOAT
+#define M_PI_4_F MPSX_FLOAT
+#define M_1_PI_F MPSX_FLOAT
+#define M_2_PI_F MPSX_FLOAT
+#define M_2_SQRTPI_F MPSX_FLOAT
+#define M_SQRT2_F MPSX_FLOAT
+#define M_SQRT1_2_F MPSX_FLOAT
+#define MAXFLOAT MPSX_FLOAT
+#define INFINITY MPSX_FLOAT
+#define NAN MPSX_FLOAT
+#define HUGE_VALF MPSX_FLOAT
+#define FLT_MAX MPSX_FLOAT
+#define FLT_MIN MPSX_FLOAT
+#define FLT_EPSILON MPSX_FLOAT
+#define M_PI_H half(1)
+#define MAXHALF half(1)
+#define HALF_MAX half(1)
+#define INT_MAX __INT_MAX__
+#define INT_MIN (-__INT_MAX__ - 1)
+#define UINT_MAX (__INT_MAX__ * 2u + 1u)
+#define LONG_MAX __LONG_MAX__
+#define LONG_MIN (-__LONG_MAX__ - 1l)
+#define ULONG_MAX (__LONG_MAX__ * 2ul + 1ul)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define CHAR_MAX 127
+#define UCHAR_MAX 255
+#define CHAR_BIT 8
+
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -43,6 +79,12 @@ using ::uintptr_t;
 
 template <class T, int N>
 using vec = T __attribute__((ext_vector_type(N)));
+template <class T, size_t N>
+struct array {
+  T elements[N];
+  T& operator[](size_t i);
+  const T& operator[](size_t i) const;
+};
 template <class T, int N>
 struct packed_vec {
   T components[N];
@@ -149,20 +191,51 @@ struct numeric_limits {
   static constexpr T quiet_NaN() { return T(); }
   static constexpr T epsilon() { return T(); }
 };
-// Values: whatever they are, they come as they go.
-#define MPSX_VALUE1(F) template <class A> A F(A);
-#define MPSX_VALUE2(F) template <class A, class B> A F(A, B);
-#define MPSX_VALUE3(F) template <class A, class B, class C> A F(A, B, C);
-MPSX_VALUE1(abs) MPSX_VALUE1(exp) MPSX_VALUE1(exp2) MPSX_VALUE1(log) MPSX_VALUE1(log2) MPSX_VALUE1(sqrt) 
-MPSX_VALUE1(rsqrt) MPSX_VALUE1(sin) MPSX_VALUE1(cos) MPSX_VALUE1(tan) MPSX_VALUE1(tanh) MPSX_VALUE1(floor)
-MPSX_VALUE1(ceil) MPSX_VALUE1(round) MPSX_VALUE1(fabs) MPSX_VALUE1(popcount)
-MPSX_VALUE1(clz) MPSX_VALUE1(ctz) MPSX_VALUE1(simd_sum)
-MPSX_VALUE1(simd_max) MPSX_VALUE1(simd_min) MPSX_VALUE2(pow) MPSX_VALUE2(fmod)
-MPSX_VALUE2(simd_shuffle) MPSX_VALUE2(simd_shuffle_down)
-MPSX_VALUE2(simd_shuffle_xor) MPSX_VALUE2(simd_broadcast) MPSX_VALUE3(fma) MPSX_VALUE3(clamp) MPSX_VALUE3(mix)
-#undef MPSX_VALUE1
-#undef MPSX_VALUE2
-#undef MPSX_VALUE3
+// Values: what goes in is what comes out.
+#define MPSX_VALUE(F) template <class A, class... B> A F(A, B...);
+#define MPSX_TEST(F) template <class... A> bool F(A...);
+#define MPSX_VALUES                                                                                                  \
+  MPSX_VALUE(abs) MPSX_VALUE(absdiff) MPSX_VALUE(acos) MPSX_VALUE(acosh) MPSX_VALUE(addsat) MPSX_VALUE(asin)         \
+  MPSX_VALUE(asinh) MPSX_VALUE(atan) MPSX_VALUE(atan2) MPSX_VALUE(atanh) MPSX_VALUE(ceil) MPSX_VALUE(clamp)          \
+  MPSX_VALUE(clz) MPSX_VALUE(copysign) MPSX_VALUE(cos) MPSX_VALUE(cosh) MPSX_VALUE(cospi) MPSX_VALUE(cross)          \
+  MPSX_VALUE(ctz) MPSX_VALUE(distance) MPSX_VALUE(distance_squared) MPSX_VALUE(divide) MPSX_VALUE(exp)               \
+  MPSX_VALUE(exp10) MPSX_VALUE(exp2) MPSX_VALUE(extract_bits) MPSX_VALUE(fabs) MPSX_VALUE(faceforward)               \
+  MPSX_VALUE(fdim) MPSX_VALUE(floor) MPSX_VALUE(fma) MPSX_VALUE(fmax) MPSX_VALUE(fmax3) MPSX_VALUE(fmedian3)         \
+  MPSX_VALUE(fmin) MPSX_VALUE(fmin3) MPSX_VALUE(fmod) MPSX_VALUE(fract) MPSX_VALUE(hadd) MPSX_VALUE(insert_bits)     \
+  MPSX_VALUE(ldexp) MPSX_VALUE(length) MPSX_VALUE(length_squared) MPSX_VALUE(log) MPSX_VALUE(log10) MPSX_VALUE(log2) \
+  MPSX_VALUE(mad24) MPSX_VALUE(madhi) MPSX_VALUE(madsat) MPSX_VALUE(max3) MPSX_VALUE(median3) MPSX_VALUE(min3)       \
+  MPSX_VALUE(mix) MPSX_VALUE(mul24) MPSX_VALUE(mulhi) MPSX_VALUE(nextafter) MPSX_VALUE(normalize)                    \
+  MPSX_VALUE(popcount) MPSX_VALUE(pow) MPSX_VALUE(powr) MPSX_VALUE(quad_broadcast) MPSX_VALUE(quad_max)              \
+  MPSX_VALUE(quad_min) MPSX_VALUE(quad_product) MPSX_VALUE(quad_shuffle) MPSX_VALUE(quad_shuffle_down)               \
+  MPSX_VALUE(quad_shuffle_up) MPSX_VALUE(quad_shuffle_xor) MPSX_VALUE(quad_sum) MPSX_VALUE(reflect)                  \
+  MPSX_VALUE(refract) MPSX_VALUE(reverse_bits) MPSX_VALUE(rhadd) MPSX_VALUE(rint) MPSX_VALUE(rotate)                 \
+  MPSX_VALUE(round) MPSX_VALUE(rsqrt) MPSX_VALUE(saturate) MPSX_VALUE(select) MPSX_VALUE(sign) MPSX_VALUE(simd_and)  \
+  MPSX_VALUE(simd_broadcast) MPSX_VALUE(simd_broadcast_first) MPSX_VALUE(simd_max) MPSX_VALUE(simd_min)              \
+  MPSX_VALUE(simd_or) MPSX_VALUE(simd_prefix_exclusive_product) MPSX_VALUE(simd_prefix_exclusive_sum)                \
+  MPSX_VALUE(simd_prefix_inclusive_product) MPSX_VALUE(simd_prefix_inclusive_sum) MPSX_VALUE(simd_product)           \
+  MPSX_VALUE(simd_shuffle) MPSX_VALUE(simd_shuffle_and_fill_down) MPSX_VALUE(simd_shuffle_and_fill_up)               \
+  MPSX_VALUE(simd_shuffle_down) MPSX_VALUE(simd_shuffle_rotate_down) MPSX_VALUE(simd_shuffle_rotate_up)              \
+  MPSX_VALUE(simd_shuffle_up) MPSX_VALUE(simd_shuffle_xor) MPSX_VALUE(simd_sum) MPSX_VALUE(simd_xor) MPSX_VALUE(sin) \
+  MPSX_VALUE(sinh) MPSX_VALUE(sinpi) MPSX_VALUE(smoothstep) MPSX_VALUE(sqrt) MPSX_VALUE(step) MPSX_VALUE(subsat)     \
+  MPSX_VALUE(tan) MPSX_VALUE(tanh) MPSX_VALUE(tanpi) MPSX_VALUE(trunc)
+MPSX_VALUES
+MPSX_TEST(all) MPSX_TEST(any) MPSX_TEST(isfinite) MPSX_TEST(isinf) MPSX_TEST(isnan) MPSX_TEST(isnormal)
+MPSX_TEST(isordered) MPSX_TEST(isunordered) MPSX_TEST(signbit) MPSX_TEST(simd_all) MPSX_TEST(simd_any)
+MPSX_TEST(simd_is_first) MPSX_TEST(quad_all) MPSX_TEST(quad_any) MPSX_TEST(quad_is_first)
+namespace precise {
+MPSX_VALUES
+}
+namespace fast {
+MPSX_VALUES
+}
+#undef MPSX_VALUES
+#undef MPSX_VALUE
+#undef MPSX_TEST
+typedef ulong simd_vote;
+simd_vote simd_ballot(bool);
+template <class A> A sincos(A, A&);
+template <class A> A modf(A, A&);
+template <class A, class B> A frexp(A, B&);
 template <class A> constexpr A max(A a, A b) { return a < b ? b : a; }
 template <class A> constexpr A min(A a, A b) { return b < a ? b : a; }
 template <class To, class From> To as_type(From);
@@ -171,6 +244,7 @@ enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_te
 enum memory_order { memory_order_relaxed, memory_order_seq_cst };
 void threadgroup_barrier(mem_flags);
 void simdgroup_barrier(mem_flags);
+void atomic_thread_fence(mem_flags, memory_order);
 
 template <class T>
 struct atomic { T value; };
@@ -199,7 +273,19 @@ MPSX_ATOMIC(threadgroup)
 #undef MPSX_ATOMIC
 
 template <class T, int C, int R>
-struct simdgroup_matrix { T elements[2]; };
+struct simdgroup_matrix {
+  T elements[2];
+  vec<T, 2>& thread_elements();
+};
+#define MPSX_SIMDGROUP(SPACE)                                                                           \
+  template <class T, class... A> void simdgroup_load(simdgroup_matrix<T, 8, 8>&, const SPACE T*, A...); \
+  template <class T, class... A> void simdgroup_store(simdgroup_matrix<T, 8, 8>, SPACE T*, A...);
+MPSX_SIMDGROUP(device)
+MPSX_SIMDGROUP(threadgroup)
+#undef MPSX_SIMDGROUP
+template <class D, class A, class B, class C> void simdgroup_multiply_accumulate(D&, A, B, C);
+template <class D, class A, class B> void simdgroup_multiply(D&, A, B);
+template <class T, int C, int R> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T);
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
@@ -211,6 +297,12 @@ template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx
 decltype(nullptr) mpsx_cast_device(decltype(nullptr));
 decltype(nullptr) mpsx_cast_constant(decltype(nullptr));
 decltype(nullptr) mpsx_cast_threadgroup(decltype(nullptr));
+template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_thread(T);
+decltype(nullptr) mpsx_cast_thread(decltype(nullptr));
+template <class T> T* mpsx_cast_thread(T* p);
+template <class T> void mpsx_cast_thread(device T*) = delete;
+template <class T> void mpsx_cast_thread(constant T*) = delete;
+template <class T> void mpsx_cast_thread(threadgroup T*) = delete;
 template <class T> device T* mpsx_cast_device(device T* p);
 template <class T> constant T* mpsx_cast_constant(constant T* p);
 template <class T> threadgroup T* mpsx_cast_threadgroup(threadgroup T* p);

@@ -44,7 +44,7 @@ def kernel_is_free_function(unit):
     for f in kernels(unit):
         if f.where == "class":
             yield f.name, f"kernel function '{unit.name(f)}' cannot be a member function"
-        elif not f.template:   # templates may differ in their parameters
+        elif not f.template:  # templates may differ in their parameters
             key = f.scope, unit.name(f)
             if key in seen:
                 yield (

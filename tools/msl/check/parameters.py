@@ -197,6 +197,21 @@ def repeated_attributes(unit):
 
 
 @rule
+def pointers_to_shared_memory(unit):
+    """4, 5.2.1: what a kernel's pointers and references point at is in device, constant or threadgroup memory."""
+    for _, p in parameters(unit):
+        words = {w for _, w in p.spaces}
+        if p.pointers and words == {"thread"}:
+            yield (
+                p.begin,
+                (
+                    f"invalid address space qualification for kernel parameter '{type_text(unit.src, p)}': "
+                    "expected device, constant or threadgroup (section 4)"
+                ),
+            )
+
+
+@rule
 def resources_are_pointers(unit):
     """5.2.1: [[buffer]] is of device or constant pointers and references, [[threadgroup]] of threadgroup ones."""
     src = unit.src
