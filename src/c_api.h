@@ -68,6 +68,32 @@ MPSX_API size_t mpsx_list_length(const mpsx_list*);
 MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
 MPSX_API void mpsx_list_free(mpsx_list*);
 
+/* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL, `text` the Metal source or NULL.
+ * Shaders and kernels live as long as the process. */
+typedef struct mpsx_shader mpsx_shader;
+typedef struct mpsx_shader_kernel mpsx_shader_kernel;
+typedef struct {
+  uint32_t max_threads, simd_width, static_threadgroup_bytes;
+} mpsx_shader_kernel_info;
+typedef struct {
+  const void* data;
+  size_t bytes; /* 0: `data` is memory of the device; else a value of so many bytes */
+} mpsx_shader_argument;
+typedef struct {
+  const mpsx_shader_argument* arguments;
+  size_t count;
+  uint64_t threads[3];
+  uint64_t group[3]; /* all 0: chosen by the runtime */
+  int error_buffer;  /* the buffer index of the kernel's ErrorMessages, or -1 */
+} mpsx_shader_call;
+MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
+MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
+/* `out` becomes NULL where there is no kernel of that name. */
+MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
+                                      mpsx_shader_kernel_info* info);
+/* `reported` becomes 1 when the message is the kernel's own (TORCH_REPORT_ERROR). */
+MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*, int* reported);
+
 /* What ran. */
 MPSX_API void mpsx_set_profiling(int on);
 MPSX_API int mpsx_profiling(void);

@@ -1,7 +1,7 @@
 """mpsx: a Metal backend for PyTorch that lives outside PyTorch.
 
 `import torch` loads this package through its entry point, so that `torch.device("mpsx")` simply works; importing it by
-name gives the extras: `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
+name gives the extras: `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
 """
 
 from __future__ import annotations
@@ -73,12 +73,17 @@ else:
     from ._runtime import driver
     from .views import cpu_view, device_view, numpy_view
 
-    __all__ = ["__version__", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops", "profiler"]
+    __all__ = [
+        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops", "profiler",
+    ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if _failure is not None and not name.startswith("__"):
         raise ImportError(f"mpsx.{name}: {_failure}")
-    if name == "ops":  # imported on first use, to keep `import torch` quick
+    # Imported on first use, to keep `import torch` quick.
+    if name == "ops":
         return importlib.import_module(".ops", __name__)
+    if name == "compile_shader":
+        return importlib.import_module(".shader", __name__).compile_shader
     raise AttributeError(f"module 'mpsx' has no attribute {name!r}")

@@ -11,6 +11,7 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/profile.h"
+#include "runtime/shader.h"
 #include "runtime/stream.h"
 
 using namespace mpsx;
@@ -150,5 +151,50 @@ void mpsx_set_profiling(int on) { runtime::set_profiling(on); }
 int mpsx_profiling(void) { return runtime::profiling; }
 void mpsx_reset_profile(void) { runtime::reset_profile(); }
 void mpsx_open_launch_log(void) { runtime::open_launch_log(); }
+
+const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out) {
+  return guarded([&] {
+    auto& shader = runtime::load_shader({name, path ? path : "", text ? text : ""});
+    *out = reinterpret_cast<mpsx_shader*>(&shader);
+  });
+}
+const char* mpsx_shader_kernels(mpsx_shader* shader, mpsx_list** out) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    for (auto& name : reinterpret_cast<runtime::Shader*>(shader)->names()) {
+      list->rows.emplace_back();
+      list->rows.back().name = std::move(name);
+    }
+    *out = list.release();
+  });
+}
+const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,
+                             mpsx_shader_kernel_info* info) {
+  return guarded([&] {
+    auto* entry = reinterpret_cast<runtime::Shader*>(shader)->find(name);
+    *out = reinterpret_cast<mpsx_shader_kernel*>(entry);
+    if (!entry) return;
+    const auto& kernel = *entry->kernel;
+    *info = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes};
+  });
+}
+const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c, int* reported) {
+  return guarded([&] {
+    static_assert(sizeof(mpsx_shader_argument) == sizeof(runtime::ShaderArgument));
+    const auto* arguments = reinterpret_cast<const runtime::ShaderArgument*>(c->arguments);
+    const runtime::ShaderCall call{arguments,
+                                   c->count,
+                                   {c->threads[0], c->threads[1], c->threads[2]},
+                                   {c->group[0], c->group[1], c->group[2]},
+                                   c->error_buffer};
+    *reported = 0;
+    try {
+      runtime::run_shader(*reinterpret_cast<runtime::KernelEntry*>(kernel), call);
+    } catch (const runtime::ShaderError&) {
+      *reported = 1;
+      throw;
+    }
+  });
+}
 
 }  // extern "C"

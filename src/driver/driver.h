@@ -68,6 +68,20 @@ struct Info {
   uint32_t group_threads = 0;       // not 0: threads to give every threadgroup whose size is free (a test's wish)
 };
 
+// Kernels beside the driver's own, compiled at run time. A driver takes what it can run: `path`, a kernel library
+// compiled from a translation (host), or `text`, the Metal source itself (metal). `name` stands in messages.
+struct LibrarySource {
+  std::string name, path, text;
+};
+
+// What load_library returns; the kernels live as long as it does.
+class Library {
+ public:
+  virtual ~Library() = default;
+  virtual const Kernel* kernel(std::string_view key) const = 0;  // as Driver::kernel
+  virtual std::vector<std::string> kernel_names() const = 0;     // sorted
+};
+
 struct Stream;  // opaque, owned by the driver
 struct Event;
 
@@ -94,6 +108,8 @@ class Driver {
   // kernel.
   virtual const Kernel* kernel(std::string_view key) = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
+  // Throws Error with the compiler's or loader's words.
+  virtual std::unique_ptr<Library> load_library(const LibrarySource&) = 0;
 
   // Streams: ordered queues of work. The default stream always exists.
   virtual Stream* default_stream() = 0;

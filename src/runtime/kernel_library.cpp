@@ -22,6 +22,14 @@ Registry& registry() {
   return *r;
 }
 
+// The caller holds the registry's mutex.
+KernelEntry& new_entry(Registry& r, const driver::Kernel& kernel, const std::string& name) {
+  KernelEntry& entry = r.entries.emplace_back();
+  entry.kernel = &kernel;
+  entry.name = name;
+  return entry;
+}
+
 }  // namespace
 
 KernelEntry* find_kernel_or_null(const std::string& name) {
@@ -31,11 +39,15 @@ KernelEntry* find_kernel_or_null(const std::string& name) {
   if (it != r.by_name.end()) return it->second;
   const driver::Kernel* kernel = driver().kernel(name);
   if (!kernel) return nullptr;
-  KernelEntry& entry = r.entries.emplace_back();
-  entry.kernel = kernel;
-  entry.name = name;
+  KernelEntry& entry = new_entry(r, *kernel, name);
   r.by_name.emplace(name, &entry);
   return &entry;
+}
+
+KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name) {
+  Registry& r = registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  return new_entry(r, kernel, name);
 }
 
 KernelEntry& find_kernel(const std::string& name) {

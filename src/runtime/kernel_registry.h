@@ -1,4 +1,4 @@
-// Every kernel looked up so far: for profile.cpp alone.
+// Every kernel looked up so far: for profile.cpp, and for shader.cpp, which adds kernels that no library has.
 #pragma once
 
 #include <functional>
@@ -7,4 +7,5 @@
 
 namespace mpsx::runtime {
 void for_each_kernel(const std::function<void(KernelEntry&)>& visit);
+KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name);
 }

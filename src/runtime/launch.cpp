@@ -52,6 +52,16 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   return *this;
 }
 
+Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {
+  const uint32_t limit = entry_.kernel->max_threads;
+  TORCH_CHECK(group.count() >= 1 && group.count() <= limit, entry_.name, ": expected a threadgroup of 1 to ", limit,
+              " threads, got ", group.x, "x", group.y, "x", group.z);
+  dispatch_.grid = threads;
+  dispatch_.group = group;
+  dispatch_.by_threads = true;
+  return *this;
+}
+
 Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
   TORCH_CHECK(!exact || per_group <= limit, entry_.name, ": needs ", per_group,

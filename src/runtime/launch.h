@@ -32,6 +32,8 @@ class Launch {
 
   // A grid in threads (no tail), threadgroup shape chosen here.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
+  // The same with the threadgroup's shape given; a grid that is no multiple of it has smaller threadgroups at its end.
+  Launch& threads_in_groups(driver::Size threads, driver::Size group);
   // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`);
   // kernels are right at any size. `exact` insists on it (register-tiled kernels only).
   Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);

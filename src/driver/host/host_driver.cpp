@@ -33,7 +33,7 @@ constexpr size_t kHugePage = size_t(2) << 20;
 class HostDriver final : public Driver {
  public:
   HostDriver(const std::string& directory, ParallelFor parallel_for, bool simt)
-      : module_(directory, simt), parallel_for_(parallel_for) {
+      : module_(choose_library(directory, simt)), parallel_for_(parallel_for) {
     info_.name = simt ? "simt" : "host";
     info_.compiler = module_.compiler();
     info_.isa = module_.isa();
@@ -76,12 +76,10 @@ class HostDriver final : public Driver {
     return size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
   }
 
-  const Kernel* kernel(std::string_view key) override { return module_.find(key); }
-  std::vector<std::string> kernel_names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, kernel] : module_.kernels()) names.emplace_back(name);
-    std::sort(names.begin(), names.end());
-    return names;
+  const Kernel* kernel(std::string_view key) override { return module_.kernel(key); }
+  std::vector<std::string> kernel_names() const override { return module_.kernel_names(); }
+  std::unique_ptr<Library> load_library(const LibrarySource& source) override {
+    return std::make_unique<KernelModule>(source.path);
   }
 
   Stream* default_stream() override { return &stream_; }

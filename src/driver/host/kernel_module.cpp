@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "driver/host/simt/engine.h"
@@ -41,13 +42,12 @@ std::string library_path(const std::string& directory, const std::string& isa) {
 
 }  // namespace
 
-KernelModule::KernelModule(const std::string& directory, bool simt) {
+std::string choose_library(const std::string& directory, bool simt) {
   if (simt) {
     const std::string path = library_path(directory, "simt");
     if (access(path.c_str(), R_OK) != 0)
       throw Error("MPSX_DRIVER=simt: there is no " + path + "; it was left out of this build");
-    open(path);
-    return;
+    return path;
   }
   std::vector<std::string> isas = supported_isas();
   if (const char* forced = std::getenv("MPSX_ISA"); forced && *forced) {
@@ -59,10 +59,7 @@ KernelModule::KernelModule(const std::string& directory, bool simt) {
   }
   for (const auto& isa : isas) {
     const std::string path = library_path(directory, isa);
-    if (access(path.c_str(), R_OK) == 0) {
-      open(path);
-      return;
-    }
+    if (access(path.c_str(), R_OK) == 0) return path;
   }
   throw Error("no kernel library for this CPU (" + isas.front() + ") in " + directory +
               ": the installation is incomplete; reinstall mpsx");
@@ -83,17 +80,26 @@ void KernelModule::open(const std::string& path) {
     HostKernel kernel;
     kernel.name = record->name;
     kernel.record = record;
-    kernel.simd_width = record->unit == MPSX_UNIT_SIMT ? MPSX_SIMD_WIDTH : 1;
-    // A threadgroup of the wide mode has one thread; a kernel counted in threads takes any shape.
+    // A threadgroup of the wide mode has one thread. A kernel counted in threads takes any shape and cannot tell the
+    // width, so that Metal's usual one is as true as any.
+    kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;
     kernels_.emplace(record->name, std::move(kernel));
   }
 }
 
-const HostKernel* KernelModule::find(std::string_view name) const {
-  auto it = kernels_.find(name);
+const Kernel* KernelModule::kernel(std::string_view key) const {
+  auto it = kernels_.find(key);
   return it == kernels_.end() ? nullptr : &it->second;
+}
+
+std::vector<std::string> KernelModule::kernel_names() const {
+  std::vector<std::string> names;
+  names.reserve(kernels_.size());
+  for (const auto& [name, kernel] : kernels_) names.emplace_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace mpsx::driver::host

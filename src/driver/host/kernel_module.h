@@ -15,11 +15,14 @@ struct HostKernel final : Kernel {
 
 // The best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA forces one. With
 // `simt`, libmpsx_kernels_simt, which has one ISA that every CPU runs.
-class KernelModule {
+std::string choose_library(const std::string& directory, bool simt = false);
+
+// One such file. It is never closed: what it has given out may be in use by any thread.
+class KernelModule final : public Library {
  public:
-  explicit KernelModule(const std::string& directory, bool simt = false);
-  const HostKernel* find(std::string_view name) const;
-  const std::unordered_map<std::string_view, HostKernel>& kernels() const { return kernels_; }
+  explicit KernelModule(const std::string& path) { open(path); }
+  const Kernel* kernel(std::string_view key) const override;
+  std::vector<std::string> kernel_names() const override;
   const std::string& compiler() const { return compiler_; }
   const std::string& isa() const { return isa_; }
 

@@ -1,0 +1,86 @@
+"""Metal kernels from source text: `mpsx.compile_shader`, with the interface of `torch.mps.compile_shader`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from . import _runtime, shader_build
+from ._shader import Kernel, Shader
+
+SOURCE_NAME = "program_source"  # what Metal calls the file of a library made from source
+
+
+class ShaderLibrary:
+    """The kernels of one Metal source, as attributes; `dir()` lists them."""
+
+    def __init__(self, shader: Shader) -> None:
+        self.__dict__["__shader"] = shader
+
+    def __getattr__(self, name: str) -> Kernel:
+        shader = self.__dict__["__shader"]
+        kernel = None if name.startswith("__") else shader.kernel(name)
+        if kernel is None:
+            found = ", ".join(shader.names()) or "none"
+            raise AttributeError(f"the shader library has no kernel named {name!r}; it has {found}")
+        self.__dict__[name] = kernel  # found without this method from now on
+        return kernel
+
+    def __dir__(self) -> list[str]:
+        return self.__dict__["__shader"].names()
+
+    def __repr__(self) -> str:
+        return f"<mpsx shader library: {', '.join(dir(self)) or 'no kernels'}>"
+
+
+def compile_shader(source: str) -> ShaderLibrary:
+    """Compiles Metal source text, and returns its kernels as attributes of a library:
+
+        lib = mpsx.compile_shader('''
+            kernel void axpy(device float* y, constant float* x, constant float& a, uint i [[thread_position_in_grid]]) {
+              y[i] += a * x[i];
+            }''')
+        lib.axpy(y, x, 2.0)
+
+    A call takes tensors on mpsx, numbers and lists of numbers in the order of the kernel's buffers, and runs as many
+    threads as the first tensor has elements unless `threads` says otherwise; `help(lib.axpy)` tells the rest. Tensors are
+    handed over as their memory: strides, types and sizes are the kernel's business, and autograd knows nothing of it.
+    Wrap it with `torch.library.custom_op` to give an operator a gradient.
+
+    `#include <c10/metal/utils.h>` and the other headers of PyTorch are found. Without a Mac the source is translated to
+    C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`; results are kept in
+    `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
+
+    Raises SyntaxError with file, line and column of what is wrong; RuntimeError where there is no compiler.
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"mpsx.compile_shader: expected Metal source as a str, got {type(source).__name__}")
+    return load(source, SOURCE_NAME)
+
+
+def load(source: str, name: str, include_dirs: Sequence[str] = ()) -> ShaderLibrary:
+    """`compile_shader` with a file's name for messages, and more folders to find includes in."""
+    target = _target()
+    if target is None:  # Metal compiles the text itself
+        return ShaderLibrary(Shader(name, text=embed_headers(source, include_dirs)))
+    built = shader_build.build(source, name, target, include_dirs)
+    return ShaderLibrary(Shader(name, path=built.path))
+
+
+@functools.cache
+def _target() -> shader_build.Target | None:
+    """What the driver in use runs; None for Metal source."""
+    info = _runtime.driver()
+    if info["name"] == "metal":
+        return None
+    return shader_build.Target(info["isa"], "simt" if info["name"] == "simt" else "auto")
+
+
+def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:
+    """The source with the headers it includes put in their places, except for Apple's own."""
+    from pathlib import Path
+
+    from torch.utils._cpp_embed_headers import _embed_headers
+
+    folders = [*map(Path, include_dirs), Path(shader_build.torch_include())]
+    return _embed_headers([line + "\n" for line in source.split("\n")], folders, set())

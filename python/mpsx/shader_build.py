@@ -1,0 +1,273 @@
+"""From Metal source to a kernel library: preprocess, translate and compile, or find it in the disk cache.
+
+All in this process but for the compiler, which is called three times: to preprocess, to compile (with the Metal standard
+library precompiled) and to link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import shader_cache
+from .shader_cache import Cache, digest
+
+if TYPE_CHECKING:
+    from ._msl.compiler import Compiler
+
+TRANSLATOR = Path(__file__).parent / "_msl"
+INCLUDE = TRANSLATOR / "include"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel library, and what is known about its kernels."""
+
+    path: str
+    kernels: list[dict]
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a library is built for."""
+
+    isa: str
+    mode: str  # "wide", "auto" or "simt"; see tools/msl
+
+
+def torch_include() -> str:
+    """Where torch keeps its headers, c10/metal/*.h among them."""
+    import torch
+
+    return os.path.join(os.path.dirname(torch.__file__), "include")
+
+
+def _stamp(path: str) -> str:
+    facts = os.stat(path)
+    return f"{os.path.realpath(path)}:{facts.st_size}:{facts.st_mtime_ns}"
+
+
+def _compiler_stamp() -> str:
+    """Names the compiler that would be used and its version, without running it."""
+    chosen = os.environ.get("MPSX_KERNEL_CXX")
+    if chosen:
+        words = shlex.split(chosen)
+        return "\n".join(_stamp(found) if (found := shutil.which(word)) else word for word in words)
+    zig = _zig()
+    if zig:
+        return _stamp(zig)
+    for name in ("clang++", "g++", "c++"):
+        found = shutil.which(name)
+        if found:
+            return _stamp(found)
+    return ""
+
+
+def _compiler(store: Cache) -> Compiler:
+    """The compiler, which is asked for its version once and not by every process."""
+    from ._msl.compiler import Compiler, find_compiler
+    from ._msl.source import MslError
+
+    name = f"compiler-{digest(_compiler_stamp())[:32]}.json"
+    known = store.read(name)
+    if known is None:
+        try:
+            found = find_compiler()
+        except MslError as error:
+            raise RuntimeError(f"mpsx.compile_shader: {error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
+        known = {"command": list(found.command), "description": found.description}
+        store.write(name, known)
+    return Compiler(tuple(known["command"]), known["description"])
+
+
+@functools.cache
+def _zig() -> str | None:
+    from importlib.util import find_spec
+
+    spec = find_spec("ziglang")
+    return os.path.join(spec.submodule_search_locations[0], "zig") if spec else None
+
+
+@functools.cache
+def translator_hash(folder: str) -> str:
+    """The contents of the translator and its headers. Read once for every state of the files, then remembered."""
+    store = Cache(Path(folder), 0)
+    files = sorted([*TRANSLATOR.glob("*.py"), *TRANSLATOR.glob("*/*.py"), *INCLUDE.glob("*.h"), *INCLUDE.glob("msl/*")])
+    state = digest(*(f"{path}:{_stamp(str(path))}" for path in files))
+    name = f"translator-{state[:32]}.json"
+    known = store.read(name)
+    if known is None:
+        contents = [part for path in files for part in (str(path.relative_to(TRANSLATOR)), path.read_bytes())]
+        known = {"hash": digest(*contents)}
+        store.write(name, known)
+    return known["hash"]
+
+
+def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = ()) -> Built:
+    """The kernel library of a Metal source. `name` stands for its file in messages.
+
+    Raises SyntaxError with the compiler's messages, RuntimeError where there is no compiler.
+    """
+    store = shader_cache.cache()
+    includes = [*map(os.path.abspath, include_dirs), torch_include()]
+    key = digest(source, name, target.isa, target.mode, "\n".join(includes), _compiler_stamp(),
+                 translator_hash(str(store.folder)))  # fmt: skip
+    found = lookup(store, key)
+    return found or _Builder(store, target, includes).build(source, name, key)
+
+
+def lookup(store: Cache, key: str) -> Built | None:
+    """The library of that key, if it is there, whole, and made of the included files as they are now."""
+    record = store.read(f"{key}.json")
+    if record is None:
+        return None
+    library = store.path(f"{record['library']}.so")
+    try:
+        if hashlib.sha256(library.read_bytes()).hexdigest() != record["library"]:
+            return None
+        for path, wanted in record["includes"]:
+            if hashlib.sha256(Path(path).read_bytes()).hexdigest() != wanted:
+                return None
+    except OSError:
+        return None
+    store.touch(library)
+    store.touch(store.path(f"{key}.json"))
+    return Built(str(library), record["kernels"], True)
+
+
+class _Builder:
+    """One build."""
+
+    def __init__(self, store: Cache, target: Target, includes: list[str]) -> None:
+        self.store, self.target, self.includes = store, target, includes
+        self.compiler = _compiler(store)
+        # zig's own driver looks for libraries and keeps a cache; clang alone is what is needed, and quicker.
+        self.clang = [self.compiler.command[0], "clang"] if self.compiler.is_zig else list(self.compiler.command)
+
+    def build(self, source: str, name: str, key: str) -> Built:
+        from ._msl.library import translate_library
+
+        folder = Path(self.store.temporary())
+        try:
+            precompiled = self.precompile(folder)
+            text, files = self.preprocess(source, name)
+            translation = translate_library(text, self.target.mode, self.compiler.description, self.target.isa)
+            self.finish(precompiled)
+            library = self.compile(translation.text, folder, precompiled and precompiled.path)
+            record = {
+                "library": hashlib.sha256(library.read_bytes()).hexdigest(),
+                "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
+                "kernels": translation.kernels,
+            }
+            path = self.store.publish(library, f"{record['library']}.so")
+            self.store.write(f"{key}.json", record)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.store.trim()
+        return Built(str(path), record["kernels"], False)
+
+    def flags(self) -> list[str]:
+        """Of the compiler proper."""
+        simt = self.target.mode == "simt"
+        flags = self.compiler.flags("baseline" if simt else self.target.isa, simt)
+        # zig's driver has names of its own for the levels of x86-64.
+        flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in flags]
+        # Their calls would need a library that is not linked.
+        flags += ["-mno-outline-atomics"] if platform.machine() == "aarch64" else []
+        return flags if self.target.mode == "wide" else [*flags, "-DMPSX_SIMT=1"]
+
+    def run(self, command: list[str], text: str | None = None) -> str:
+        """Standard output; SyntaxError with what the compiler said where it fails."""
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SyntaxError(done.stderr.strip() or f"{shlex.join(command)} failed with {done.returncode}")
+        return done.stdout
+
+    def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
+        """The text after the preprocessor, and the files that were included."""
+        from ._msl.preprocess import APPLE_HEADERS, DEFINES
+        from ._msl.source import LINE_MARKER
+
+        apple = self.apple_headers(APPLE_HEADERS)
+        command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
+        command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
+        text = self.run(command, f'#line 1 "{name}"\n{source}\n')
+        named = dict.fromkeys(file for _, file in LINE_MARKER.findall(text))
+        files = [file for file in named if file != name and not file.startswith(("<", str(apple)))]
+        return text, files
+
+    def apple_headers(self, names: Sequence[str]) -> Path:
+        """A folder of empty files in place of Apple's headers, whose contents are in mpsx/_msl/include."""
+        folder = self.store.path(f"apple-{digest(*names)[:16]}")
+        if not folder.is_dir():
+            made = self.store.temporary()
+            for name in names:
+                Path(made, name).touch()
+            with contextlib.suppress(OSError):  # another process was quicker
+                os.rename(made, folder)
+        return folder
+
+    def precompile(self, folder: Path) -> _Precompiled | None:
+        """Starts to precompile the Metal standard library, unless it is there. Only clang's are worth it."""
+        if "clang" not in self.compiler.description:
+            return None
+        flags = [*self.flags(), f"-I{INCLUDE}"]
+        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), str(INCLUDE), self.target.mode, *flags)
+        path = self.store.path(f"msl-{stamp[:32]}.pch")
+        if path.exists():
+            self.store.touch(path)
+            return _Precompiled(path, None, None)
+        written = folder / "msl.pch"
+        command = [*self.clang, *flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(INCLUDE / "msl" / "msl.h"),
+                   "-o", str(written)]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return _Precompiled(path, process, written)
+
+    def finish(self, precompiled: _Precompiled | None) -> None:
+        """Waits for what `precompile` started."""
+        if precompiled is None or precompiled.process is None:
+            return
+        if precompiled.process.wait() == 0:
+            self.store.publish(precompiled.written, precompiled.path.name)
+
+    def compile(self, text: str, folder: Path, precompiled: Path | None) -> Path:
+        """A shared library out of translated text."""
+        code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
+        code.write_text(text)
+        command = [*self.clang, *self.flags(), f"-I{INCLUDE}", "-c", str(code), "-o", str(written)]
+        if precompiled is not None and precompiled.exists():
+            try:
+                self.run([*command, "-include-pch", str(precompiled)])
+            except SyntaxError as error:
+                if "precompiled" not in str(error) and "PCH" not in str(error) and "AST file" not in str(error):
+                    raise
+                precompiled.unlink(missing_ok=True)  # damaged, or of another compiler after all
+                self.run(command)
+        else:
+            self.run(command)
+        # Undefined names (memcpy and its like) are found in the process that loads it.
+        if self.compiler.is_zig:
+            link = [self.compiler.command[0], "ld.lld", "-shared", "--gc-sections"]
+        else:
+            link = [*self.clang, "-shared", "-nostdlib", "-Wl,--gc-sections"]
+        libraries = [] if self.compiler.is_zig else ["-lgcc"]
+        self.run([*link, str(written), "-o", str(library), *libraries])
+        return library
+
+
+@dataclass
+class _Precompiled:
+    path: Path
+    process: subprocess.Popen | None
+    written: Path | None

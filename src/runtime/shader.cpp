@@ -1,0 +1,115 @@
+#include "runtime/shader.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/allocator.h"
+#include "runtime/device.h"
+#include "runtime/kernel_registry.h"
+#include "runtime/launch.h"
+#include "runtime/stream.h"
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr int kMaxBuffers = 31;  // Metal's limit
+
+// The layout of c10::metal::ErrorMessages, whose definition is Metal's on a device.
+constexpr size_t kMaxMessages = 30;
+struct ErrorMessage {
+  char file[128];
+  char function[128];
+  char message[250];
+  unsigned line;
+};
+struct ErrorMessages {
+  unsigned count;
+  ErrorMessage messages[kMaxMessages];
+};
+static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
+
+// A thread's own, so that a kernel's messages are raised by the call that launched it.
+ErrorMessages& error_messages() {
+  static thread_local ErrorMessages* messages = nullptr;
+  if (!messages) messages = new (allocate(sizeof(ErrorMessages))->data) ErrorMessages{};
+  return *messages;
+}
+
+std::string text(const char* field, size_t size) { return std::string(field, strnlen(field, size)); }
+
+void check_messages(const KernelEntry& kernel, const ErrorMessages& found) {
+  if (found.count == 0) return;
+  const ErrorMessage& m = found.messages[0];
+  std::string what = kernel.name + ": " + text(m.message, sizeof m.message) + " (" + text(m.file, sizeof m.file) +
+                     ":" + std::to_string(m.line) + ", in " + text(m.function, sizeof m.function) + ")";
+  if (found.count > 1) what += "; " + std::to_string(found.count - 1) + " more";
+  throw ShaderError(what);
+}
+
+driver::Size size(const uint64_t (&n)[3]) { return {uint32_t(n[0]), uint32_t(n[1]), uint32_t(n[2])}; }
+
+}  // namespace
+
+Shader::Shader(const driver::LibrarySource& source) {
+  try {
+    library_ = driver().load_library(source);
+  } catch (const driver::Error& e) {
+    TORCH_CHECK(false, "mpsx: compile_shader: ", e.what());
+  }
+}
+
+KernelEntry* Shader::find(const std::string& name) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto it = entries_.find(name);
+  if (it != entries_.end()) return it->second;
+  const driver::Kernel* kernel = library_->kernel(name);
+  if (!kernel) return nullptr;
+  KernelEntry& entry = add_kernel(*kernel, name);
+  entries_.emplace(name, &entry);
+  return &entry;
+}
+
+Shader& load_shader(const driver::LibrarySource& source) {
+  static std::mutex* mutex = new std::mutex;
+  static auto* shaders = new std::unordered_map<std::string, std::unique_ptr<Shader>>;
+  std::lock_guard<std::mutex> lock(*mutex);
+  auto& slot = (*shaders)[source.path.empty() ? source.text : source.path];
+  if (!slot) slot = std::make_unique<Shader>(source);
+  return *slot;
+}
+
+void run_shader(KernelEntry& kernel, const ShaderCall& call) {
+  for (uint64_t n : call.threads)
+    TORCH_CHECK(n <= 0xffffffffu, kernel.name, ": expected at most 2^32-1 threads an axis, got ", n);
+  TORCH_CHECK(call.error_buffer < kMaxBuffers, kernel.name, ": expected error_buf_idx below ", kMaxBuffers, ", got ",
+              call.error_buffer);
+  Launch launch(kernel);
+  const size_t count = std::max(call.count, size_t(call.error_buffer + 1));
+  ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
+  if (messages) messages->count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (int(i) == call.error_buffer)
+      launch.pointer(messages);
+    else if (i >= call.count)
+      launch.pointer(nullptr);
+    else if (call.arguments[i].bytes == 0)
+      launch.pointer(call.arguments[i].data);
+    else
+      launch.bytes(call.arguments[i].data, call.arguments[i].bytes);
+  }
+  const uint64_t limit = kernel.kernel->max_threads;
+  const bool chosen = call.group[0] == 0 && call.group[1] == 0 && call.group[2] == 0;
+  const uint64_t row[3] = {std::clamp<uint64_t>(call.threads[0], 1, limit), 1, 1};
+  if (!chosen)
+    TORCH_CHECK(std::max({call.group[0], call.group[1], call.group[2]}) <= limit, kernel.name,
+                ": expected a threadgroup of 1 to ", limit, " threads, got ", call.group[0], "x", call.group[1], "x",
+                call.group[2]);
+  launch.threads_in_groups(size(call.threads), chosen ? size(row) : size(call.group)).run();
+  if (!messages) return;
+  if (driver().info().asynchronous) synchronize(current_stream());
+  check_messages(kernel, *messages);
+}
+
+}  // namespace mpsx::runtime

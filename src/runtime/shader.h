@@ -1,0 +1,50 @@
+// Kernels compiled at run time: mpsx.compile_shader.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/kernel_library.h"
+
+namespace mpsx::runtime {
+
+// The kernels of one source. Lives as long as the process: kernels are handed out by address.
+class Shader {
+ public:
+  explicit Shader(const driver::LibrarySource& source);
+  std::vector<std::string> names() const { return library_->kernel_names(); }
+  KernelEntry* find(const std::string& name);  // null: none of that name
+
+ private:
+  std::unique_ptr<driver::Library> library_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, KernelEntry*> entries_;
+};
+
+// The same source, loaded again, is the same object.
+Shader& load_shader(const driver::LibrarySource& source);
+
+// What a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
+class ShaderError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct ShaderArgument {
+  const void* data;
+  size_t bytes;  // 0: `data` is memory of the device; else a value of so many bytes
+};
+struct ShaderCall {
+  const ShaderArgument* arguments;
+  size_t count;
+  uint64_t threads[3];
+  uint64_t group[3];      // all 0: chosen here
+  int error_buffer = -1;  // the buffer index of the kernel's ErrorMessages, or -1
+};
+// Throws ShaderError, or c10::Error for a call that cannot be launched.
+void run_shader(KernelEntry& kernel, const ShaderCall& call);
+
+}  // namespace mpsx::runtime
