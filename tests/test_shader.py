@@ -1,8 +1,9 @@
 """mpsx.compile_shader: calling kernels, arguments, errors. What is cached and where is in test_shader_cache.py."""
 
-import mpsx
 import pytest
 import torch
+
+import mpsx
 
 AXPY = """
 #include <metal_stdlib>
@@ -118,7 +119,8 @@ def test_properties(lib):
     assert lib.axpy.max_threads_per_threadgroup == 1024
     assert lib.axpy.thread_execution_width == 32
     assert lib.axpy.static_thread_group_memory_length == 0
-    limited = mpsx.compile_shader("[[max_total_threads_per_threadgroup(64)]] kernel void k(device float* x) { x[0] = 1; }")
+    source = "[[max_total_threads_per_threadgroup(64)]] kernel void k(device float* x) { x[0] = 1; }"
+    limited = mpsx.compile_shader(source)
     assert limited.k.max_threads_per_threadgroup == 64
 
 
@@ -126,24 +128,24 @@ def test_properties(lib):
     (lambda lib, x: lib.axpy(x.cpu(), x, 1.0), RuntimeError,
      r"axpy: argument 0: expected a tensor on mpsx, got one on cpu; move it with tensor.to\('mpsx'\), or pass "),
     (lambda lib, x: lib.axpy(x, x.cpu(), 1.0), RuntimeError, "axpy: argument 1: expected a tensor on mpsx"),
-    (lambda lib, x: lib.axpy(x, x.to("meta"), 1.0), RuntimeError, "argument 1: expected a tensor on mpsx, got one on meta"),
-    (lambda lib, x: lib.axpy(x, x, "2"), RuntimeError, "axpy: argument 2: expected a tensor on mpsx, a number or a list"),
+    (lambda lib, x: lib.axpy(x, x.to("meta"), 1.0), RuntimeError, "argument 1: expected a tensor on mpsx, got one on m"),
+    (lambda lib, x: lib.axpy(x, x, "2"), RuntimeError, "axpy: argument 2: expected a tensor on mpsx, a number or"),
     (lambda lib, x: lib.axpy(x, x, None), RuntimeError, "axpy: argument 2: .*got NoneType"),
     (lambda lib, x: lib.axpy(x, x, []), RuntimeError, "axpy: argument 2: expected at least one number"),
     (lambda lib, x: lib.axpy(x, [1.0, "a"], 2.0), RuntimeError, "axpy: argument 1: cannot pass 'a' as fp32"),
-    (lambda lib, x: lib.axpy(x, [0.0] * 2000, 2.0), RuntimeError, "axpy: argument 1: .*4096 bytes, got 2000 numbers of 4"),
+    (lambda lib, x: lib.axpy(x, [0.0] * 2000, 2.0), RuntimeError, "argument 1: .*4096 bytes, got 2000 numbers of 4"),
     (lambda lib, x: lib.axpy(x, x, 1 << 70), RuntimeError, "axpy: argument 2: .*more than 64 bits"),
     (lambda lib, x: lib.axpy(x, x), RuntimeError, "axpy: expects 3 buffers, got 2"),
     (lambda lib, x: lib.axpy(*[x] * 32), RuntimeError, "axpy: expected at most 31 arguments, got 32"),
     (lambda lib, x: lib.axpy(1.0, 2.0, 3.0), RuntimeError, "axpy: threads: expected a number of threads where no arg"),
-    (lambda lib, x: lib.axpy(x, x, 1.0, threads=(1, 2, 3, 4)), RuntimeError, "axpy: threads: expected a number or up to"),
+    (lambda lib, x: lib.axpy(x, x, 1.0, threads=(1, 2, 3, 4)), RuntimeError, "axpy: threads: expected a number or up"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=-1), RuntimeError, "axpy: threads: expected whole numbers"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=2.5), RuntimeError, "axpy: threads: expected whole numbers"),
-    (lambda lib, x: lib.axpy(x, x, 1.0, threads=4, group_size=(2, 2)), RuntimeError, r"group_size: .* has \(1\), got 2"),
+    (lambda lib, x: lib.axpy(x, x, 1.0, threads=4, group_size=(2, 2)), RuntimeError, r"group_size: .*\(1\), got 2"),
     (lambda lib, x: lib.axpy(x, x, 1.0, group_size=1025), ValueError, "axpy: group_size: expected 1 to 1024 threads"),
     (lambda lib, x: lib.axpy(x, x, 1.0, threads=(4, 4), group_size=(64, 32)), ValueError, "expected 1 to 1024 threads"),
-    (lambda lib, x: lib.axpy(x, x, 1.0, arg_casts="fp64"), RuntimeError, "axpy: argument 2: arg_casts: expected one of"),
-    (lambda lib, x: lib.axpy(x, x, 1.0, arg_casts=3), RuntimeError, "axpy: arg_casts: expected a type's name or a dict"),
+    (lambda lib, x: lib.axpy(x, x, 1.0, arg_casts="fp64"), RuntimeError, "argument 2: arg_casts: expected one of"),
+    (lambda lib, x: lib.axpy(x, x, 1.0, arg_casts=3), RuntimeError, "axpy: arg_casts: expected a type's name or"),
     (lambda lib, x: lib.axpy(x, x, 1.0, error_buf_idx=-2), ValueError, "axpy: error_buf_idx: expected a buffer index"),
     (lambda lib, x: lib.axpy(x, x, 1.0, error_buf_idx=31), RuntimeError, "axpy: expected error_buf_idx below 31"),
 ])  # fmt: skip

@@ -53,7 +53,7 @@ def link(target: Path, at: Path) -> None:
 def lay_out_translator(package: Path) -> None:
     """The translator as mpsx._msl, with the headers that translated kernels include, as CMakeLists.txt installs it."""
     package.mkdir(exist_ok=True)
-    wanted = {path.name: path for path in (ROOT / "tools" / "msl").glob("*.py")}
+    wanted = {path.name: path for path in (ROOT / "tools" / "msl").iterdir() if path.name != "__pycache__"}
     wanted["include"] = ROOT / "src" / "driver" / "host"
     for stale in package.iterdir():
         if stale.name not in wanted and stale.is_symlink():

@@ -74,7 +74,8 @@ else:
     from .views import cpu_view, device_view, numpy_view
 
     __all__ = [
-        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops", "profiler",
+        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops",
+        "profiler",
     ]  # fmt: skip
 
 

@@ -18,6 +18,18 @@ from .streams import *  # noqa: F403
 _initialized = True
 
 
+# What Inductor asks a device's module for, once, when it first compiles something.
+_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+
+
+def __getattr__(name: str) -> object:
+    if name in _INDUCTOR:
+        from . import inductor
+
+        return getattr(inductor, name)
+    raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
+
+
 def register() -> None:
     """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""
     torch._register_device_module("mpsx", sys.modules[__name__])

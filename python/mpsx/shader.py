@@ -37,15 +37,16 @@ def compile_shader(source: str) -> ShaderLibrary:
     """Compiles Metal source text, and returns its kernels as attributes of a library:
 
         lib = mpsx.compile_shader('''
-            kernel void axpy(device float* y, constant float* x, constant float& a, uint i [[thread_position_in_grid]]) {
+            kernel void axpy(device float* y, constant float* x, constant float& a,
+                             uint i [[thread_position_in_grid]]) {
               y[i] += a * x[i];
             }''')
         lib.axpy(y, x, 2.0)
 
     A call takes tensors on mpsx, numbers and lists of numbers in the order of the kernel's buffers, and runs as many
-    threads as the first tensor has elements unless `threads` says otherwise; `help(lib.axpy)` tells the rest. Tensors are
-    handed over as their memory: strides, types and sizes are the kernel's business, and autograd knows nothing of it.
-    Wrap it with `torch.library.custom_op` to give an operator a gradient.
+    threads as the first tensor has elements unless `threads` says otherwise; `help(type(lib.axpy))` tells the rest.
+    Tensors are handed over as their memory: strides, types and sizes are the kernel's business, and autograd knows
+    nothing of it. `torch.library.custom_op` makes an operator of it, with a gradient if you have one.
 
     `#include <c10/metal/utils.h>` and the other headers of PyTorch are found. Without a Mac the source is translated to
     C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`; results are kept in

@@ -1,7 +1,7 @@
 """From Metal source to a kernel library: preprocess, translate and compile, or find it in the disk cache.
 
-All in this process but for the compiler, which is called three times: to preprocess, to compile (with the Metal standard
-library precompiled) and to link.
+All in this process but for the compiler, which is called three times: to preprocess, to compile (with the Metal
+standard library precompiled) and to link.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def _compiler(store: Cache) -> Compiler:
         try:
             found = find_compiler()
         except MslError as error:
-            raise RuntimeError(f"mpsx.compile_shader: {error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
+            how = "`pip install 'mpsx[shader]'` installs ziglang"
+            raise RuntimeError(f"mpsx.compile_shader: {error} ({how})") from None
         known = {"command": list(found.command), "description": found.description}
         store.write(name, known)
     return Compiler(tuple(known["command"]), known["description"])
@@ -223,14 +224,14 @@ class _Builder:
         if "clang" not in self.compiler.description:
             return None
         flags = [*self.flags(), f"-I{INCLUDE}"]
-        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), str(INCLUDE), self.target.mode, *flags)
+        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), str(INCLUDE), *flags)
         path = self.store.path(f"msl-{stamp[:32]}.pch")
         if path.exists():
             self.store.touch(path)
             return _Precompiled(path, None, None)
         written = folder / "msl.pch"
-        command = [*self.clang, *flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(INCLUDE / "msl" / "msl.h"),
-                   "-o", str(written)]  # fmt: skip
+        command = [*self.clang, *flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header"]
+        command += [str(INCLUDE / "msl" / "msl.h"), "-o", str(written)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return _Precompiled(path, process, written)
 

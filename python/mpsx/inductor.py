@@ -1,0 +1,150 @@
+"""`torch.compile` with Inductor: the Metal code that PyTorch generates for its own MPS backend, compiled by
+`mpsx.compile_shader`.
+
+Nobody imports this: Inductor asks the device's module (`torch.mpsx`) for `Scheduling` and the classes beside it the first
+time that it compiles anything, and device_module.py hands over what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
+from torch._inductor.codecache import CodeCacheFuture
+from torch._inductor.codegen.common import DeviceOpOverrides, register_device_op_overrides
+from torch._inductor.codegen.cpp_wrapper_mps import CppWrapperMps
+from torch._inductor.codegen.mps import MetalScheduling
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
+from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
+from torch._inductor.virtualized import V
+
+from . import device_module
+from .shader import compile_shader
+
+UNSUPPORTED = (torch.float64, torch.complex128)
+
+
+class Scheduling(MetalScheduling):
+    """PyTorch's, but for the device's name and who compiles the kernels of a graph."""
+
+    def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
+        """Writes the kernel's source into the graph's Python module, which compiles all of them together."""
+        wrapper = V.graph.wrapper_code
+        if src_code in wrapper.src_to_kernel:
+            return wrapper.src_to_kernel[src_code]
+        if not wrapper.src_to_kernel:
+            wrapper.header.writeline("from mpsx.inductor import Kernels")
+            wrapper.header.writeline("mpsx_kernels = Kernels()")
+        name = f"generated_kernel_{len(wrapper.src_to_kernel)}"
+        wrapper.src_to_kernel[src_code] = name
+        source = src_code.split("'''", 1)[1].rsplit("'''", 1)[0]
+        lines = [line for line in source.split("\n") if not line.strip().startswith("#include")]
+        body = "\n".join(lines).replace("kernel void generated_kernel(", f"kernel void {name}(")
+        wrapper.header.writeline(f"{name} = mpsx_kernels.add({name!r}, {body!r}, {sorted(kernel.headers)!r})")
+        return name
+
+
+class Kernels:
+    """The kernels of one graph: compiled as one library when the first is asked for."""
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+        self.headers: set[str] = set()
+        self.library: Any = None
+
+    def add(self, name: str, source: str, headers: list[str]) -> Kernel:
+        """Adds a kernel; `headers` are those of c10/metal."""
+        self.sources.append(source)
+        self.headers.update(headers)
+        return Kernel(self, name)
+
+    def get(self, name: str) -> Callable[..., None]:
+        """The kernel of that name, ready to be called."""
+        if self.library is None:
+            includes = [f"#include <c10/metal/{header}.h>\n" for header in sorted(self.headers)]
+            self.library = compile_shader("".join(includes) + "".join(self.sources))
+        return getattr(self.library, name)
+
+
+class Kernel(CodeCacheFuture):
+    """What stands for a kernel in a graph's module until Inductor replaces it by its result, or calls it."""
+
+    def __init__(self, kernels: Kernels, name: str) -> None:
+        self.kernels, self.name = kernels, name
+
+    def result(self, timeout: float | None = None) -> Callable[..., None]:
+        """The kernel itself."""
+        return self.kernels.get(self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.kernels.get(self.name)(*args, **kwargs)
+
+
+class PythonWrapperCodegen(_PythonWrapperCodegen):
+    """The module around a graph's kernels; nothing of it is the device's."""
+
+
+class CppWrapperCodegen(CppWrapperMps):
+    """Ahead-of-time compilation is Metal's alone; this is here since Inductor asks for it."""
+
+
+class WrapperFxCodegen(_WrapperFxCodegen):
+    """As PyTorch's."""
+
+
+class Interface(DeviceInterface):
+    """What Dynamo and Inductor want to know of the device."""
+
+    class Worker:
+        """The same in Inductor's worker processes."""
+
+        @staticmethod
+        def get_device_properties(device: torch.types.Device = None) -> NamedTuple:
+            """How many processors there are, by which Inductor sizes some of its choices."""
+            return _Properties(torch.get_num_threads())
+
+        @staticmethod
+        def current_device() -> int:
+            """There is one device."""
+            return 0
+
+    current_device = staticmethod(device_module.current_device)
+    device_count = staticmethod(device_module.device_count)
+    is_available = staticmethod(device_module.is_available)
+    synchronize = staticmethod(device_module.synchronize)
+
+    @staticmethod
+    def is_bf16_supported(including_emulation: bool = False) -> bool:
+        """bfloat16 computes in float."""
+        return True
+
+    @classmethod
+    def is_dtype_supported(cls, dtype: torch.dtype, including_emulation: bool = False) -> bool:
+        """Metal has no double."""
+        return dtype not in UNSUPPORTED
+
+    @staticmethod
+    def get_compute_capability(device: torch.types.Device = None) -> str:
+        """A CUDA notion."""
+        return ""
+
+
+class _Properties(NamedTuple):
+    multi_processor_count: int
+
+
+class _DeviceOpOverrides(DeviceOpOverrides):
+    def device_guard(self, device_idx: int) -> str:
+        return "torch._ops.contextlib.nullcontext()"
+
+    def set_device(self, device_idx: int) -> str:
+        return "pass"
+
+    def synchronize(self) -> str:
+        return "torch.mpsx.synchronize()"
+
+
+register_interface_for_device("mpsx", Interface)
+register_device_op_overrides("mpsx", _DeviceOpOverrides())
