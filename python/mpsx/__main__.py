@@ -1,11 +1,11 @@
-"""`python -m mpsx demo` and `python -m mpsx info`."""
+"""`python -m mpsx demo`, `python -m mpsx info` and `python -m mpsx shader`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import info
+from . import info, shader_cli
 from .demo import main as demo
 
 
@@ -15,7 +15,10 @@ def main(words: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="what is installed, which driver is in use, and why Metal is or is not")
     demo.add_arguments(commands.add_parser("demo", help="train a model on the device, beside the CPU"))
+    shader_cli.add_arguments(commands.add_parser("shader", help="check a Metal source file, list and run its kernels"))
     arguments = parser.parse_args(words)
+    if arguments.command == "shader":
+        return shader_cli.main(arguments)
     if arguments.command == "info":
         print(info.report())
         return 0

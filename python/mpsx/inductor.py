@@ -1,8 +1,8 @@
 """`torch.compile` with Inductor: the Metal code that PyTorch generates for its own MPS backend, compiled by
 `mpsx.compile_shader`.
 
-Nobody imports this: Inductor asks the device's module (`torch.mpsx`) for `Scheduling` and the classes beside it the first
-time that it compiles anything, and device_module.py hands over what is here.
+Nobody imports this: Inductor asks the device's module (`torch.mpsx`) for `Scheduling` and the classes beside it the
+first time that it compiles anything, and device_module.py hands over what is here.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ VARIABLES = {
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs)",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
+    "MPSX_CACHE_DIR": "where compiled shaders are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
+    "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
+    "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
     "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: all that the device has)",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
 }

@@ -61,11 +61,17 @@ def compile_shader(source: str) -> ShaderLibrary:
 
 def load(source: str, name: str, include_dirs: Sequence[str] = ()) -> ShaderLibrary:
     """`compile_shader` with a file's name for messages, and more folders to find includes in."""
+    return load_with_kernels(source, name, include_dirs)[0]
+
+
+def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) -> tuple[ShaderLibrary, list[dict]]:
+    """`load`, and what the source says of its kernels: name, location, and buffers with index, space and text."""
     target = _target()
     if target is None:  # Metal compiles the text itself
-        return ShaderLibrary(Shader(name, text=embed_headers(source, include_dirs)))
+        shader = Shader(name, text=embed_headers(source, include_dirs))
+        return ShaderLibrary(shader), [{"name": kernel, "location": name, "buffers": []} for kernel in shader.names()]
     built = shader_build.build(source, name, target, include_dirs)
-    return ShaderLibrary(Shader(name, path=built.path))
+    return ShaderLibrary(Shader(name, path=built.path)), built.kernels
 
 
 @functools.cache

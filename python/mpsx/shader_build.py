@@ -104,13 +104,14 @@ def _zig() -> str | None:
 def translator_hash(folder: str) -> str:
     """The contents of the translator and its headers. Read once for every state of the files, then remembered."""
     store = Cache(Path(folder), 0)
-    files = sorted([*TRANSLATOR.glob("*.py"), *TRANSLATOR.glob("*/*.py"), *INCLUDE.glob("*.h"), *INCLUDE.glob("msl/*")])
-    state = digest(*(f"{path}:{_stamp(str(path))}" for path in files))
+    folders = [TRANSLATOR, TRANSLATOR / "check", INCLUDE / "msl"]
+    files = [entry.path for where in folders for entry in os.scandir(where) if entry.name.endswith((".py", ".h"))]
+    files = sorted([*files, str(INCLUDE / "kernel_abi.h")])
+    state = digest(*map(_stamp, files))
     name = f"translator-{state[:32]}.json"
     known = store.read(name)
     if known is None:
-        contents = [part for path in files for part in (str(path.relative_to(TRANSLATOR)), path.read_bytes())]
-        known = {"hash": digest(*contents)}
+        known = {"hash": digest(*(part for path in files for part in (Path(path).name, Path(path).read_bytes())))}
         store.write(name, known)
     return known["hash"]
 
@@ -157,15 +158,32 @@ class _Builder:
         self.clang = [self.compiler.command[0], "clang"] if self.compiler.is_zig else list(self.compiler.command)
 
     def build(self, source: str, name: str, key: str) -> Built:
+        from ._msl import check
+        from ._msl.check.messages import explain
         from ._msl.library import translate_library
+        from ._msl.source import MslError, Source
 
+        texts = {name: source}
         folder = Path(self.store.temporary())
         try:
             precompiled = self.precompile(folder)
             text, files = self.preprocess(source, name)
-            translation = translate_library(text, self.target.mode, self.compiler.description, self.target.isa)
+            try:
+                src = Source(text)
+                unit = check.unit_of(src)
+                spaces = check.AddressSpaceCheck(unit, self.compiler.command)  # beside what follows
+                self.refuse(check.check_unit(unit, texts), texts)
+                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
+            except MslError as error:
+                self.refuse(check.from_text(str(error)), texts)
+                raise SyntaxError(str(error)) from None
             self.finish(precompiled)
-            library = self.compile(translation.text, folder, precompiled and precompiled.path)
+            try:
+                library = self.compile(translation.text, folder, precompiled and precompiled.path)
+            except SyntaxError as error:
+                self.refuse([*spaces.wait(), *explain(str(error), translation.text, texts)], texts)
+                raise
+            self.refuse(spaces.wait(), texts)
             record = {
                 "library": hashlib.sha256(library.read_bytes()).hexdigest(),
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
@@ -177,6 +195,14 @@ class _Builder:
             shutil.rmtree(folder, ignore_errors=True)
         self.store.trim()
         return Built(str(path), record["kernels"], False)
+
+    @staticmethod
+    def refuse(found: Sequence, texts: dict[str, str]) -> None:
+        """Raises SyntaxError if there is something to complain about."""
+        from ._msl import check
+
+        if found:
+            raise SyntaxError(check.render(sorted(set(found)), check.Places("", texts)))
 
     def flags(self) -> list[str]:
         """Of the compiler proper."""

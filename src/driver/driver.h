@@ -109,7 +109,9 @@ class Driver {
   virtual const Kernel* kernel(std::string_view key) = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
   // Throws Error with the compiler's or loader's words.
-  virtual std::unique_ptr<Library> load_library(const LibrarySource&) = 0;
+  virtual std::unique_ptr<Library> load_library(const LibrarySource&) {
+    throw Error("the " + info().name + " driver does not compile kernels at run time");
+  }
 
   // Streams: ordered queues of work. The default stream always exists.
   virtual Stream* default_stream() = 0;

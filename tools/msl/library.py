@@ -6,7 +6,7 @@ from .emit_simt import SimtEmitter
 from .emit_wide import WideEmitter
 from .parse import parse
 from .rewrite import rewrite
-from .source import Source
+from .threadgroup_bytes import declare
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class Library:
     kernels: list  # of dicts: name, location, buffers [{index, space, text}]
 
 
-def translate_library(preprocessed, mode, compiler, isa):
-    """Preprocessed Metal source as C++ that exports mpsx_kernel_table. `mode`: as for `msl.py translate`."""
-    src = Source(preprocessed)
+def translate_library(src, mode, compiler, isa):
+    """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: as for `msl.py translate`."""
     module = parse(src)
     kernels = [describe(src, i) for i in module.instances]
     wide = mode == "wide"
     rewrite(src, module, shared=not wide)
+    declare(src, module)
     emitter = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt")
     table = "mpsx_records"
     text = (f'{mode_macros(mode)}#include "msl/msl.h"\n#include "msl/simt_calls.h"\n'

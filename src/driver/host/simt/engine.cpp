@@ -10,7 +10,6 @@ namespace {
 
 constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 
-// The library may be loaded late, but this is small: without a call, since every service starts here.
 // Not in the initial-exec model, which puts all of the library's thread-locals into the little space that libraries
 // loaded at run time share: under torch there is none left.
 thread_local Worker* running = nullptr;

@@ -1,0 +1,164 @@
+"""`python -m mpsx shader file.metal`: checks a Metal source file, lists its kernels, and runs one of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from . import _runtime
+
+EXAMPLE = """\
+python -m mpsx shader axpy.metal                    check it, and list kernels and buffers
+python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --out y.npy
+
+An argument is a .npy file; KIND:TYPE:SHAPE, of which KIND is zeros, ones, arange, rand or randn and SHAPE like 100 or
+4x25; a number; or TYPE:NUMBER, for a kernel that wants another type than float or long. They come in buffer order.
+"""
+KINDS = {
+    "zeros": torch.zeros,
+    "ones": torch.ones,
+    "arange": lambda shape, dtype: torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype),
+    "rand": lambda shape, dtype: torch.rand(shape).to(dtype),
+    "randn": lambda shape, dtype: torch.randn(shape).to(dtype),
+}
+ALIASES = {"half": "float16", "float": "float32", "int": "int32", "long": "int64", "short": "int16", "char": "int8",
+           "uchar": "uint8", "ushort": "uint16", "uint": "uint32", "ulong": "uint64", "fp16": "float16",
+           "bf16": "bfloat16", "bfloat": "bfloat16", "fp32": "float32"}  # fmt: skip
+CASTS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLE
+    parser.add_argument("file", type=Path, help="Metal source")
+    parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="find includes there")
+    parser.add_argument("--driver", choices=("host", "simt"), help="what runs it (default: $MPSX_DRIVER, else host)")
+    parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
+    parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
+    parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="the grid (default: the first array's size)")
+    parser.add_argument("--group", type=_size, metavar="X[,Y[,Z]]", help="threads per threadgroup (default: chosen)")
+    parser.add_argument("--error-buf-idx", type=int, metavar="N", help="the buffer of TORCH_REPORT_ERROR")
+    parser.add_argument("--seed", type=int, default=0, help="of rand and randn (default: 0)")
+    parser.add_argument("--out", action="append", default=[], metavar="[INDEX:]FILE",
+                        help="write an argument to a .npy file afterwards (default index: 0)")  # fmt: skip
+
+
+def _size(text: str) -> tuple[int, ...]:
+    numbers = tuple(int(word) for word in text.split(","))
+    if not 1 <= len(numbers) <= 3:
+        raise argparse.ArgumentTypeError(f"expected one to three numbers, got {text!r}")
+    return numbers
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, ALIASES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{name!r} is not an element type; expected one like float32, float16, bfloat16 or int32")
+    return found
+
+
+def _number(text: str) -> float | int:
+    if text in ("true", "false"):
+        return int(text == "true")
+    try:
+        return int(text, 0)
+    except ValueError:
+        return float(text)
+
+
+def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
+    """What an --arg stands for, and the type to pass a number as."""
+    if text.endswith(".npy"):
+        import numpy as np
+
+        return torch.from_numpy(np.load(text)), None
+    words = text.split(":")
+    try:
+        if words[0] in KINDS and len(words) == 3:
+            shape = tuple(int(n) for n in words[2].split("x"))
+            return KINDS[words[0]](shape, dtype=_dtype(words[1])), None
+        if len(words) == 2:
+            name = str(_dtype(words[0])).removeprefix("torch.")
+            return _number(words[1]), CASTS.get(name, name)
+        if len(words) == 1:
+            return _number(text), None
+    except ValueError as error:
+        raise ValueError(f"--arg {text}: {error}") from None
+    raise ValueError(f"--arg {text}: expected file.npy, KIND:TYPE:SHAPE with KIND one of {', '.join(KINDS)}, a number, "
+                     "or TYPE:NUMBER")  # fmt: skip
+
+
+def listing(kernels: list[dict]) -> str:
+    """The kernels and their buffers as text."""
+    lines = []
+    for kernel in kernels:
+        lines.append(f"{kernel['name']}    {kernel['location']}")
+        for buffer in kernel["buffers"]:
+            kind = "threadgroup" if buffer["space"] == "threadgroup" else "buffer"
+            lines.append(f"    {kind} {buffer['index']}: {buffer['text']}")
+    return "\n".join(lines) or "no kernels"
+
+
+def _summary(index: int, tensor: torch.Tensor) -> str:
+    values = tensor.flatten()[:8].tolist()
+    shown = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in values)
+    more = ", …" if tensor.numel() > 8 else ""
+    shape = "x".join(map(str, tensor.shape)) or "scalar"
+    return f"argument {index}: {str(tensor.dtype).removeprefix('torch.')} {shape}: {shown}{more}"
+
+
+def run(arguments: argparse.Namespace, library: object) -> None:
+    """Runs the kernel, prints what changed, writes what was asked for."""
+    import numpy as np
+
+    kernel = getattr(library, arguments.run)
+    torch.manual_seed(arguments.seed)
+    parsed = [parse_argument(text) for text in arguments.arg]
+    values = [value.to("mpsx") if isinstance(value, torch.Tensor) else value for value, _ in parsed]
+    casts = {i: cast for i, (_, cast) in enumerate(parsed) if cast}
+    kernel(*values, threads=arguments.threads, group_size=arguments.group, arg_casts=casts or None,
+           error_buf_idx=arguments.error_buf_idx)  # fmt: skip
+    torch.accelerator.synchronize()
+    after = {i: value.cpu() for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    for i, tensor in after.items():
+        before = parsed[i][0]
+        if not torch.equal(tensor.contiguous().view(torch.uint8), before.contiguous().view(torch.uint8)):
+            print(_summary(i, tensor))
+    for out in arguments.out:
+        index, _, path = out.rpartition(":")
+        where = int(index or 0)
+        if where not in after:
+            raise ValueError(f"--out {out}: argument {where} is no array")
+        tensor = after[where]
+        np.save(path, (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """The exit status."""
+    if arguments.driver:
+        os.environ["MPSX_DRIVER"] = arguments.driver
+    from . import shader
+
+    try:
+        source = arguments.file.read_text()
+        if arguments.run is None and (arguments.arg or arguments.out):
+            raise ValueError("--arg and --out need --run KERNEL")
+        includes = [str(arguments.file.parent), *arguments.include]
+        library, kernels = shader.load_with_kernels(source, str(arguments.file), includes)
+        if arguments.run is None:
+            print(listing(kernels))
+            print(f"{arguments.file}: {len(kernels)} kernels, compiled for {_runtime.driver()['name']}, no errors")
+        else:
+            run(arguments, library)
+    except SyntaxError as error:
+        print(error.msg, file=sys.stderr)
+        return 1
+    except (OSError, RuntimeError, ValueError, AttributeError) as error:
+        print(f"python -m mpsx shader: {error}", file=sys.stderr)
+        return 1
+    return 0
