@@ -128,7 +128,7 @@ def test_properties(lib):
     (lambda lib, x: lib.axpy(x.cpu(), x, 1.0), RuntimeError,
      r"axpy: argument 0: expected a tensor on mpsx, got one on cpu; move it with tensor.to\('mpsx'\), or pass "),
     (lambda lib, x: lib.axpy(x, x.cpu(), 1.0), RuntimeError, "axpy: argument 1: expected a tensor on mpsx"),
-    (lambda lib, x: lib.axpy(x, x.to("meta"), 1.0), RuntimeError, "argument 1: expected a tensor on mpsx, got one on m"),
+    (lambda lib, x: lib.axpy(x, x.to("meta"), 1.0), RuntimeError, "argument 1: expected a tensor on mpsx, got one"),
     (lambda lib, x: lib.axpy(x, x, "2"), RuntimeError, "argument 2: expected a tensor on mpsx, a number or a li"),
     (lambda lib, x: lib.axpy(x, x, None), RuntimeError, "axpy: argument 2: .*got NoneType"),
     (lambda lib, x: lib.axpy(x, x, []), RuntimeError, "axpy: argument 2: expected at least one number"),
