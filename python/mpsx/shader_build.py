@@ -171,11 +171,17 @@ class _Builder:
             try:
                 src = Source(text)
                 unit = check.unit_of(src)
-                spaces = check.AddressSpaceCheck(unit, self.compiler.command)  # beside what follows
-                self.refuse(check.check_unit(unit, texts), texts)
-                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
             except MslError as error:
                 self.refuse(check.from_text(str(error)), texts)
+                raise SyntaxError(str(error)) from None
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command)  # beside what follows
+            found = check.check_unit(unit, texts)
+            if found:
+                self.refuse([*found, *spaces.wait()], texts)
+            try:
+                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
+            except MslError as error:
+                self.refuse([*check.from_text(str(error)), *spaces.wait()], texts)
                 raise SyntaxError(str(error)) from None
             self.finish(precompiled)
             try:

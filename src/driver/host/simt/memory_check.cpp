@@ -7,8 +7,8 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-// Small, and asked for at every access: without a call.
-thread_local MemoryCheck* current __attribute__((tls_model("initial-exec"))) = nullptr;
+// Not in the initial-exec model; see engine.cpp.
+thread_local MemoryCheck* current = nullptr;
 
 // Kept from dispatch to dispatch: it is large, and need not be cleared.
 Shadow& shadow_of_this_thread() {
