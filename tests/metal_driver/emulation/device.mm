@@ -35,7 +35,10 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
   return MTLStorageModeShared;
 }
 - (void)dealloc {
-  if (shared) allocated -= size;
+  if (shared)
+    allocated -= size;
+  else
+    emulation::forbid(memory, size);
   delete shared;
   [super dealloc];
 }
@@ -197,6 +200,7 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
   if (emulation::fails("allocation")) return nil;
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->memory = pointer;
+  emulation::allow(pointer, length);
   made->size = length;
   return made;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "driver/host/simt/allocations.h"
 #include "validation.h"
 
 namespace emulation {
@@ -64,6 +65,9 @@ void watch_faults() {
 
 }  // namespace
 
+void allow(void* memory, size_t bytes) { mpsx::driver::host::simt::allocations().add(memory, bytes); }
+void forbid(void* memory, size_t bytes) { mpsx::driver::host::simt::allocations().release(memory, bytes); }
+
 SharedMemory::SharedMemory(size_t bytes) : size_(bytes) {
   watch_faults();
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
@@ -80,6 +84,7 @@ SharedMemory::SharedMemory(size_t bytes) : size_(bytes) {
     return;
   }
   if (bytes <= (size_t(1) << 22)) std::memset(gpu_, kGarbage, bytes);
+  allow(gpu_, size_);
   Mappings& m = mappings();
   std::lock_guard<std::mutex> lock(m.mutex);
   m.sizes.emplace(reinterpret_cast<uintptr_t>(cpu_), mapped_);
@@ -93,6 +98,7 @@ SharedMemory::~SharedMemory() {
     m.sizes.erase(reinterpret_cast<uintptr_t>(cpu_));
   }
   EMULATION_REQUIRE(owners_ == 0, "a buffer is freed while the GPU still uses it");
+  forbid(gpu_, size_);
   munmap(cpu_, mapped_);
   munmap(gpu_, mapped_);
 }

@@ -8,6 +8,10 @@
 
 namespace emulation {
 
+// Tells the engine that kernels may use some memory, and no longer.
+void allow(void* memory, size_t bytes);
+void forbid(void* memory, size_t bytes);
+
 class SharedMemory {
  public:
   explicit SharedMemory(size_t bytes);
@@ -20,7 +24,7 @@ class SharedMemory {
   void* gpu() const { return gpu_; }
   size_t size() const { return size_; }
 
-  void give_to_gpu();    // as often as take_from_gpu
+  void give_to_gpu();  // as often as take_from_gpu
   void take_from_gpu();
 
  private:
