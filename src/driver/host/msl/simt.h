@@ -28,6 +28,35 @@ MPSX_FN V& threadgroup_variable(unsigned key, const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(key, sizeof(V), name));
 }
 
+// The engine's memory is not what is checked: accesses to address spaces other than C++'s own are not instrumented, and
+// to the processor this one is no different.
+#if defined(__clang__)
+#define MPSX_ENGINE_SPACE __attribute__((address_space(1)))
+#else
+#define MPSX_ENGINE_SPACE
+#endif
+template <class T>
+MPSX_FN T of_engine(const T& place) {
+  return *(const MPSX_ENGINE_SPACE T*)(&place);
+}
+template <unsigned long bytes>
+struct words {
+  typedef metal::conditional_t<bytes % 8 == 0, unsigned long,
+                               metal::conditional_t<bytes % 4 == 0, unsigned,
+                                                    metal::conditional_t<bytes % 2 == 0, unsigned short, unsigned char>>>
+      word;
+};
+template <class T>
+MPSX_FN T value_of_engine(const void* place) {
+  typedef typename words<sizeof(T)>::word W;
+  alignas(T) alignas(W) unsigned char own[sizeof(T)];
+  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) {
+    const W w = of_engine(static_cast<const W*>(place)[i]);
+    __builtin_memcpy(own + i * sizeof w, &w, sizeof w);
+  }
+  return *reinterpret_cast<const T*>(own);
+}
+
 // One SIMD function's call: what the active lanes gave.
 template <class T>
 struct lanes_of {
@@ -38,10 +67,13 @@ struct lanes_of {
   MPSX_FN lanes_of(const T& mine, const char* name, const char* in, int at)
       : function(name), file(in), line(at) {
     static_assert(sizeof(T) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    all = mpsx_simt_exchange(&mine, sizeof(T), &lane, name, in, at);
+    unsigned own;  // not `lane`: with its address the whole object would be in memory
+    all = mpsx_simt_exchange(&mine, sizeof(T), &own, name, in, at);
+    lane = own;
   }
-  MPSX_FN bool active(unsigned i) const { return i < MPSX_SIMD_WIDTH && (all->active >> i & 1u); }
-  MPSX_FN const T& get(unsigned i) const { return *static_cast<const T*>(all->value[i]); }
+  MPSX_FN unsigned met() const { return of_engine(all->active); }
+  MPSX_FN bool active(unsigned i) const { return i < MPSX_SIMD_WIDTH && (met() >> i & 1u); }
+  MPSX_FN T get(unsigned i) const { return value_of_engine<T>(of_engine(all->value[i])); }
   // The value of a lane that should be active.
   MPSX_FN T take(unsigned source) const {
     if (active(source)) return get(source);
@@ -53,12 +85,12 @@ struct lanes_of {
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    if (!all->memo_set) {
+    if (!of_engine(all->memo_set)) {
       const R result = compute();
       __builtin_memcpy(static_cast<void*>(all->memo), &result, sizeof(R));
       all->memo_set = 1;
     }
-    return *reinterpret_cast<const R*>(all->memo);
+    return value_of_engine<R>(all->memo);
   }
   // The lanes of `mask` folded, in order.
   template <class F>

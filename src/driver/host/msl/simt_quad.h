@@ -5,7 +5,7 @@ namespace metal {
 #define MPSX_QUAD_LANES(T, v, NAME)                    \
   MPSX_LANES(T, v, NAME)                               \
   const uint first = g.lane & ~3u, at = g.lane & 3u;   \
-  const uint active = g.all->active & 15u << first;    \
+  const uint active = g.met() & 15u << first;    \
   (void)at, (void)active;
 
 #define MPSX_QUAD_FOLD(NAME, EXPRESSION)                                              \

@@ -31,8 +31,10 @@ class MemoryCheck final : public Monitor {
 
   template <Access access>
   void check(const void* p, size_t bytes, const void* code) {
-    if (suspect_) settle();
     const auto at = reinterpret_cast<uintptr_t>(p);
+    // A little above this frame: the kernel's own stack, or the unmapped page above that.
+    if (at - reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < kNear) return;
+    if (suspect_) settle();
     const Region& r = hot_[size_t(access)];
     if (at - r.begin < r.size && r.size - (at - r.begin) >= bytes) return;
     check_slowly(access, p, bytes, code);
@@ -40,6 +42,7 @@ class MemoryCheck final : public Monitor {
   void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
 
  private:
+  static constexpr uintptr_t kNear = 4096;
   enum class Kind : uint8_t { buffer, bytes, engine, library };
   struct Region {
     uintptr_t begin = 0;
