@@ -163,6 +163,21 @@ def test_bounds_of_foreign_memory(driver, native):
         foreign.address = own
 
 
+def test_bounds_of_what_pointers_point_to(driver):
+    """A buffer whose address lies in an argument is the kernel's as well, and ends where it ends."""
+    x = np.arange(100, dtype=np.float32)
+    source, out, other = driver.memory(x), floats(driver, 100), floats(driver, 100)
+    table = np.array([out.address, source.address], np.uint64)
+    over = {"grid": 100, "group": 50, "by_threads": True}
+    for argument in (table, driver.memory(table)):
+        assert driver.run("through_a_table", argument, **over) == ""
+        assert np.array_equal(out.get(), x)
+    short = driver.memory(x[:90])
+    fault = driver.fault("through_a_table", np.array([out.address, short.address], np.uint64), **over)
+    check(fault, fault.kernel, "^out-of-bounds read of 4 bytes", (1, 0, 0), lambda t: t >= 40)
+    assert driver.run("through_a_table", np.array([out.address, other.address], np.uint64), **over) == ""
+
+
 def test_limits(driver):
     out = floats(driver, 128)
     message = driver.run("at_most_64", out, grid=2, group=65)

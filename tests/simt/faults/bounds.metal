@@ -98,6 +98,14 @@ kernel void constant_array(device float* out [[buffer(0)]], uint i [[thread_posi
   out[i] = kTable[i];  // fault: constant_array
 }
 
+struct Table {
+  device float* out;
+  device const float* in;
+};
+kernel void through_a_table(constant Table& table [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  table.out[i] = table.in[i];  // fault: through_a_table
+}
+
 // Right: guarded, a partly used vector, a view that reaches back, and one element past the end as an address alone.
 kernel void bounds_right(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
                          constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]]) {

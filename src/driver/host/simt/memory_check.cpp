@@ -92,7 +92,27 @@ bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
     hot_[size_t(access)] = r;
     return true;
   }
-  return worker_->is_shared(reinterpret_cast<const void*>(at));
+  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_pointed(at, bytes);
+}
+
+// Whether it is in an allocation that a pointer in the arguments points to: argument buffers, tables of buffers.
+bool MemoryCheck::in_pointed(uintptr_t at, size_t bytes) {
+  constexpr size_t kLooked = size_t(64) << 10;  // bytes at the start of each, which is where tables are
+  const Extent to = allocations().find(reinterpret_cast<const void*>(at));
+  const auto begin = reinterpret_cast<uintptr_t>(to.begin);
+  if (!to.begin || at - begin >= to.size || to.size - (at - begin) < bytes) return false;
+  for (const Region& r : regions_) {
+    if (r.kind > Kind::pointed) continue;
+    const auto* memory = reinterpret_cast<const char*>(r.begin);
+    for (size_t i = 0; i + sizeof(uintptr_t) <= std::min(r.size, kLooked); i += sizeof(uintptr_t)) {
+      uintptr_t pointer;
+      std::memcpy(&pointer, memory + i, sizeof pointer);
+      if (pointer - begin > to.size) continue;
+      add(to.begin, to.size, Kind::pointed);
+      return true;
+    }
+  }
+  return false;
 }
 
 void MemoryCheck::check_slowly(Access access, const void* p, size_t bytes, const void* code) {
@@ -169,18 +189,20 @@ void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread) {
 }
 
 std::string MemoryCheck::out_of_bounds(const char* verb, const void* p, size_t bytes) const {
-  constexpr uintptr_t kNear = uintptr_t(1) << 32, kNullPage = 1 << 16;
+  constexpr uintptr_t kFar = uintptr_t(1) << 32, kNullPage = 1 << 16;
   const auto at = reinterpret_cast<uintptr_t>(p);
   const auto distance = [&](const Region& r) {
     return at < r.begin ? r.begin - at : at - std::min(at, r.begin + r.size);
   };
   const Region* best = nullptr;  // the argument that the address is nearest to
   for (const Region& r : regions_)
-    if (r.kind <= Kind::bytes && (!best || distance(r) < distance(*best))) best = &r;
+    if (r.kind <= Kind::pointed && (!best || distance(r) < distance(*best))) best = &r;
   const std::string what = "out-of-bounds " + std::string(verb) + " of " + bytes_text(bytes);
   if (at < kNullPage) return what + " at address " + std::to_string(at) + ": the argument is null";
-  if (!best || distance(*best) >= kNear) return what + ": not in any argument";
-  return what + format(" at byte %lld of buffer %u, which has %s", (long long)(at - best->begin), best->index,
+  if (!best || distance(*best) >= kFar) return what + ": not in any argument";
+  const std::string buffer =
+      best->kind == Kind::pointed ? "memory that an argument points to" : format("buffer %u", best->index);
+  return what + format(" at byte %lld of %s, which has %s", (long long)(at - best->begin), buffer.c_str(),
                        bytes_text(best->size).c_str());
 }
 

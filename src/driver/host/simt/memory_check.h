@@ -2,8 +2,9 @@
 // before anybody wrote (threadgroup memory), or at the same time as another thread (threadgroup memory).
 //
 // Kernels compiled for this tell of every access before it happens (msl/simt_checks.h). Memory of a kernel is: its
-// buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; its threadgroup
-// memory; its thread's stack; constants of its library; and what the engine hands to it.
+// buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; buffers that
+// pointers in these point to; its threadgroup memory; its thread's stack; constants of its library; and what the engine
+// hands to it.
 #pragma once
 
 #include <memory>
@@ -43,7 +44,7 @@ class MemoryCheck final : public Monitor {
 
  private:
   static constexpr uintptr_t kNear = 4096;
-  enum class Kind : uint8_t { buffer, bytes, engine, library };
+  enum class Kind : uint8_t { buffer, bytes, pointed, engine, library };
   struct Region {
     uintptr_t begin = 0;
     size_t size = 0;
@@ -65,6 +66,7 @@ class MemoryCheck final : public Monitor {
   void add(const void* begin, size_t size, Kind, uint8_t index = 0);
   void check_slowly(Access, const void* p, size_t bytes, const void* code);
   bool in_memory(Access, uintptr_t at, size_t bytes);
+  bool in_pointed(uintptr_t at, size_t bytes);
   bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size(); }
   size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
   const Arena::Variable* variable_at(size_t offset, size_t bytes);
