@@ -1,0 +1,99 @@
+"""Memory of tensors under MPSX_DRIVER=simt: every tensor's storage ends where its last byte is, whoever allocated it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mpsx
+import pytest
+
+SCRIPT = r"""
+import re
+import torch
+import mpsx
+
+SOURCE = '''
+kernel void shift(device float* out, device const float* in, uint i [[thread_position_in_grid]]) {
+  out[i] = in[i + 1];
+}
+kernel void store(device float* out, constant uint& at, uint i [[thread_position_in_grid]]) {
+  if (i == 0) out[at] = 1.0f;
+}
+'''
+lib = mpsx.compile_shader(SOURCE)
+out = torch.zeros(300, device="mpsx")
+
+
+def runs(x, n):
+    lib.shift(out, x, threads=n)
+    assert torch.equal(out[:n].cpu(), mpsx.cpu_view(x).as_strided((n + 1,), (1,), x.storage_offset())[1:])
+
+
+def fails(x, n, size):
+    try:
+        lib.shift(out, x, threads=n)
+    except RuntimeError as e:
+        wanted = rf"shift: out-of-bounds read of 4 bytes at byte {size} of buffer 1, which has {size} bytes, " \
+                 r"at program_source:3, threadgroup \(\d+, 0, 0\), thread \(\d+, 0, 0\), seed \d+"
+        assert re.search(wanted, str(e)), str(e)
+    else:
+        raise AssertionError(f"{n} threads read {n + 1} of {size // 4} elements, and nobody noticed")
+
+
+for n in (1, 100, 257):
+    x = torch.randn(n).to("mpsx")
+    if n > 1:
+        runs(x, n - 1)
+    fails(x, n, 4 * n)
+
+# Views share their storage, and end with it.
+x = torch.randn(100).to("mpsx")
+runs(x[10:60], 50)
+fails(x[50:], 50, 400)
+runs(x[60:], 39)
+
+# Many small tensors do not share a segment.
+many = [torch.randn(3).to("mpsx") for _ in range(50)]
+for t in many[::7]:
+    fails(t, 3, 12)
+
+# Memory of results that the CPU computed, of CPU tensors seen by the device, of resized tensors.
+a = torch.randn(16, 8).to("mpsx")
+with mpsx.fallback.using_mode("silent"):
+    q = torch.linalg.qr(a.cpu().to("mpsx"))[0].t().contiguous()
+fails(q, q.numel(), 4 * q.numel())
+with mpsx.fallback.using_mode("silent"):
+    w = torch.linalg.svdvals(a)
+runs(w, 7)
+fails(w, 8, 32)
+r = torch.empty(0, device="mpsx")
+torch.add(x, x, out=r)
+runs(r, 99)
+fails(r, 100, 400)
+r.resize_(200)
+r.zero_()
+runs(r, 199)
+fails(r, 200, 800)
+
+# Writes too, and far away; the driver goes on.
+for at in (300, 301, 1000, 50000, 2**30):
+    try:
+        lib.store(out, at, threads=32, arg_casts={1: "uint32"})
+    except RuntimeError as e:
+        assert f"store: out-of-bounds write of 4 bytes at byte {4 * at} of buffer 0, which has 1200 bytes" in str(e), str(e)
+    else:
+        raise AssertionError(f"a write at {at} was not noticed")
+assert torch.equal((x + x).cpu(), x.cpu() * 2)
+assert torch.allclose(torch.softmax(a, 1).cpu(), torch.softmax(a.cpu(), 1))
+print("done")
+"""
+
+
+def test_sizes_to_the_byte():
+    if not (Path(mpsx.__file__).parent / "lib" / "libmpsx_kernels_simt.so").exists():
+        pytest.skip("this build has no kernel library for the simt driver")
+    environment = dict(os.environ, MPSX_DRIVER="simt")
+    run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False,
+                         timeout=600)
+    assert run.returncode == 0 and run.stdout.strip() == "done", run.stderr[-3000:]
