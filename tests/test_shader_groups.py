@@ -1,0 +1,90 @@
+"""mpsx.compile_shader: kernels whose threads work together have real threadgroups and SIMD groups of 32."""
+
+import pytest
+import torch
+
+import mpsx
+
+SOURCE = """
+#include <metal_stdlib>
+using namespace metal;
+// One threadgroup a row; assumes SIMD groups of 32.
+kernel void row_sum(device float* out, constant float* x, constant uint& n, uint row [[threadgroup_position_in_grid]],
+                    uint t [[thread_position_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                    uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]]) {
+  threadgroup float partial[32];
+  float sum = 0;
+  for (uint i = t; i < n; i += threads) sum += x[row * n + i];
+  for (uint d = 16; d > 0; d /= 2) sum += simd_shuffle_xor(sum, d);
+  if (lane == 0) partial[simd] = sum;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (t == 0) {
+    float total = 0;
+    for (uint i = 0; i < threads / 32; ++i) total += partial[i];
+    out[row] = total;
+  }
+}
+kernel void reverse(device int* x, uint i [[thread_position_in_grid]], uint t [[thread_position_in_threadgroup]],
+                    uint n [[threads_per_threadgroup]]) {
+  threadgroup int copy[1024];
+  copy[t] = x[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  x[i] = copy[n - 1 - t];
+}
+kernel void sizes(device uint* out, uint2 i [[thread_position_in_grid]], uint2 grid [[threads_per_grid]],
+                  uint2 n [[threads_per_threadgroup]], uint2 g [[threadgroup_position_in_grid]]) {
+  out[i.y * grid.x + i.x] = 1000 * (10 * g.y + g.x) + 10 * n.y + n.x;
+}
+kernel void count(device atomic_uint* bins, constant int* x, uint i [[thread_position_in_grid]]) {
+  atomic_fetch_add_explicit(&bins[x[i]], 1, memory_order_relaxed);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def lib():
+    return mpsx.compile_shader(SOURCE)
+
+
+@pytest.mark.parametrize("group", [32, 64, 256, 1024])
+def test_reduction(lib, group):
+    x = torch.randn(17, 1000)
+    out = torch.empty(17, device="mpsx")
+    lib.row_sum(out, x.to("mpsx"), 1000, threads=17 * group, group_size=group)
+    torch.testing.assert_close(out.cpu(), x.sum(1), atol=1e-4, rtol=1e-5)
+
+
+def test_last_threadgroup_is_smaller(lib):
+    x = torch.arange(100, dtype=torch.int32)
+    there = x.to("mpsx")
+    lib.reverse(there, group_size=64, threads=100)
+    assert torch.equal(there.cpu(), torch.cat([x[:64].flip(0), x[64:].flip(0)]))
+
+
+def test_positions_in_two_dimensions(lib):
+    out = torch.zeros(5, 7, dtype=torch.int32, device="mpsx")
+    lib.sizes(out, threads=(7, 5), group_size=(4, 3))
+    expected = [[1000 * (10 * (y // 3) + x // 4) + 10 * (3 if y < 3 else 2) + (4 if x < 4 else 3) for x in range(7)]
+                for y in range(5)]  # fmt: skip
+    assert out.tolist() == expected
+
+
+def test_default_group_is_as_large_as_it_can_be(lib):
+    x = torch.arange(2000, dtype=torch.int32)
+    there = x.to("mpsx")
+    lib.reverse(there)
+    assert torch.equal(there.cpu(), torch.cat([x[:1024].flip(0), x[1024:].flip(0)]))
+
+
+def test_facts(lib):
+    assert lib.reverse.static_thread_group_memory_length == 4096
+    assert lib.row_sum.static_thread_group_memory_length == 128
+    assert lib.row_sum.thread_execution_width == 32
+    assert lib.row_sum.max_threads_per_threadgroup == 1024
+
+
+def test_atomics(lib):
+    x = torch.randint(0, 10, (100000,), dtype=torch.int32)
+    bins = torch.zeros(10, dtype=torch.int32, device="mpsx")
+    lib.count(bins, x.to("mpsx"), threads=x.numel())
+    assert torch.equal(bins.cpu(), torch.bincount(x, minlength=10).int())
