@@ -15,10 +15,11 @@ from torch._dynamo.device_interface import DeviceInterface, register_interface_f
 from torch._inductor.codecache import CodeCacheFuture
 from torch._inductor.codegen.common import DeviceOpOverrides, register_device_op_overrides
 from torch._inductor.codegen.cpp_wrapper_mps import CppWrapperMps
-from torch._inductor.codegen.mps import MetalScheduling
+from torch._inductor.codegen.mps import MetalKernel, MetalOverrides, MetalScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
 from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
 
 from . import device_module
 from .shader import compile_shader
@@ -26,8 +27,61 @@ from .shader import compile_shader
 UNSUPPORTED = (torch.float64, torch.complex128)
 
 
+class Overrides(MetalOverrides):
+    """PyTorch's, with the operations that it leaves to nobody."""
+
+    @staticmethod
+    def copysign(a: Any, b: Any) -> str:
+        """Metal's."""
+        return f"metal::copysign({a}, {b})"
+
+    @staticmethod
+    def hypot(a: Any, b: Any) -> str:
+        """Scaled by the larger, so that no square overflows; Metal has no hypot."""
+        x, y = f"metal::abs(float({a}))", f"metal::abs(float({b}))"
+        larger, smaller = f"metal::max({x}, {y})", f"metal::min({x}, {y})"
+        ratio = f"({smaller} / {larger})"
+        return (f"(metal::isinf({larger}) || {larger} == 0.0 ? {larger} : "
+                f"{larger} * metal::precise::sqrt(1.0 + {ratio} * {ratio}))")  # fmt: skip
+
+    @staticmethod
+    def ldexp(a: Any, b: Any) -> str:
+        """Metal's."""
+        return f"metal::ldexp(float({a}), int({b}))"
+
+    @staticmethod
+    def logical_xor(a: Any, b: Any) -> str:
+        """Of any types."""
+        return f"(({a}) != 0) != (({b}) != 0)"
+
+    @staticmethod
+    def nextafter(a: Any, b: Any) -> str:
+        """Metal's."""
+        return f"metal::nextafter({a}, {b})"
+
+
+def _unary(name: str) -> None:
+    setattr(Overrides, name, staticmethod(lambda x: f"metal::precise::{name}({x})"))
+
+
+for _name in ("acosh", "asinh", "cosh", "sinh"):
+    _unary(_name)
+
+
+class MpsxKernel(MetalKernel):
+    """PyTorch's, with these operations."""
+
+    overrides = Overrides
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.headers = OrderedSet(["utils"])  # not the class's own set, to which every kernel would add
+
+
 class Scheduling(MetalScheduling):
     """PyTorch's, but for the device's name and who compiles the kernels of a graph."""
+
+    kernel_type = MpsxKernel
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Writes the kernel's source into the graph's Python module, which compiles all of them together."""

@@ -43,7 +43,7 @@ class Target:
     """What a library is built for."""
 
     isa: str
-    mode: str  # "wide", "auto" or "simt"; see tools/msl
+    mode: str  # "auto" or "simt", the translator's
 
 
 def torch_include() -> str:
@@ -165,8 +165,8 @@ class _Builder:
 
         texts = {name: source}
         folder = Path(self.store.temporary())
+        header, calls = self.start_parts(folder)
         try:
-            precompiled = self.precompile(folder)
             text, files = self.preprocess(source, name)
             try:
                 src = Source(text)
@@ -183,9 +183,9 @@ class _Builder:
             except MslError as error:
                 self.refuse([*check.from_text(str(error)), *spaces.wait()], texts)
                 raise SyntaxError(str(error)) from None
-            self.finish(precompiled)
+            parts = header and self.finish(header), self.finish(calls)
             try:
-                library = self.compile(translation.text, folder, precompiled and precompiled.path)
+                library = self.compile(translation.text, folder, *parts)
             except SyntaxError as error:
                 self.refuse([*spaces.wait(), *explain(str(error), translation.text, texts)], texts)
                 raise
@@ -198,6 +198,9 @@ class _Builder:
             path = self.store.publish(library, f"{record['library']}.so")
             self.store.write(f"{key}.json", record)
         finally:
+            for part in (header, calls):
+                if part is not None and part.process is not None:
+                    part.process.wait()
             shutil.rmtree(folder, ignore_errors=True)
         self.store.trim()
         return Built(str(path), record["kernels"], False)
@@ -218,7 +221,7 @@ class _Builder:
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in flags]
         # Their calls would need a library that is not linked.
         flags += ["-mno-outline-atomics"] if platform.machine() == "aarch64" else []
-        return flags if self.target.mode == "wide" else [*flags, "-DMPSX_SIMT=1"]
+        return [*flags, "-DMPSX_SIMT=1"]
 
     def run(self, command: list[str], text: str | None = None) -> str:
         """Standard output; SyntaxError with what the compiler said where it fails."""
@@ -251,56 +254,63 @@ class _Builder:
                 os.rename(made, folder)
         return folder
 
-    def precompile(self, folder: Path) -> _Precompiled | None:
-        """Starts to precompile the Metal standard library, unless it is there. Only clang's are worth it."""
-        if "clang" not in self.compiler.description:
-            return None
-        flags = [*self.flags(), f"-I{INCLUDE}"]
-        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), str(INCLUDE), *flags)
-        path = self.store.path(f"msl-{stamp[:32]}.pch")
-        if path.exists():
-            self.store.touch(path)
-            return _Precompiled(path, None, None)
-        written = folder / "msl.pch"
-        command = [*self.clang, *flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header"]
-        command += [str(INCLUDE / "msl" / "msl.h"), "-o", str(written)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return _Precompiled(path, process, written)
+    def start_parts(self, folder: Path) -> tuple[_Part | None, _Part]:
+        """What all shaders share, being compiled unless it is in the cache: the Metal standard library as a precompiled
+        header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
+        library = INCLUDE / "msl"
+        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(library / "msl.h")]
+        calls = ["-x", "c++", "-c", str(library / "simt_calls.h")]
+        is_clang = "clang" in self.compiler.description
+        started = self.start_part(folder, "msl.pch", header) if is_clang else None
+        return started, self.start_part(folder, "calls.o", calls)
 
-    def finish(self, precompiled: _Precompiled | None) -> None:
-        """Waits for what `precompile` started."""
-        if precompiled is None or precompiled.process is None:
-            return
-        if precompiled.process.wait() == 0:
-            self.store.publish(precompiled.written, precompiled.path.name)
+    def start_part(self, folder: Path, name: str, arguments: list[str]) -> _Part:
+        """One of them."""
+        command = [*self.clang, *self.flags(), f"-I{INCLUDE}", *arguments, "-o"]
+        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), *command)
+        part = _Part(f"{name}-{stamp[:32]}.json", folder / name)
+        record = self.store.read(part.record)
+        if record is not None:
+            path = self.store.path(record["file"])
+            with contextlib.suppress(OSError):
+                if hashlib.sha256(path.read_bytes()).hexdigest() == path.stem:
+                    self.store.touch(path)
+                    part.path = path
+                    return part
+        part.process = subprocess.Popen([*command, str(part.written)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)  # fmt: skip
+        return part
 
-    def compile(self, text: str, folder: Path, precompiled: Path | None) -> Path:
+    def finish(self, part: _Part) -> Path:
+        """Waits for a part and stores it."""
+        if part.path is None:
+            said = part.process.communicate()[1]
+            if part.process.returncode:
+                raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal library: {said.strip()}")
+            name = hashlib.sha256(part.written.read_bytes()).hexdigest() + part.written.suffix
+            part.path = self.store.publish(part.written, name)
+            self.store.write(part.record, {"file": name})
+        return part.path
+
+    def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""
         code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
         code.write_text(text)
         command = [*self.clang, *self.flags(), f"-I{INCLUDE}", "-c", str(code), "-o", str(written)]
-        if precompiled is not None and precompiled.exists():
-            try:
-                self.run([*command, "-include-pch", str(precompiled)])
-            except SyntaxError as error:
-                if "precompiled" not in str(error) and "PCH" not in str(error) and "AST file" not in str(error):
-                    raise
-                precompiled.unlink(missing_ok=True)  # damaged, or of another compiler after all
-                self.run(command)
-        else:
-            self.run(command)
+        self.run([*command, "-include-pch", str(header)] if header else command)
         # Undefined names (memcpy and its like) are found in the process that loads it.
         if self.compiler.is_zig:
             link = [self.compiler.command[0], "ld.lld", "-shared", "--gc-sections"]
         else:
             link = [*self.clang, "-shared", "-nostdlib", "-Wl,--gc-sections"]
         libraries = [] if self.compiler.is_zig else ["-lgcc"]
-        self.run([*link, str(written), "-o", str(library), *libraries])
+        self.run([*link, str(written), str(calls), "-o", str(library), *libraries])
         return library
 
 
 @dataclass
-class _Precompiled:
-    path: Path
-    process: subprocess.Popen | None
-    written: Path | None
+class _Part:
+    record: str
+    written: Path
+    path: Path | None = None
+    process: subprocess.Popen | None = None

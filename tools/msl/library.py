@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from .emit_simt import SimtEmitter
-from .emit_wide import WideEmitter
 from .parse import parse
 from .rewrite import rewrite
 from .threadgroup_bytes import declare
@@ -16,25 +15,19 @@ class Library:
 
 
 def translate_library(src, mode, compiler, isa):
-    """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: as for `msl.py translate`."""
+    """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: auto or simt, as for `msl.py translate`."""
     module = parse(src)
     kernels = [describe(src, i) for i in module.instances]
-    wide = mode == "wide"
-    rewrite(src, module, shared=not wide)
+    rewrite(src, module, shared=True)
     declare(src, module)
-    emitter = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt")
+    emitter = SimtEmitter(src, every=mode == "simt")
     table = "mpsx_records"
-    text = (f'{mode_macros(mode)}#include "msl/msl.h"\n#include "msl/simt_calls.h"\n'
+    text = ('#define MPSX_SIMT 1\n#include "msl/msl.h"\n'
             "namespace metal { namespace k_shader { namespace {\n"
             f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n{emitter.entries(module.instances)}}} }} }}\n"
             f"{emitter.table(module.instances, table, 'metal::k_shader::')}"
             f"{export(table, len(kernels), compiler, isa)}")
     return Library(text, kernels)
-
-
-def mode_macros(mode):
-    """What msl.h has to know; a precompiled one is told by the command line."""
-    return "" if mode == "wide" else "#define MPSX_SIMT 1\n"
 
 
 def describe(src, instance):

@@ -27,7 +27,7 @@ def source_text(unit):
     for i, _ in unit.find("kernel"):
         edit.replace(i, i + 1)
     for t, tokens in index.items():
-        if t[0] == '"':
+        if t[0] == '"' or t == "__func__":
             for i in tokens:
                 if is_constant_string(src, i):
                     edit.replace(i, i + 1, f"((constant char*){t})")
