@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 DEFAULT_LIMIT = 1 << 30
+RECENT_SECONDS = 60.0  # a file used so lately is about to be loaded, here or in another process, and stays
 STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that is gone
 
 
@@ -86,8 +87,8 @@ class Cache:
         total = sum(size for _, size, _ in files)
         if total <= self.limit:
             return
-        for _, size, path in sorted(files):
-            if total <= self.limit * 4 // 5:
+        for used, size, path in sorted(files):
+            if total <= self.limit * 4 // 5 or now - used < RECENT_SECONDS:
                 break
             with contextlib.suppress(OSError):
                 os.unlink(path)
