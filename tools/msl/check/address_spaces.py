@@ -10,17 +10,19 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 
 from .clang_source import LIMIT, NUMBERS, source_text
 from .diagnostic import Diagnostic, Places
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = """-fsyntax-only -nostdinc -ffreestanding -x c++ -std=c++17 -ferror-limit=0 -Wno-everything
-    -Werror=vla-cxx-extension -Werror=vla-extension -fno-caret-diagnostics -fno-color-diagnostics
+    -Werror=vla-cxx-extension -Werror=vla-extension -fno-caret-diagnostics -fno-color-diagnostics -fno-elide-type
     -Xclang -cl-single-precision-constant -Ddevice=__attribute__((address_space(1)))
     -Dthreadgroup=__attribute__((address_space(3))) -Dthreadgroup_imageblock= -Dray_data= -Dobject_data=""".split()
 FLAGS += ["-Dconstant=__attribute__((address_space(2))) const", "-include", os.path.join(HERE, "declarations.h")]
 LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|note|fatal error): (?P<text>.*)$")
+ELEMENTS = "bool|char|uchar|short|ushort|int|uint|long|ulong|half|bfloat|float"
 TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
@@ -52,7 +54,11 @@ def named(text):
     text = re.sub(r"address space '(\d)'", lambda m: f"address space '{space_named(m[1])}'", text)
     text = re.sub(r"const constant\b|constant const\b", "constant", text)
     text = text.replace("generic address space", "address space 'thread'")
-    return text.replace("_Float16", "half").replace("__bf16", "bfloat")
+    text = re.sub(
+        r"unsigned (int|short|char|long)\b", r"u\1", text.replace("_Float16", "half").replace("__bf16", "bfloat")
+    )
+    text = re.sub(r"\b(\w+) __attribute__\(\(ext_vector_type\((\d)\)\)\)", r"\1\2", text)
+    return re.sub(r"\b(?:metal::)?vec<(\w+), (\d)>", r"\1\2", text)
 
 
 def plainer(alias, meaning):
@@ -112,6 +118,17 @@ def about_length(notes):
     )
 
 
+def about_vectors(text):
+    """Whether one vector is to become another without a conversion. Not to vectors of bool: what a comparison gives is
+    of bool in Metal, and of integers here."""
+    m = re.search(rf"^(?:cannot initialize|assigning to).*?{TYPE}.*?{TYPE}", text)
+    if not m:
+        return False
+    vector = rf"(?:const |device |constant |threadgroup )*({ELEMENTS})([234])(?: const)?"
+    to, source = (re.fullmatch(vector, named(t).replace("metal::", "")) for t in m.groups())
+    return bool(to and source) and to[1] != "bool" and to.groups() != source.groups()
+
+
 def cast(space, notes):
     """What to say of a cast that clang_source.py has sent through metal::mpsx_cast_*."""
     found = [
@@ -140,6 +157,12 @@ def verdict(text, notes):
         why = next((n for n in notes if "address space" in n), notes[0])
         why = re.sub(r"^candidate (function|template)[^:]*: ", "", named(why))
         return f"{named(text)}: {why} (section 4)"
+    shown = named(re.sub(r" \(vector of \d '[^']*' values\)", "", text))
+    if about_vectors(shown):
+        return f"{shown}: vectors are not converted implicitly (section 2.12)"
+    m = re.match(rf"value of type '(?:metal::)?({ELEMENTS})([234])' is not contextually convertible to 'bool'", shown)
+    if m:
+        return f"a condition must be a scalar, and this is a vector of {m[2]}: use any() or all() (section 3.1)"
     if re.match(r"cannot assign to .*const-qualified", text) and "address_space(2)" in text:
         return f"{named(text)}: constant memory is read-only (section 4.2)"
     if text == "read-only variable is not assignable":
@@ -175,27 +198,23 @@ class AddressSpaceCheck:
         self.src, self.text = unit.src, source_text(unit)
         self.places = Places(self.text, texts)
         self.original = Places(unit.src.text, texts)
+        pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [*clang, *FLAGS, "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*clang, *FLAGS, "-"], stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, text=True
         )
-        try:
-            self.process.stdin.write(self.text)
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass
+        # clang may have more to say than a pipe holds, before anybody asks.
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        self.stderr = self.process.communicate(self.text)[1]
 
     def wait(self):
         if self.process is None:
             return []
-        stderr = self.process.stderr.read()
-        self.process.stderr.close()
-        self.process.wait()
+        self.reader.join()
         found, full = set(), set()
-        for m, notes in parse(stderr):
+        for m, notes in parse(self.stderr):
             size = re.search(r"mpsx threadgroup (\d+) (\d+)", m["text"])
             if size:
                 full.add(self.too_large(*size.groups(), notes))

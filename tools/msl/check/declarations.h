@@ -198,11 +198,11 @@ struct numeric_limits {
   MPSX_VALUE(abs) MPSX_VALUE(absdiff) MPSX_VALUE(acos) MPSX_VALUE(acosh) MPSX_VALUE(addsat) MPSX_VALUE(asin)         \
   MPSX_VALUE(asinh) MPSX_VALUE(atan) MPSX_VALUE(atan2) MPSX_VALUE(atanh) MPSX_VALUE(ceil) MPSX_VALUE(clamp)          \
   MPSX_VALUE(clz) MPSX_VALUE(copysign) MPSX_VALUE(cos) MPSX_VALUE(cosh) MPSX_VALUE(cospi) MPSX_VALUE(cross)          \
-  MPSX_VALUE(ctz) MPSX_VALUE(distance) MPSX_VALUE(distance_squared) MPSX_VALUE(divide) MPSX_VALUE(exp)               \
+  MPSX_VALUE(ctz) MPSX_VALUE(divide) MPSX_VALUE(exp)               \
   MPSX_VALUE(exp10) MPSX_VALUE(exp2) MPSX_VALUE(extract_bits) MPSX_VALUE(fabs) MPSX_VALUE(faceforward)               \
   MPSX_VALUE(fdim) MPSX_VALUE(floor) MPSX_VALUE(fma) MPSX_VALUE(fmax) MPSX_VALUE(fmax3) MPSX_VALUE(fmedian3)         \
   MPSX_VALUE(fmin) MPSX_VALUE(fmin3) MPSX_VALUE(fmod) MPSX_VALUE(fract) MPSX_VALUE(hadd) MPSX_VALUE(insert_bits)     \
-  MPSX_VALUE(ldexp) MPSX_VALUE(length) MPSX_VALUE(length_squared) MPSX_VALUE(log) MPSX_VALUE(log10) MPSX_VALUE(log2) \
+  MPSX_VALUE(ldexp) MPSX_VALUE(log) MPSX_VALUE(log10) MPSX_VALUE(log2) \
   MPSX_VALUE(mad24) MPSX_VALUE(madhi) MPSX_VALUE(madsat) MPSX_VALUE(max3) MPSX_VALUE(median3) MPSX_VALUE(min3)       \
   MPSX_VALUE(mix) MPSX_VALUE(mul24) MPSX_VALUE(mulhi) MPSX_VALUE(nextafter) MPSX_VALUE(normalize)                    \
   MPSX_VALUE(popcount) MPSX_VALUE(pow) MPSX_VALUE(powr) MPSX_VALUE(quad_broadcast) MPSX_VALUE(quad_max)              \
@@ -233,6 +233,11 @@ MPSX_VALUES
 #undef MPSX_TEST
 typedef ulong simd_vote;
 simd_vote simd_ballot(bool);
+template <class A, class B> float dot(A, B);
+template <class A, class B> float distance(A, B);
+template <class A, class B> float distance_squared(A, B);
+template <class A> float length(A);
+template <class A> float length_squared(A);
 template <class A> A sincos(A, A&);
 template <class A> A modf(A, A&);
 template <class A, class B> A frexp(A, B&);
