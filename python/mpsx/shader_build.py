@@ -174,20 +174,20 @@ class _Builder:
             except MslError as error:
                 self.refuse(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
-            spaces = check.AddressSpaceCheck(unit, self.compiler.command)  # beside what follows
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts)  # beside what follows
             found = check.check_unit(unit, texts)
             if found:
-                self.refuse([*found, *spaces.wait()], texts)
+                self.refuse(check.merge(found, spaces.wait()), texts)
             try:
                 translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
             except MslError as error:
-                self.refuse([*check.from_text(str(error)), *spaces.wait()], texts)
+                self.refuse(check.merge(check.from_text(str(error)), spaces.wait()), texts)
                 raise SyntaxError(str(error)) from None
             parts = header and self.finish(header), self.finish(calls)
             try:
                 library = self.compile(translation.text, folder, *parts)
             except SyntaxError as error:
-                self.refuse([*spaces.wait(), *explain(str(error), translation.text, texts)], texts)
+                self.refuse(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
                 raise
             self.refuse(spaces.wait(), texts)
             record = {
@@ -294,9 +294,12 @@ class _Builder:
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""
+        from ._msl.check.messages import CLANG_FLAGS, FLAGS
+
+        readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
         code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
         code.write_text(text)
-        command = [*self.clang, *self.flags(), f"-I{INCLUDE}", "-c", str(code), "-o", str(written)]
+        command = [*self.clang, *self.flags(), *readable, f"-I{INCLUDE}", "-c", str(code), "-o", str(written)]
         self.run([*command, "-include-pch", str(header)] if header else command)
         # Undefined names (memcpy and its like) are found in the process that loads it.
         if self.compiler.is_zig:

@@ -19,6 +19,7 @@ __all__ = [
     "check",
     "check_unit",
     "from_text",
+    "merge",
     "render",
     "unit_of",
 ]
@@ -39,6 +40,12 @@ def check_unit(unit, texts=None):
     return sorted(found)
 
 
+def merge(found, more):
+    """`found`, and of `more` what is about other lines: the check and the compiler may complain about the same."""
+    lines = {(d.file, d.line) for d in found}
+    return sorted([*found, *(d for d in more if (d.file, d.line) not in lines)])
+
+
 def check(path, includes=(), defines=(), compiler=None, types=True):
     """Every complaint about the .metal file `path`. `compiler`: of compiler.py; it preprocesses, and where it is a
     clang (or one is installed) it checks address spaces too, unless `types` is false."""
@@ -50,7 +57,4 @@ def check(path, includes=(), defines=(), compiler=None, types=True):
     unit = unit_of(src)
     spaces = AddressSpaceCheck(unit, compiler.command) if compiler and types else None
     found = check_unit(unit)
-    for d in spaces.wait() if spaces else ():
-        if all((d.file, d.line, d.column) != (k.file, k.line, k.column) for k in found):
-            found.append(d)
-    return sorted(found)
+    return merge(found, spaces.wait()) if spaces else found

@@ -99,6 +99,10 @@ class Reader:
         self.out = Structure()
         self.declarations(0, len(src), (), PROGRAM)
 
+    def at(self, i):
+        """The text of token i; nothing after the last one."""
+        return self.src.texts[i] if i < len(self.src) else ""
+
     def skip(self, i):
         """The token after i, or after what its bracket encloses."""
         return self.src.match[i] + 1 if self.src.texts[i] in "([{" and i in self.src.match else i + 1
@@ -136,7 +140,7 @@ class Reader:
                 attrs += attributes(src, i, stop + 1)[0]
                 i = stop + 1
             elif texts[i] == "template":
-                if texts[i + 1] != "<":
+                if self.at(i + 1) != "<":
                     return self.instantiation(i, end)
                 stop = self.angle(i + 1)
                 template += self.template_names(i + 2, stop - 1)
@@ -146,19 +150,19 @@ class Reader:
         if i >= end:
             return end
         t = texts[i]
-        if t == "inline" and texts[i + 1] == "namespace":
+        if t == "inline" and self.at(i + 1) == "namespace":
             i, t = i + 1, "namespace"
         if t == "namespace":
             return self.namespace(i, end, scope)
-        if t == "extern" and src.kinds[i + 1] == "string":
-            if texts[i + 2] == "{":
+        if t == "extern" and self.at(i + 1).startswith('"'):
+            if self.at(i + 2) == "{":
                 self.declarations(i + 3, src.match[i + 2], scope, where)
                 return src.match[i + 2] + 1
             i += 2
         if t == "using":
             stop = self.statement_end(i, end)
-            if i + 2 < stop and texts[i + 2] == "=":
-                self.out.aliases[texts[i + 1]] = (i + 3, stop)
+            if i + 2 < stop and self.at(i + 2) == "=":
+                self.out.aliases[self.at(i + 1)] = (i + 3, stop)
             return stop + 1
         if t == "typedef":
             stop = self.statement_end(i, end)
@@ -209,7 +213,7 @@ class Reader:
             elif t in CLASS_WORDS:
                 following = self.class_body(i, end, scope)
                 if following is None:  # struct S x; or struct S;
-                    if src.texts[i + 2] in (";", "<") or src.texts[i + 2] == ":":
+                    if self.at(i + 2) in (";", "<", ":"):
                         return self.statement_end(i, end) + 1
                     i += 1
                     continue
