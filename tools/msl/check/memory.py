@@ -163,7 +163,8 @@ def pointers_name_their_space(unit):
 
     def message(p):
         kind = "pointer" if src.texts[p.pointers[-1]] == "*" else "reference"
-        return f"{kind} type must have explicit address space qualifier: '{src.span(p.begin, p.end)}' (section 4)"
+        text = src.span(p.begin, p.end if p.name is None else p.name + 1)
+        return f"{kind} type must have explicit address space qualifier: '{text}' (section 4)"
 
     for f in unit.structure.functions:
         for begin, end in f.parameters:
