@@ -112,3 +112,16 @@ template <typename T, int N>
 }
 template [[host_name("templated_f32")]] kernel void templated<float, 8>(device float*, constant uint&, uint);
 template [[host_name("templated_f16")]] kernel decltype(templated<half, 16>) templated<half, 16>;
+// A functor with the name of a kernel.
+template <typename F>
+kernel void functor(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  F same;
+  thread F& none = same;
+  out[i] = same(out[i]) + none(out[i]);
+}
+struct Negate {
+  float operator()(float x) const { return -x; }
+};
+template [[host_name("functor_negate")]] kernel decltype(functor<Negate>) functor<Negate>;
+kernel void same(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) { out[i] = 1; }
+kernel void none(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) { out[i] = 1; }

@@ -54,6 +54,18 @@ def kernel_is_free_function(unit):
             seen[key] = f
 
 
+def declared_in(unit, function):
+    """Names that a function declares itself, as parameters or in its body: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
+    src = unit.src
+    for i in range(function.parameters[0][0] if function.parameters else function.body[0], function.body[1]):
+        if src.kinds[i] == "word":
+            before = src.texts[i - 1]
+            typed = src.kinds[i - 1] == "word" and before not in ("return", "else", "case")
+            pointer = before in ("*", "&") and src.texts[i + 1] in ("=", ";", ",", ")", ":")
+            if typed or pointer or before == ">":
+                yield src.texts[i]
+
+
 @rule
 def kernels_are_not_called(unit):
     """5.1: kernels cannot call one another."""
@@ -62,7 +74,7 @@ def kernels_are_not_called(unit):
     for f in unit.bodies():
         if f.entry != "kernel":
             continue
-        for i, t in unit.find(*(names - plain), within=f.body):
+        for i, t in unit.find(*(names - plain - {*f.template, *declared_in(unit, f)}), within=f.body):
             after = src.texts[i + 1]
             if after == "<":
                 try:
