@@ -70,7 +70,7 @@ ONE_GROUP = {
     "broadcast_from_nobody": ("^simd_broadcast: .* reads lane 0, which", lambda t: t % 32 > 0),
     "threadgroup_past_end": ("^out-of-bounds write of 4 bytes at byte 256 of threadgroup memory 's', which has 256 b",
                              lambda t: t == 63),
-    "threadgroup_index": ("^out-of-bounds index 16 of an array of type 'float\\[16\\]'", lambda t: t % 16 == 15),
+    "threadgroup_index": ("^out-of-bounds index 16 of an array of type 'float ?\\[16\\]'", lambda t: t % 16 == 15),
 }
 
 
@@ -101,8 +101,8 @@ HUNDRED = {
     "write_past_end": ("^out-of-bounds write of 4 bytes at byte 4\\d\\d of buffer 0", range(97, 100)),
     "read_far_away": ("^out-of-bounds read of 4 bytes: not in any argument", range(5, 6)),
     "in_a_function": ("^out-of-bounds read of 4 bytes at byte 4\\d\\d of buffer 1", range(97, 100)),
-    "thread_array": ("^out-of-bounds index \\d+ of an array of type 'float\\[10\\]'", range(10, 100)),
-    "constant_array": ("^out-of-bounds index \\d+ of an array of type 'const float\\[4\\]'", range(4, 100)),
+    "thread_array": ("^out-of-bounds index \\d+ of an array of type 'float ?\\[10\\]'", range(10, 100)),
+    "constant_array": ("^out-of-bounds index \\d+ of an array of type '(const )?float ?\\[4\\]'", range(4, 100)),
 }
 
 
