@@ -8,9 +8,11 @@
 // Elements whose mean and deviations are found together, while they are in the first cache.
 constexpr constant uint kStretch = 8192;
 
-// This thread's share of `length` elements: the corrected two-pass algorithm, see batch_norm_stats.
+// This thread's share of `length` elements: the corrected two-pass algorithm, see batch_norm_stats. The mean is told as
+// its distance from `pivot`, which the first stretch finds: means that differ little would lose that if they were
+// rounded to their own size.
 template <typename T>
-inline Moments stretch_moments(device const T* x, uint length, GroupThread g) {
+inline Moments stretch_moments(device const T* x, uint length, bool first, thread float& pivot, GroupThread g) {
   const uint own = length > g.index ? (length - g.index + g.count - 1) / g.count : 0;
   const float count = float(own), divisor = max(count, 1.0f);
   float sum = 0.0f, rest = 0.0f, m2 = 0.0f;
@@ -24,7 +26,8 @@ inline Moments stretch_moments(device const T* x, uint length, GroupThread g) {
     m2 += d * d;
   }
   const float off = rest / divisor;
-  return {count, mean + off, m2 - rest * off};
+  if (first) pivot = mean;
+  return {count, own ? (mean - pivot) + off : 0.0f, m2 - rest * off};
 }
 
 // group = (group of channels, image).
@@ -35,14 +38,20 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments scratch[kScratch];
+  threadgroup float pivots[1];
   const ulong size = p.plane * p.channels, row = ulong(g.group.y) * p.groups + g.group.x;
   device const T* x = in + row * size;
   device T* y = out + row * size;
   Moments m = {0.0f, 0.0f, 0.0f};
-  for (ulong start = 0; start < size; start += kStretch)
-    m = CombineMoments::apply(m, stretch_moments(x + start, uint(min(ulong(kStretch), size - start)), g));
+  float pivot = 0.0f;
+  for (ulong start = 0; start < size; start += kStretch) {
+    const uint length = uint(min(ulong(kStretch), size - start));
+    m = CombineMoments::apply(m, stretch_moments(x + start, length, start == 0, pivot, g));
+  }
+  const float common = tg_broadcast(pivot, 0, pivots, g);
+  m.mean += m.count > 0.0f ? pivot - common : 0.0f;
   m = tg_moments(m, scratch, g);
-  const float mean = m.mean, rstd = 1.0f / precise::sqrt(m.m2 / m.count + p.eps);
+  const float mean = common + m.mean, rstd = 1.0f / precise::sqrt(m.m2 / m.count + p.eps);
   if (g.index == 0) {
     means[row] = W(mean);
     rstds[row] = W(rstd);
