@@ -2,8 +2,15 @@
 #pragma once
 
 namespace metal {
-enum memory_order { memory_order_relaxed };
+enum memory_order {
+  memory_order_relaxed,
+  memory_order_acquire,
+  memory_order_release,
+  memory_order_acq_rel,
+  memory_order_seq_cst
+};
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
+// The size and alignment of what it holds; read and written by the functions only.
 template <class T>
 struct atomic {
   T value;
@@ -11,6 +18,7 @@ struct atomic {
 typedef atomic<int> atomic_int;
 typedef atomic<uint> atomic_uint;
 typedef atomic<ulong> atomic_ulong;
+typedef atomic<long> atomic_long;
 typedef atomic<float> atomic_float;
 typedef atomic<bool> atomic_bool;
 
@@ -34,8 +42,9 @@ MPSX_FN T atomic_exchange_explicit(A* p, V v, memory_order) {
   __atomic_exchange(&p->value, &x, &r, __ATOMIC_RELAXED);
   return r;
 }
-template <class A, class T = mpsx_atomic_value<A>, class V>
-MPSX_FN bool atomic_compare_exchange_weak_explicit(A* p, T* expected, V desired, memory_order, memory_order) {
+template <class A, class V, class T = mpsx_atomic_value<A>>
+MPSX_FN bool atomic_compare_exchange_weak_explicit(A* p, type_identity_t<T>* expected, V desired, memory_order,
+                                                   memory_order) {
   T x = T(desired);
   return __atomic_compare_exchange(&p->value, expected, &x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
@@ -74,6 +83,15 @@ template <class A, class V, class T = mpsx_atomic_value<A>>
 MPSX_FN T atomic_fetch_max_explicit(A* p, V v, memory_order) {
   const T x = T(v);
   return mpsx_atomic_update(p, [x](T old) { return max(old, x); });
+}
+// 64 bits have these two only, without a result (MSL specification 3.2, section 6.16.4.6).
+template <class A, class V, class T = mpsx_atomic_value<A>>
+MPSX_FN void atomic_min_explicit(A* p, V v, memory_order order) {
+  atomic_fetch_min_explicit(p, v, order);
+}
+template <class A, class V, class T = mpsx_atomic_value<A>>
+MPSX_FN void atomic_max_explicit(A* p, V v, memory_order order) {
+  atomic_fetch_max_explicit(p, v, order);
 }
 #define MPSX_ATOMIC_BITS(NAME)                                              \
   template <class A, class V, class T = mpsx_atomic_value<A>>               \

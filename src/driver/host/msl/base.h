@@ -41,8 +41,31 @@
 #define M_SQRT2_F 1.41421356237309504880f
 #define M_SQRT1_2_F 0.70710678118654752440f
 #define M_E_H half(M_E_F)
+#define M_LOG2E_H half(M_LOG2E_F)
+#define M_LOG10E_H half(M_LOG10E_F)
+#define M_LN2_H half(M_LN2_F)
+#define M_LN10_H half(M_LN10_F)
 #define M_PI_H half(M_PI_F)
+#define M_PI_2_H half(M_PI_2_F)
+#define M_PI_4_H half(M_PI_4_F)
+#define M_1_PI_H half(M_1_PI_F)
+#define M_2_PI_H half(M_2_PI_F)
+#define M_2_SQRTPI_H half(M_2_SQRTPI_F)
 #define M_SQRT2_H half(M_SQRT2_F)
+#define M_SQRT1_2_H half(M_SQRT1_2_F)
+#define M_E_BF bfloat(M_E_F)
+#define M_LOG2E_BF bfloat(M_LOG2E_F)
+#define M_LOG10E_BF bfloat(M_LOG10E_F)
+#define M_LN2_BF bfloat(M_LN2_F)
+#define M_LN10_BF bfloat(M_LN10_F)
+#define M_PI_BF bfloat(M_PI_F)
+#define M_PI_2_BF bfloat(M_PI_2_F)
+#define M_PI_4_BF bfloat(M_PI_4_F)
+#define M_1_PI_BF bfloat(M_1_PI_F)
+#define M_2_PI_BF bfloat(M_2_PI_F)
+#define M_2_SQRTPI_BF bfloat(M_2_SQRTPI_F)
+#define M_SQRT2_BF bfloat(M_SQRT2_F)
+#define M_SQRT1_2_BF bfloat(M_SQRT1_2_F)
 #define MAXFLOAT __FLT_MAX__
 #define HUGE_VALF __builtin_huge_valf()
 #define INFINITY __builtin_inff()
@@ -50,6 +73,15 @@
 #define FLT_MAX __FLT_MAX__
 #define FLT_MIN __FLT_MIN__
 #define FLT_EPSILON __FLT_EPSILON__
+#define FLT_DIG 6
+#define FLT_MANT_DIG 24
+#define FLT_MAX_10_EXP 38
+#define FLT_MAX_EXP 128
+#define FLT_MIN_10_EXP (-37)
+#define FLT_MIN_EXP (-125)
+#define FLT_RADIX 2
+#define FP_ILOGB0 (-__INT_MAX__ - 1)
+#define FP_ILOGBNAN __INT_MAX__
 #define INT_MAX __INT_MAX__
 #define INT_MIN (-__INT_MAX__ - 1)
 #define UINT_MAX (__INT_MAX__ * 2u + 1u)
@@ -62,6 +94,8 @@
 #define CHAR_BIT 8
 #define CHAR_MAX 127
 #define CHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define SCHAR_MIN (-128)
 #define UCHAR_MAX 255
 
 typedef __INT8_TYPE__ int8_t;

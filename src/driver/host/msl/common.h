@@ -1,4 +1,4 @@
-// <metal_common> and what min, max, clamp and select have in common over types.
+// <metal_common> and what min, max, clamp and select have in common over the scalar types but half and bfloat.
 #pragma once
 
 namespace metal {
@@ -8,6 +8,7 @@ MPSX_FN float min(float a, float b) { return fmin(a, b); }
   MPSX_FN constexpr T max(T a, T b) { return a < b ? b : a; }      \
   MPSX_FN constexpr T min(T a, T b) { return b < a ? b : a; }
 MPSX_MINMAX(char)
+MPSX_MINMAX(signed char)
 MPSX_MINMAX(uchar)
 MPSX_MINMAX(short)
 MPSX_MINMAX(ushort)
@@ -16,10 +17,6 @@ MPSX_MINMAX(uint)
 MPSX_MINMAX(long)
 MPSX_MINMAX(ulong)
 #undef MPSX_MINMAX
-MPSX_FN half max(half a, half b) { return half(fmax(float(a), float(b))); }
-MPSX_FN half min(half a, half b) { return half(fmin(float(a), float(b))); }
-MPSX_FN bfloat max(bfloat a, bfloat b) { return bfloat(fmax(float(a), float(b))); }
-MPSX_FN bfloat min(bfloat a, bfloat b) { return bfloat(fmin(float(a), float(b))); }
 
 #define MPSX_COMMON(T)                                                                            \
   MPSX_FN T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); }                                \
@@ -28,6 +25,7 @@ MPSX_FN bfloat min(bfloat a, bfloat b) { return bfloat(fmin(float(a), float(b)))
   MPSX_FN T median3(T a, T b, T c) { return max(min(a, b), min(max(a, b), c)); }                  \
   MPSX_FN constexpr T select(T a, T b, bool c) { return c ? b : a; }
 MPSX_COMMON(char)
+MPSX_COMMON(signed char)
 MPSX_COMMON(uchar)
 MPSX_COMMON(short)
 MPSX_COMMON(ushort)
@@ -35,8 +33,6 @@ MPSX_COMMON(int)
 MPSX_COMMON(uint)
 MPSX_COMMON(long)
 MPSX_COMMON(ulong)
-MPSX_COMMON(half)
-MPSX_COMMON(bfloat)
 MPSX_COMMON(float)
 #undef MPSX_COMMON
 MPSX_FN constexpr bool select(bool a, bool b, bool c) { return c ? b : a; }
@@ -49,4 +45,6 @@ MPSX_FN float smoothstep(float a, float b, float x) {
   const float t = saturate((x - a) / (b - a));
   return t * t * (3.0f - 2.0f * t);
 }
+MPSX_FN constexpr bool isordered(float a, float b) { return a == a && b == b; }
+MPSX_FN constexpr bool isunordered(float a, float b) { return !isordered(a, b); }
 }  // namespace metal

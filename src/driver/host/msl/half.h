@@ -62,7 +62,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     TYPE() = default;                                                                                 \
     constexpr TYPE(const TYPE&) = default;                                                            \
     MPSX_COPY(TYPE)                                                                                   \
-    template <class A, class = enable_if_t<is_same_v<A, float> || is_same_v<A, double> || is_integral_v<A>>>                    \
+    template <class A, class = enable_if_t<is_same_v<A, float> || is_same_v<A, double> || is_integral_v<A> ||          \
+                                           __is_enum(A)>>                                                     \
     MPSX_FN constexpr TYPE(A a) : bits(FROM_FLOAT(float(a))) {}                                       \
     MPSX_FN explicit constexpr TYPE(OTHER);                                                           \
     MPSX_FN constexpr operator float() const { return TO_FLOAT(bits); }                               \
@@ -144,16 +145,19 @@ MPSX_MINIFLOAT_OPERATORS(bfloat)
 #undef MPSX_MINIFLOAT_BINARY
 
 template <class T, uint16_t MAX, uint16_t MIN, uint16_t EPSILON, uint16_t INF, int DIGITS, int EXPONENT>
-struct mpsx_minifloat_limits {
-  static constexpr bool is_specialized = true, is_integer = false, is_signed = true;
-  static constexpr bool has_infinity = true, has_quiet_NaN = true;
-  static constexpr int digits = DIGITS, max_exponent = EXPONENT, min_exponent = 3 - EXPONENT, radix = 2;
+struct mpsx_minifloat_limits : mpsx_float_limits {
+  static constexpr int digits = DIGITS, digits10 = (DIGITS - 1) * 30103 / 100000;
+  static constexpr int max_digits10 = 2 + DIGITS * 30103 / 100000;
+  static constexpr int max_exponent = EXPONENT, min_exponent = 3 - EXPONENT;
+  static constexpr int max_exponent10 = EXPONENT * 30103 / 100000, min_exponent10 = (2 - EXPONENT) * 30103 / 100000;
   static constexpr T max() { return T::from_bits(MAX); }
   static constexpr T min() { return T::from_bits(MIN); }
   static constexpr T lowest() { return T::from_bits(MAX | 0x8000u); }
   static constexpr T epsilon() { return T::from_bits(EPSILON); }
+  static constexpr T round_error() { return T(0.5f); }
   static constexpr T infinity() { return T::from_bits(INF); }
   static constexpr T quiet_NaN() { return T::from_bits(INF | (INF >> 1)); }
+  static constexpr T signaling_NaN() { return T::from_bits(INF | 1u); }
   static constexpr T denorm_min() { return T::from_bits(1); }
 };
 template <>
@@ -161,4 +165,25 @@ struct numeric_limits<half> : mpsx_minifloat_limits<half, 0x7bff, 0x0400, 0x1400
 template <>
 struct numeric_limits<bfloat> : mpsx_minifloat_limits<bfloat, 0x7f7f, 0x0080, 0x3c00, 0x7f80, 8, 128> {};
 }  // namespace metal
+#define HALF_DIG 2
+#define HALF_MANT_DIG 11
+#define HALF_MAX_10_EXP 4
+#define HALF_MAX_EXP 16
+#define HALF_MIN_10_EXP (-4)
+#define HALF_MIN_EXP (-13)
+#define HALF_RADIX 2
 #define HALF_MAX half(65504.0f)
+#define HALF_MIN half(6.103515625e-5f)
+#define HALF_EPSILON half(9.765625e-4f)
+#define MAXHALF HALF_MAX
+#define HUGE_VALH half(__builtin_huge_valf())
+#define BFLT_DIG 2
+#define BFLT_MANT_DIG 8
+#define BFLT_MAX_EXP 128
+#define BFLT_MIN_EXP (-125)
+#define BFLT_RADIX 2
+#define BFLT_MAX ::metal::numeric_limits<bfloat>::max()
+#define BFLT_MIN ::metal::numeric_limits<bfloat>::min()
+#define BFLT_EPSILON ::metal::numeric_limits<bfloat>::epsilon()
+#define MAXBFLOAT BFLT_MAX
+#define HUGE_VALBF bfloat(__builtin_huge_valf())

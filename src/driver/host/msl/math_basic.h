@@ -78,6 +78,7 @@ MPSX_FN float fmin(float a, float b) { return (b < a || a != a) ? b : a; }
 MPSX_FN float fdim(float a, float b) { return a > b ? a - b : (isnan(a) || isnan(b) ? a + b : 0.0f); }
 MPSX_FN float fmax3(float a, float b, float c) { return fmax(fmax(a, b), c); }
 MPSX_FN float fmin3(float a, float b, float c) { return fmin(fmin(a, b), c); }
+MPSX_FN float fmedian3(float a, float b, float c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
 MPSX_FN float divide(float a, float b) { return a / b; }
 
 MPSX_FN float ldexp(float x, int n) {

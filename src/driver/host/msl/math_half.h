@@ -7,39 +7,121 @@
   M(sinh) M(sinpi) M(sqrt) M(tan) M(tanh) M(tanpi) M(trunc)
 #define MPSX_BINARY_MATH(M) \
   M(atan2) M(copysign) M(fdim) M(fmax) M(fmin) M(fmod) M(nextafter) M(pow) M(powr) M(step) M(divide)
-#define MPSX_TERNARY_MATH(M) M(fma) M(mix) M(smoothstep) M(fmax3) M(fmin3)
+#define MPSX_TERNARY_MATH(M) M(fma) M(mix) M(smoothstep) M(fmax3) M(fmin3) M(fmedian3)
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
+// half or bfloat, of arguments that are that type or integers; void of all others. The functions of these types are
+// templates, so that a kernel may define its own for bfloat in namespace metal, which win over them.
+template <class T>
+constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
+template <class... A>
+struct mpsx_small {
+  typedef void type;
+};
+template <class H>
+struct mpsx_small<H> : conditional<mpsx_is_small<H>, H, void> {};
+template <class A, class... B>
+struct mpsx_small<A, B...> {
+  typedef typename mpsx_small<B...>::type rest;
+  typedef conditional_t<mpsx_is_small<A> && ((is_same_v<A, B> || is_integral_v<B>) && ...), A,
+                        conditional_t<is_integral_v<A>, rest, void>> type;
+};
+template <class... A>
+using mpsx_if_small = enable_if_t<mpsx_is_small<typename mpsx_small<A...>::type>, typename mpsx_small<A...>::type>;
+template <class H>
+using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
+
 // An integer argument has no best overload in Metal either.
 #define MPSX_UNARY(F)                                                      \
-  MPSX_FN half F(half x) { return half(F(float(x))); }                     \
-  MPSX_FN bfloat F(bfloat x) { return bfloat(F(float(x))); }               \
+  template <class H>                                                       \
+  MPSX_FN mpsx_if_small<H> F(H x) {                                        \
+    return H(F(float(x)));                                                 \
+  }                                                                        \
   template <class I, class = enable_if_t<is_integral_v<I>>>                \
   float F(I) = delete;
-#define MPSX_BINARY(F)                                                                         \
-  MPSX_FN half F(half x, half y) { return half(F(float(x), float(y))); }                       \
-  MPSX_FN bfloat F(bfloat x, bfloat y) { return bfloat(F(float(x), float(y))); }
-#define MPSX_TERNARY(F)                                                                                      \
-  MPSX_FN half F(half x, half y, half z) { return half(F(float(x), float(y), float(z))); }                   \
-  MPSX_FN bfloat F(bfloat x, bfloat y, bfloat z) { return bfloat(F(float(x), float(y), float(z))); }
-#define MPSX_TEST(F)                                   \
-  MPSX_FN bool F(half x) { return F(float(x)); }       \
-  MPSX_FN bool F(bfloat x) { return F(float(x)); }
+#define MPSX_BINARY(F)                                                     \
+  template <class A, class B>                                              \
+  MPSX_FN mpsx_if_small<A, B> F(A x, B y) {                                \
+    return mpsx_if_small<A, B>(F(float(x), float(y)));                     \
+  }
+#define MPSX_TERNARY(F)                                                    \
+  template <class A, class B, class C>                                     \
+  MPSX_FN mpsx_if_small<A, B, C> F(A x, B y, C z) {                        \
+    return mpsx_if_small<A, B, C>(F(float(x), float(y), float(z)));        \
+  }
+#define MPSX_TEST(F)                         \
+  template <class H, mpsx_of_small<H> = true> \
+  MPSX_FN constexpr bool F(H x) {            \
+    return F(float(x));                      \
+  }
 MPSX_UNARY_MATH(MPSX_UNARY)
 MPSX_BINARY_MATH(MPSX_BINARY)
 MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
-MPSX_FN half abs(half x) { return fabs(x); }
-MPSX_FN bfloat abs(bfloat x) { return fabs(x); }
-MPSX_FN half ldexp(half x, int n) { return half(ldexp(float(x), n)); }
-MPSX_FN int ilogb(half x) { return ilogb(float(x)); }
-MPSX_FN half frexp(half x, int& exponent) { return half(frexp(float(x), exponent)); }
-MPSX_FN half modf(half x, half& whole) {
+template <class H>
+MPSX_FN constexpr mpsx_if_small<H> abs(H x) {
+  return H::from_bits(x.bits & 0x7fffu);
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> ldexp(H x, int n) {
+  return H(ldexp(float(x), n));
+}
+template <class H, mpsx_of_small<H> = true>
+MPSX_FN int ilogb(H x) {
+  return ilogb(float(x));
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> frexp(H x, int& exponent) {
+  return H(frexp(float(x), exponent));
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> modf(H x, H& whole) {
   float w;
-  const half f(modf(float(x), w));
-  whole = half(w);
+  const H f(modf(float(x), w));
+  whole = H(w);
   return f;
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> sincos(H x, H& cosine) {
+  cosine = cos(x);
+  return sin(x);
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> max(H a, H b) {
+  return H(fmax(float(a), float(b)));
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> min(H a, H b) {
+  return H(fmin(float(a), float(b)));
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> clamp(H x, H lo, H hi) {
+  return min(max(x, lo), hi);
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> max3(H a, H b, H c) {
+  return max(max(a, b), c);
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> min3(H a, H b, H c) {
+  return min(min(a, b), c);
+}
+template <class H>
+MPSX_FN mpsx_if_small<H> median3(H a, H b, H c) {
+  return max(min(a, b), min(max(a, b), c));
+}
+template <class H>
+MPSX_FN constexpr mpsx_if_small<H> select(H a, H b, bool c) {
+  return c ? b : a;
+}
+template <class H, mpsx_of_small<H> = true>
+MPSX_FN constexpr bool isordered(H a, H b) {
+  return isordered(float(a), float(b));
+}
+template <class H, mpsx_of_small<H> = true>
+MPSX_FN constexpr bool isunordered(H a, H b) {
+  return isunordered(float(a), float(b));
 }
 #undef MPSX_UNARY
 #undef MPSX_BINARY

@@ -22,11 +22,15 @@ MPSX_CONVERGENT_BEGIN
 #include "math_vector.h"
 #include "geometric.h"
 #include "integer.h"
+#include "namespaces.h"
 #include "relational.h"
 #include "atomic.h"
 #ifdef MPSX_SIMT
 #include "simt.h"
 #else
+#include "array.h"
+#include "matrix.h"
+#include "pack.h"
 #include "simd.h"
 #endif
 #include "launch.h"

@@ -16,6 +16,4 @@ MPSX_FN constexpr bool all(const A& a) {
   for (int i = 0; i < mpsx_vector<A>::size; ++i) r = r && a.get(i);
   return r;
 }
-MPSX_FN constexpr bool isordered(float a, float b) { return a == a && b == b; }
-MPSX_FN constexpr bool isunordered(float a, float b) { return !isordered(a, b); }
 }  // namespace metal

@@ -5,6 +5,7 @@ namespace metal {
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4, mem_threadgroup_imageblock = 8 };
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
 MPSX_FN void threadgroup_barrier(mem_flags) {}
+MPSX_FN void simdgroup_barrier(mem_flags, thread_scope) {}
 MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) {}
 MPSX_FN void simdgroup_barrier(mem_flags) {}
 MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {}
@@ -81,12 +82,49 @@ template <class T>
 MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
   return v;
 }
-template <class T>
-MPSX_FN T simd_shuffle_and_fill_down(T v, T fill, ushort delta) {
-  return delta == 0 ? v : fill;
-}
-template <class T>
-MPSX_FN T simd_shuffle_and_fill_up(T v, T fill, ushort delta) {
-  return delta == 0 ? v : fill;
-}
+// A lane other than the only one: `fill` takes its place.
+#define MPSX_FILL(F)                                                        \
+  template <class T>                                                        \
+  MPSX_FN T F(T v, T fill, ushort delta, ushort = 1) {                      \
+    return delta == 0 ? v : fill;                                           \
+  }
+MPSX_FILL(simd_shuffle_and_fill_down)
+MPSX_FILL(simd_shuffle_and_fill_up)
+MPSX_FILL(quad_shuffle_and_fill_down)
+MPSX_FILL(quad_shuffle_and_fill_up)
+#undef MPSX_FILL
+
+// A quad group has one thread too.
+#define MPSX_QUAD(F)                                                        \
+  template <class... A>                                                     \
+  MPSX_FN auto quad_##F(const A&... a) -> decltype(simd_##F(a...)) {        \
+    return simd_##F(a...);                                                  \
+  }
+MPSX_QUAD(sum)
+MPSX_QUAD(product)
+MPSX_QUAD(max)
+MPSX_QUAD(min)
+MPSX_QUAD(and)
+MPSX_QUAD(or)
+MPSX_QUAD(xor)
+MPSX_QUAD(prefix_inclusive_sum)
+MPSX_QUAD(prefix_inclusive_product)
+MPSX_QUAD(prefix_exclusive_sum)
+MPSX_QUAD(prefix_exclusive_product)
+MPSX_QUAD(broadcast_first)
+MPSX_QUAD(broadcast)
+MPSX_QUAD(shuffle)
+MPSX_QUAD(shuffle_down)
+MPSX_QUAD(shuffle_up)
+MPSX_QUAD(shuffle_xor)
+MPSX_QUAD(shuffle_rotate_down)
+MPSX_QUAD(shuffle_rotate_up)
+MPSX_QUAD(any)
+MPSX_QUAD(all)
+MPSX_QUAD(is_first)
+MPSX_QUAD(is_helper_thread)
+MPSX_QUAD(ballot)
+MPSX_QUAD(active_threads_mask)
+#undef MPSX_QUAD
+typedef simd_vote quad_vote;
 }  // namespace metal

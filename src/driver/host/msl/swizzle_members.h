@@ -16,9 +16,9 @@
 #define MPSX_EACH4_4(M, A, B, C, D, ...) MPSX_EACH3_4(M, A, B, C, D, __VA_ARGS__) M(D, 3, __VA_ARGS__)
 
 // Inner letters vary fastest; the arguments arrive innermost first.
-#define MPSX_SW2(b, j, a, i, N) mpsx_swizzle<T, N, i, j> a##b;
-#define MPSX_SW3(c, k, b, j, a, i, N) mpsx_swizzle<T, N, i, j, k> a##b##c;
-#define MPSX_SW4(d, l, c, k, b, j, a, i, N) mpsx_swizzle<T, N, i, j, k, l> a##b##c##d;
+#define MPSX_SW2(b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j> a##b;
+#define MPSX_SW3(c, k, b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j, k> a##b##c;
+#define MPSX_SW4(d, l, c, k, b, j, a, i, STORED) mpsx_swizzle<T, STORED, i, j, k, l> a##b##c##d;
 
 #define MPSX_SW2_2(a, i, N, A, B, C, D) \
   MPSX_EACH2_2(MPSX_SW2, A, B, C, D, a, i, N)
@@ -44,8 +44,9 @@
 #define MPSX_SW4_4A(b, j, a, i, N, A, B, C, D) MPSX_EACH4_3(MPSX_SW4_4B, A, B, C, D, b, j, a, i, N, A, B, C, D)
 #define MPSX_SW4_4(a, i, N, A, B, C, D) MPSX_EACH4_2(MPSX_SW4_4A, A, B, C, D, a, i, N, A, B, C, D)
 
-#define MPSX_SWIZZLES_OF(n, A, B, C, D)                     \
-  MPSX_EACH##n##_1(MPSX_SW##n##_2, A, B, C, D, n, A, B, C, D) \
-  MPSX_EACH##n##_1(MPSX_SW##n##_3, A, B, C, D, n, A, B, C, D) \
-  MPSX_EACH##n##_1(MPSX_SW##n##_4, A, B, C, D, n, A, B, C, D)
-#define MPSX_SWIZZLES(n) MPSX_SWIZZLES_OF(n, x, y, z, w) MPSX_SWIZZLES_OF(n, r, g, b, a)
+#define MPSX_SWIZZLES_OF(n, STORED, A, B, C, D)                    \
+  MPSX_EACH##n##_1(MPSX_SW##n##_2, A, B, C, D, STORED, A, B, C, D) \
+  MPSX_EACH##n##_1(MPSX_SW##n##_3, A, B, C, D, STORED, A, B, C, D) \
+  MPSX_EACH##n##_1(MPSX_SW##n##_4, A, B, C, D, STORED, A, B, C, D)
+// The members of a vector of n components, of which there is room for STORED.
+#define MPSX_SWIZZLES(n, STORED) MPSX_SWIZZLES_OF(n, STORED, x, y, z, w) MPSX_SWIZZLES_OF(n, STORED, r, g, b, a)

@@ -1,4 +1,4 @@
-// vec<T, N>: components, swizzles, constructors. Operators are in vector_ops.h.
+// vec<T, N> and packed_vec<T, N>: components, swizzles, constructors. Operators are in vector_ops.h.
 #pragma once
 
 #include "swizzle_members.h"
@@ -6,8 +6,11 @@
 namespace metal {
 template <class T, int N>
 struct vec;
-// A swizzle overlays the components of a vec<T, N> and behaves as a vector of the components I.
-template <class T, int N, int... I>
+template <class T, int N>
+struct packed_vec;
+// A swizzle overlays the components of a vector and behaves as a vector of the components I. STORED: how many
+// components there are below it.
+template <class T, int STORED, int... I>
 struct mpsx_swizzle;
 
 // What is a vector (or a swizzle of one), its plain type, its components and their number.
@@ -18,19 +21,18 @@ struct mpsx_vector {
   typedef X scalar;
 };
 template <class T, int N>
-struct mpsx_vector<vec<T, N>> {
+struct mpsx_vector_facts {
   static constexpr bool is = true;
   static constexpr int size = N;
   typedef T scalar;
   typedef vec<T, N> plain;
 };
-template <class T, int N, int... I>
-struct mpsx_vector<mpsx_swizzle<T, N, I...>> {
-  static constexpr bool is = true;
-  static constexpr int size = sizeof...(I);
-  typedef T scalar;
-  typedef vec<T, size> plain;
-};
+template <class T, int N>
+struct mpsx_vector<vec<T, N>> : mpsx_vector_facts<T, N> {};
+template <class T, int N>
+struct mpsx_vector<packed_vec<T, N>> : mpsx_vector_facts<T, N> {};
+template <class T, int STORED, int... I>
+struct mpsx_vector<mpsx_swizzle<T, STORED, I...>> : mpsx_vector_facts<T, int(sizeof...(I))> {};
 template <class X>
 struct mpsx_vector<const X> : mpsx_vector<X> {};
 template <class X>
@@ -47,114 +49,108 @@ MPSX_FN constexpr auto mpsx_component(const X& x, int i) {
     return x;
 }
 
-template <class T, int N, int... I>
+template <class T, int STORED, int... I>
 struct mpsx_swizzle {
-  T s[N == 3 ? 4 : N];
+  T s[STORED];
   static constexpr int size = sizeof...(I);
   MPSX_FN constexpr T get(int i) const {
     constexpr int index[] = {I...};
     return s[index[i]];
   }
   MPSX_FN constexpr operator vec<T, size>() const { return vec<T, size>(s[I]...); }
+  // The translator writes a call after a swizzle that is read, so that its type is a vector's everywhere.
+  MPSX_FN constexpr vec<T, size> operator()() const { return vec<T, size>(s[I]...); }
   MPSX_FN constexpr T operator[](int i) const { return get(i); }
-  MPSX_FN mpsx_swizzle& operator=(const vec<T, size>& v) {
+  MPSX_FN constexpr mpsx_swizzle& operator=(const vec<T, size>& v) {
     int k = 0;
     ((s[I] = v.s[k++]), ...);
     return *this;
   }
-  MPSX_FN mpsx_swizzle& operator=(const mpsx_swizzle& o) { return *this = vec<T, size>(o); }
+  MPSX_FN constexpr mpsx_swizzle& operator=(const mpsx_swizzle& o) { return *this = vec<T, size>(o); }
 };
 
-#define MPSX_VECTOR_COMMON(N)                                                                           \
-  vec() = default;                                                                                      \
-  constexpr vec(const vec&) = default;                                                                  \
-  MPSX_VECTOR_COPY(N)                                                                                   \
-  template <class X, class = enable_if_t<mpsx_is_vector<X> && mpsx_vector<X>::size == N &&              \
-                                         !is_same_v<typename mpsx_vector<X>::scalar, T>>, class = void> \
-  MPSX_FN explicit constexpr vec(const X& o) : s{} {                                                    \
-    for (int i = 0; i < N; ++i) s[i] = T(o.get(i));                                                     \
-  }                                                                                                     \
-  template <class A, class B, class... C,                                                               \
-            class = enable_if_t<mpsx_vector<A>::size + mpsx_vector<B>::size +                           \
-                                    (0 + ... + mpsx_vector<C>::size) == N>>                             \
-  MPSX_FN constexpr vec(const A& a, const B& b, const C&... c) : s{} {                                  \
-    int k = 0;                                                                                          \
-    append(k, a), append(k, b), (append(k, c), ...);                                                    \
-  }                                                                                                     \
-  template <class X>                                                                                    \
-  MPSX_FN constexpr void append(int& k, const X& x) {                                                   \
-    for (int i = 0; i < mpsx_vector<X>::size; ++i) s[k++] = T(mpsx_component(x, i));                    \
-  }                                                                                                     \
-  MPSX_FN constexpr T get(int i) const { return s[i]; }                                                 \
-  MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                               \
+// Any scalar converts to a vector, of the vector's component type (MSL specification 3.2, section 2.11); a vector
+// converts to one of another component type only where it is asked for.
+#define MPSX_VECTOR_COMMON(TYPE, N)                                                                        \
+  TYPE() = default;                                                                                        \
+  constexpr TYPE(const TYPE&) = default;                                                                   \
+  MPSX_FN constexpr TYPE& operator=(const TYPE& o) {                                                       \
+    for (int i = 0; i < N; ++i) s[i] = o.s[i];                                                             \
+    return *this;                                                                                          \
+  }                                                                                                        \
+  MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
+  template <class A, class = enable_if_t<(is_arithmetic_v<A> || __is_enum(A)) && !is_same_v<A, T>>>        \
+  MPSX_FN constexpr TYPE(A a) : s{} {                                                                      \
+    fill(T(a));                                                                                            \
+  }                                                                                                        \
+  template <class X, class = enable_if_t<mpsx_is_vector<X> && mpsx_vector<X>::size == N &&                 \
+                                         !is_same_v<typename mpsx_vector<X>::scalar, T>>, class = void>    \
+  MPSX_FN explicit constexpr TYPE(const X& o) : s{} {                                                      \
+    for (int i = 0; i < N; ++i) s[i] = T(o.get(i));                                                        \
+  }                                                                                                        \
+  template <class A, class B, class... C,                                                                  \
+            class = enable_if_t<mpsx_vector<A>::size + mpsx_vector<B>::size +                              \
+                                    (0 + ... + mpsx_vector<C>::size) == N>>                                \
+  MPSX_FN constexpr TYPE(const A& a, const B& b, const C&... c) : s{} {                                    \
+    int k = 0;                                                                                             \
+    append(k, a), append(k, b), (append(k, c), ...);                                                       \
+  }                                                                                                        \
+  MPSX_FN constexpr void fill(T a) {                                                                       \
+    for (int i = 0; i < N; ++i) s[i] = a;                                                                  \
+  }                                                                                                        \
+  template <class X>                                                                                       \
+  MPSX_FN constexpr void append(int& k, const X& x) {                                                      \
+    for (int i = 0; i < mpsx_vector<X>::size; ++i) s[k++] = T(mpsx_component(x, i));                       \
+  }                                                                                                        \
+  MPSX_FN constexpr T get(int i) const { return s[i]; }                                                    \
+  MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                                  \
   MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }
-// Written out since the swizzles' assignment is; gcc would not vectorise the implicit one either.
-#define MPSX_VECTOR_COPY(N)                        \
-  MPSX_FN constexpr vec& operator=(const vec& o) { \
-    for (int i = 0; i < N; ++i) s[i] = o.s[i];     \
-    return *this;                                  \
-  }
+// Copy assignment is written out since the swizzles' is; gcc would not vectorise the implicit one either.
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"  // anonymous structs
-template <class T>
-struct alignas(2 * sizeof(T)) vec<T, 2> {
-  union {
-    T s[2];
-    struct { T x, y; };
-    struct { T r, g; };
-    MPSX_SWIZZLES(2)
-  };
-  MPSX_VECTOR_COMMON(2)
-  MPSX_FN constexpr vec(T a) : s{a, a} {}
+#define MPSX_VECTOR(TYPE, N, STORED, ALIGNMENT, XYZW, RGBA) \
+  template <class T>                                        \
+  struct ALIGNMENT TYPE<T, N> {                             \
+    union {                                                 \
+      T s[STORED];                                          \
+      struct { T XYZW; };                                   \
+      struct { T RGBA; };                                   \
+      MPSX_SWIZZLES(N, STORED)                              \
+    };                                                      \
+    MPSX_VECTOR_COMMON(TYPE, N)
+#define MPSX_COMMA ,
+MPSX_VECTOR(vec, 2, 2, alignas(2 * sizeof(T)), x MPSX_COMMA y, r MPSX_COMMA g)
 };
-template <class T>
-struct alignas(4 * sizeof(T)) vec<T, 3> {
-  union {
-    T s[4];
-    struct { T x, y, z; };
-    struct { T r, g, b; };
-    MPSX_SWIZZLES(3)
-  };
-  MPSX_VECTOR_COMMON(3)
-  MPSX_FN constexpr vec(T a) : s{a, a, a} {}
+MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
 };
-template <class T>
-struct alignas(4 * sizeof(T)) vec<T, 4> {
-  union {
-    T s[4];
-    struct { T x, y, z, w; };
-    struct { T r, g, b, a; };
-    MPSX_SWIZZLES(4)
-  };
-  MPSX_VECTOR_COMMON(4)
-  MPSX_FN constexpr vec(T v) : s{v, v, v, v} {}
+MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
+            r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
+};
+// A packed vector is aligned as its components are, and converts to a vector and back by itself.
+#define MPSX_PACKED(N)                                                        \
+  MPSX_FN constexpr packed_vec(const vec<T, N>& v) : s{} {                    \
+    for (int i = 0; i < N; ++i) s[i] = v.s[i];                                \
+  }                                                                           \
+  MPSX_FN constexpr operator vec<T, N>() const {                              \
+    vec<T, N> v(s[0]);                                                        \
+    for (int i = 1; i < N; ++i) v.s[i] = s[i];                                \
+    return v;                                                                 \
+  }
+MPSX_VECTOR(packed_vec, 2, 2, , x MPSX_COMMA y, r MPSX_COMMA g)
+  MPSX_PACKED(2)
+};
+MPSX_VECTOR(packed_vec, 3, 3, , x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
+  MPSX_PACKED(3)
+};
+MPSX_VECTOR(packed_vec, 4, 4, , x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w, r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
+  MPSX_PACKED(4)
 };
 #pragma GCC diagnostic pop
+#undef MPSX_PACKED
+#undef MPSX_COMMA
+#undef MPSX_VECTOR
 #undef MPSX_VECTOR_COMMON
-#undef MPSX_VECTOR_COPY
-
-// A vector that is aligned as its components are.
-template <class T, int N>
-struct packed_vec {
-  T s[N];
-  packed_vec() = default;
-  MPSX_FN constexpr packed_vec(const vec<T, N>& v) : s{} {
-    for (int i = 0; i < N; ++i) s[i] = v.s[i];
-  }
-  template <class... A, class = enable_if_t<sizeof...(A) == N>>
-  MPSX_FN constexpr packed_vec(A... a) : s{T(a)...} {}
-  MPSX_FN constexpr operator vec<T, N>() const {
-    vec<T, N> v(s[0]);
-    for (int i = 1; i < N; ++i) v.s[i] = s[i];
-    return v;
-  }
-  MPSX_FN constexpr T get(int i) const { return s[i]; }
-  MPSX_FN constexpr T& operator[](int i) { return s[i]; }
-  MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }
-};
-template <class T, int N>
-struct mpsx_vector<packed_vec<T, N>> : mpsx_vector<vec<T, N>> {};
 
 #define MPSX_VECTOR_NAMES(T)                                                   \
   typedef vec<T, 2> T##2;                                                      \

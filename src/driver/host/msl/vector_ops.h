@@ -12,8 +12,11 @@ struct mpsx_vector_of<A, B, false> {
 };
 template <class A, class B>
 using mpsx_common = typename mpsx_vector_of<A, B>::type;
+template <class X>
+constexpr bool mpsx_is_operand = mpsx_is_vector<X> || is_arithmetic_v<X> || __is_enum(X);
+// One is a vector, and both are vectors or scalars.
 template <class A, class B>
-constexpr bool mpsx_any_vector = mpsx_is_vector<A> || mpsx_is_vector<B>;
+constexpr bool mpsx_any_vector = (mpsx_is_vector<A> && mpsx_is_operand<B>) || (mpsx_is_vector<B> && mpsx_is_operand<A>);
 template <class V, class X>
 constexpr void mpsx_check_operand() {
   static_assert(!mpsx_is_vector<X> || is_same_v<typename mpsx_vector<X>::scalar, typename mpsx_vector<V>::scalar>,
@@ -33,7 +36,7 @@ constexpr void mpsx_check_operand() {
       r.s[i] = S(S(mpsx_component(a, i)) OP S(mpsx_component(b, i)));                      \
     return r;                                                                              \
   }                                                                                        \
-  template <class A, class B, class = enable_if_t<mpsx_is_vector<A>>>                      \
+  template <class A, class B, class = enable_if_t<mpsx_is_vector<A> && mpsx_is_operand<B>>> \
   MPSX_FN constexpr A& operator OP##=(A& a, const B& b) {                                  \
     a = a OP b;                                                                            \
     return a;                                                                              \
@@ -98,4 +101,20 @@ MPSX_FN constexpr auto operator!(const A& a) {
   typedef typename mpsx_vector<A>::scalar S;
   return mpsx_map<bool>([](S x) { return !x; }, a);
 }
+#define MPSX_VECTOR_STEP(OP)                                       \
+  template <class A, class = enable_if_t<mpsx_is_vector<A>>>       \
+  MPSX_FN constexpr A& operator OP##OP(A& a) {                     \
+    typedef typename mpsx_vector<A>::scalar S;                     \
+    return a = a OP S(1);                                          \
+  }                                                                \
+  template <class A, class = enable_if_t<mpsx_is_vector<A>>>       \
+  MPSX_FN constexpr auto operator OP##OP(A& a, int) {              \
+    typedef typename mpsx_vector<A>::scalar S;                     \
+    const mpsx_plain<A> old(a);                                    \
+    a = a OP S(1);                                                 \
+    return old;                                                    \
+  }
+MPSX_VECTOR_STEP(+)
+MPSX_VECTOR_STEP(-)
+#undef MPSX_VECTOR_STEP
 }  // namespace metal

@@ -1,0 +1,40 @@
+// The namespaces precise and fast: the functions of namespace metal, but for those that math_trig.h has a faster form
+// of (MSL specification 3.2, section 6.5: which functions have two forms).
+#pragma once
+
+namespace metal {
+#define MPSX_COMMON_NAMES(M)                                                                                        \
+  M(acos) M(acosh) M(asin) M(asinh) M(atan) M(atanh) M(ceil) M(cosh) M(cospi) M(exp) M(exp10) M(exp2) M(fabs)      \
+  M(floor) M(fract) M(log) M(log10) M(log2) M(rint) M(round) M(rsqrt) M(saturate) M(sign) M(sinh) M(sinpi) M(sqrt) \
+  M(tanh) M(tanpi) M(trunc) M(abs) M(max) M(min) M(clamp) M(max3) M(min3) M(median3) M(sincos) M(modf) M(frexp)    \
+  M(ldexp) M(ilogb) M(dot) M(length) M(length_squared) M(distance) M(distance_squared) M(normalize) M(cross)       \
+  M(reflect) M(refract) M(faceforward) M(isordered) M(isunordered) M(select)
+#define MPSX_USING(F) using metal::F;
+#define MPSX_USING_ALL        \
+  MPSX_COMMON_NAMES(MPSX_USING) \
+  MPSX_BINARY_MATH(MPSX_USING)  \
+  MPSX_TERNARY_MATH(MPSX_USING) \
+  MPSX_TEST_MATH(MPSX_USING)
+namespace precise {
+MPSX_USING_ALL
+MPSX_USING(sin)
+MPSX_USING(cos)
+MPSX_USING(tan)
+}  // namespace precise
+namespace fast {
+MPSX_USING_ALL
+#define MPSX_FAST(F)                  \
+  template <class H>                  \
+  MPSX_FN mpsx_if_small<H> F(H x) {   \
+    return H(F(float(x)));            \
+  }                                   \
+  MPSX_VECTOR_UNARY(F)
+MPSX_FAST(sin)
+MPSX_FAST(cos)
+MPSX_FAST(tan)
+#undef MPSX_FAST
+}  // namespace fast
+#undef MPSX_COMMON_NAMES
+#undef MPSX_USING_ALL
+#undef MPSX_USING
+}  // namespace metal
