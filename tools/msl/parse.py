@@ -3,6 +3,8 @@
 import ast
 from dataclasses import dataclass, field
 
+from .constants import Evaluator
+
 SPACES = ("device", "constant", "threadgroup")
 UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
 
@@ -27,6 +29,9 @@ class Kernel:
     body: tuple         # token range of { ... }
     scope: tuple        # enclosing namespaces
     has_threadgroup_variables: bool = False   # set by threadgroup_bytes.py
+    head: tuple = ()    # token range of template <...>
+    marker: int = 0     # the `kernel`, or the [[ of its attribute
+    limit: str = ""     # what stands for max_total_threads_per_threadgroup where template arguments decide
 
 
 @dataclass
@@ -45,7 +50,7 @@ class Module:
     instances: list = field(default_factory=list)
     removed: list = field(default_factory=list)   # token ranges of instantiations
     markers: list = field(default_factory=list)   # token ranges of `kernel` / [[kernel]]
-    constants: list = field(default_factory=list)
+    evaluator: Evaluator = None
 
 
 def attributes(src, begin, end):
@@ -89,7 +94,7 @@ def parse_parameter(src, begin, end):
     return Parameter(begin, text, space, shape, attrs)
 
 
-def number_buffers(src, kernel):
+def number_buffers(src, kernel, evaluator):
     """Explicit buffer and threadgroup indices, then the lowest free ones in order."""
     for kind, spaces, limit in (("buffer", ("device", "constant"), 31), ("threadgroup", ("threadgroup",), 31)):
         mine = [p for p in kernel.parameters if p.space in spaces]
@@ -97,9 +102,10 @@ def number_buffers(src, kernel):
         for p in mine:
             if kind not in p.attributes:
                 continue
-            if not p.attributes[kind].isdigit() or int(p.attributes[kind]) >= limit:
+            value = evaluator.text(p.attributes[kind].split())
+            if value is None or not 0 <= value < limit:
                 raise src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {limit}")
-            p.index = int(p.attributes[kind])
+            p.index = value
             if p.index in used:
                 raise src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
             used.add(p.index)
@@ -109,20 +115,30 @@ def number_buffers(src, kernel):
                 used.add(p.index)
 
 
-def parse_kernel(src, module, begin, marker_end, scope, is_template, attrs):
+def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
     """A kernel definition; `begin` is the `kernel` token, or the [[ of its attribute. Returns the next token."""
-    i = marker_end
+    i, is_template = marker_end, bool(head)
     while i < len(src) and src.texts[i] not in ("(", ";", "{", "="):
         stop = src.attribute_end(i)
         if stop is not None:
             attrs.update(attributes(src, i, stop + 1)[0])
             i = stop
+        elif src.texts[i:i + 2] == ["__attribute__", "("]:
+            i = src.match[i + 1]
         i += 1
-    if i >= len(src) or src.texts[i] != "(" or src.kinds[i - 1] != "word":
+    name_at = i - 1
+    if i < len(src) and src.texts[i] == "(" and src.texts[name_at] == ">":   # template <> kernel void f<float>(...)
+        depth = 0
+        while name_at > marker_end:
+            depth += (src.texts[name_at] == ">") - (src.texts[name_at] == "<")
+            name_at -= 1
+            if depth == 0:
+                break
+    if i >= len(src) or src.texts[i] != "(" or src.kinds[name_at] != "word":
         raise src.error(begin, "expected a function after 'kernel'")
-    name, close = src.texts[i - 1], src.match[i]
-    if src.texts[marker_end:i - 1].count("void") != 1:
-        raise src.error(i - 1, f"kernel '{name}' must return void")
+    name, close = src.texts[name_at], src.match[i]
+    if src.texts[marker_end:name_at].count("void") != 1:
+        raise src.error(name_at, f"kernel '{name}' must return void")
     body = close + 1
     while body < len(src) and src.attribute_end(body) is not None:
         stop = src.attribute_end(body)
@@ -133,11 +149,15 @@ def parse_kernel(src, module, begin, marker_end, scope, is_template, attrs):
     if src.texts[body] != "{":
         raise src.error(body, f"expected the body of kernel '{name}'")
     parameters = [parse_parameter(src, a, b) for a, b in src.split(i + 1, close) if src.span(a, b) != "void"]
-    kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope)
-    if name in module.kernels:
+    if name_at != i - 1:   # a specialisation is called through the template
+        return src.match[body]
+    kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope, head,
+                    begin)
+    qualified = (*scope, name)
+    if qualified in module.kernels:
         raise src.error(i - 1, f"kernel '{name}' is defined twice")
-    number_buffers(src, kernel)
-    module.kernels[name] = kernel
+    number_buffers(src, kernel, module.evaluator)
+    module.kernels[qualified] = kernel
     if not is_template:
         host = attrs.get("host_name")
         host = string_value(src, begin, host) if host is not None else name
@@ -160,12 +180,18 @@ def parse_instantiation(src, module, begin, scope):
     if "host_name" not in attrs:
         raise src.error(begin, "kernel instantiation without [[host_name(\"...\")]]")
     host = string_value(src, begin, attrs["host_name"])
+    rest = [i for i in rest if src.texts[i] not in ("inline", "static", "METAL_FUNC")]
     if rest and src.texts[rest[0]] == "decltype":
         first, last = src.match[rest[1]] + 1, end
     elif rest and src.texts[rest[0]] == "void" and src.texts[rest[-1]] == ")":
         first, last = rest[1], src.match[rest[-1]]
+    elif len(rest) > 1 and src.kinds[rest[0]] == "word":   # a typedef of the function's type: `f_t f<float>`
+        first, last = rest[1], end
+        while src.texts[first] == "::":
+            first += 2
     else:
-        raise src.error(begin, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>` or `void f<...>(...)`")
+        raise src.error(begin, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>`, "
+                        "`void f<...>(...)` or `type f<...>`")
     name = next((src.texts[i] for i in range(first, last) if i + 1 >= last or src.texts[i + 1] == "<"), "")
     module.instances.append(Instance(host, src.span(first, last), name, scope, first))
     module.removed.append((begin, end + 1))
@@ -174,8 +200,8 @@ def parse_instantiation(src, module, begin, scope):
 
 def parse(src):
     """All kernels and instances of a translation unit."""
-    module, scopes, i = Module(), {}, 0   # scopes: closing brace -> namespace names opened there
-    stack, template, attrs = [], False, {}
+    module, scopes, i = Module(evaluator=Evaluator(src)), {}, 0   # scopes: closing brace -> namespaces opened there
+    stack, template, attrs = [], (), {}
     while i < len(src):
         t = src.texts[i]
         stop = src.attribute_end(i) if t == "[" else None
@@ -185,20 +211,21 @@ def parse(src):
             if "kernel" in found:
                 module.markers.append((i, stop + 1))
                 i = parse_kernel(src, module, i, stop + 1, tuple(stack), template, attrs)
-                template, attrs = False, {}
+                template, attrs = (), {}
             else:
                 i = stop
         elif src.kinds[i] == "string" or src.kinds[i] == "number":
             pass
         elif t == "template":
             if src.texts[i + 1] == "<":
-                template, i = True, src.angle_end(i + 1)
+                end = src.angle_end(i + 1)
+                template, i = (i, end + 1), end
             else:
                 i = parse_instantiation(src, module, i, tuple(stack))
         elif t == "kernel":
             module.markers.append((i, i + 1))
             i = parse_kernel(src, module, i, i + 1, tuple(stack), template, attrs)
-            template, attrs = False, {}
+            template, attrs = (), {}
         elif t == "namespace" and src.texts[i + 1] != "=" and src.texts[i - 1] != "using":
             brace = i + 1
             while src.texts[brace] not in ("{", ";", "="):
@@ -208,15 +235,25 @@ def parse(src):
                 stack += names
                 scopes[src.match[brace]] = len(names)
                 i = brace
+        elif t == "extern" and src.kinds[i + 1] == "string" and src.texts[i + 2] == "{":
+            scopes[src.match[i + 2]], i = 0, i + 2
         elif t == "{":
-            i, template, attrs = src.match[i], False, {}
+            i, template, attrs = src.match[i], (), {}
         elif t == "}":
             del stack[len(stack) - scopes.get(i, 0):]
         elif t == ";":
-            template, attrs = False, {}
+            template, attrs = (), {}
         i += 1
     resolve(src, module)
     return module
+
+
+def find_kernel(module, name, scope):
+    """The kernel of that name: in the innermost namespace around, else in any."""
+    for n in range(len(scope), -1, -1):
+        if (*scope[:n], name) in module.kernels:
+            return module.kernels[(*scope[:n], name)]
+    return next((k for q, k in module.kernels.items() if q[-1] == name), None)
 
 
 def resolve(src, module):
@@ -224,7 +261,7 @@ def resolve(src, module):
     seen = {}
     for inst in module.instances:
         if isinstance(inst.kernel, str):
-            kernel = module.kernels.get(inst.kernel)
+            kernel = find_kernel(module, inst.kernel, inst.scope)
             if kernel is None:
                 raise src.error(inst.token, f"host_name(\"{inst.host_name}\"): no kernel named '{inst.kernel}'")
             inst.kernel = kernel

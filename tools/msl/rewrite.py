@@ -3,7 +3,13 @@ argument, so that one walk over the tokens serves them all."""
 
 import re
 
+from .conditionals import mark
+from .constants import function_constants
+from .declarations import CLASS, declarations
+from .overloads import duplicates
+
 DROPPED_SPACES = {"device", "thread", "ray_data", "object_data"}
+WRITTEN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"}
 KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely"}
 FLOAT = re.compile(r"""(?P<value>(?:\d[\d']*\.[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?|\d[\d']*[eE][+-]?\d+
     |0[xX][\da-fA-F.]*[pP][+-]?\d+)(?P<suffix>[fFhH]|bf|BF)?$""", re.X)
@@ -95,22 +101,72 @@ def share(src, i, first_key):
     return len(names)
 
 
-def rewrite(src, module, kernel_word="inline", shared=False):
-    """Edits `src` in place. `shared`: the threads of a threadgroup share its variables; else there is one thread."""
+def vectors_of_swizzles(src):
+    """Puts a call behind every swizzle that is read, which makes a vector of it: `auto q = v.xy; q.x`, `f(v.xy)`. Not
+    where a class of the source has a member of that name."""
+    own = {t for i, t in enumerate(src.texts) if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
+    for i in range(1, len(src) - 1):
+        t = src.texts[i]
+        if (2 <= len(t) <= 4 and src.texts[i - 1] in (".", "->") and swizzle_letters(t) and t not in own
+                and src.texts[i + 1] not in WRITTEN and src.texts[i + 1] not in (".", "[")):
+            src.wrap(i, i + 1, "", "()")
+
+
+def assignable_unions(src, found):
+    """A union with a vector in it is assigned as bytes: C++ would not, since vectors have an assignment of their own."""
+    for d in found:
+        if d.kind == CLASS and d.name >= 0 and src.texts[d.name] in src.texts[d.begin:d.body]:
+            words = src.texts[d.begin:d.name]
+            if "union" in words:
+                name = src.texts[d.name]
+                src.replace(d.body, d.body + 1,
+                            f"{{ inline {name}& operator=(const {name}& mpsx_other) {{ __builtin_memcpy(this, "
+                            "&mpsx_other, sizeof *this); return *this; }")
+
+
+def limits(src, module):
+    """A limit on threads that depends on template arguments becomes a template beside the kernel."""
+    for kernel in module.kernels.values():
+        text = kernel.attributes.get("max_total_threads_per_threadgroup")
+        if text is None:
+            continue
+        value = module.evaluator.text(text.split())
+        if value is not None and not kernel.head:
+            kernel.limit = str(value)
+            continue
+        kernel.limit = f"mpsx_limit_{kernel.name}"
+        head = src.span(*kernel.head) if kernel.head else ""
+        at = kernel.head[0] if kernel.head else kernel.marker
+        src.before(at, f"{head} struct {kernel.limit} {{ static constexpr unsigned value = ({text}); }}; ")
+
+
+def rewrite(src, module, kernel_word="inline", shared=False, general=False):
+    """Edits `src` in place. `shared`: the threads of a threadgroup share its variables; else there is one thread.
+    `general`: what the project's own kernels do without is allowed too."""
+    found = declarations(src)
     for begin, end in module.removed:
+        src.replace(begin, end)
+    for begin, end in duplicates(src, found):
         src.replace(begin, end)
     for begin, end in module.markers:
         src.replace(begin, end, kernel_word)
+    module.constants, module.setters, done = function_constants(src, found, module.evaluator)
+    limits(src, module)
     compose_swizzles(src)
+    if general:
+        vectors_of_swizzles(src)
+        assignable_unions(src, found)
+        mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"})
     namespaces = namespace_braces(src)
     keys, depth, i = 0, 0, 0   # depth counts brackets that are not namespaces
     while i < len(src):
         kind, t = src.kinds[i], src.texts[i]
+        if i in done:
+            i += 1
+            continue
         if kind == "op":
             stop = src.attribute_end(i) if t == "[" else None
             if stop is not None:
-                if "function_constant" in src.texts[i:stop]:
-                    raise src.error(i, "function constants are not supported: use a template parameter")
                 if not KEPT_ATTRIBUTES & set(src.texts[i:stop]):
                     src.replace(i, stop + 1)
                 i = stop + 1

@@ -38,6 +38,7 @@ class Source:
             self.starts.append(m.start())
         self.match = self._brackets()
         self._replacements = []
+        self._insertions = []
 
     def __len__(self):
         return len(self.texts)
@@ -121,13 +122,28 @@ class Source:
         """Replaces tokens [begin, end); lines are kept, and columns too where `new` is not longer."""
         self._replacements.append((begin, end, new))
 
+    def wrap(self, begin, end, before, after):
+        """Puts text around tokens [begin, end), inside what earlier calls put there."""
+        self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
+        self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
+
+    def before(self, token, text):
+        """Puts text before a token, ahead of whatever else is put there."""
+        self._insertions.append((self.starts[token], 1, -1, text))
+
     def result(self):
         """The edited text, with the preprocessor's line markers as #line directives."""
         out, at = [], 0
-        for begin, end, new in sorted(self._replacements):
-            start, stop = self.starts[begin], self.starts[end - 1] + len(self.texts[end - 1])
+        edits = [(self.starts[b], 2, -e, self.starts[e - 1] + len(self.texts[e - 1]), new)
+                 for b, e, new in self._replacements]
+        edits += [(at, kind, order, at, new) for at, kind, order, new in self._insertions]
+        for start, kind, _, stop, new in sorted(edits):   # the longer replacement before the one inside it
             if start < at:
                 continue  # inside a range that is already replaced
+            if kind != 2:
+                out += [self.text[at:start], new]
+                at = start
+                continue
             old = self.text[start:stop]
             kept = LINE_MARKER.findall(old)
             if kept:

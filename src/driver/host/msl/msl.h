@@ -25,12 +25,12 @@ MPSX_CONVERGENT_BEGIN
 #include "namespaces.h"
 #include "relational.h"
 #include "atomic.h"
-#ifdef MPSX_SIMT
-#include "simt.h"
-#else
 #include "array.h"
 #include "matrix.h"
 #include "pack.h"
+#ifdef MPSX_SIMT
+#include "simt.h"
+#else
 #include "simd.h"
 #endif
 #include "launch.h"

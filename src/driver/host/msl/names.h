@@ -1,0 +1,67 @@
+// What Metal knows without `using namespace metal`: its built-in types. For translated code at global scope.
+#pragma once
+
+#define MPSX_TYPE(T) using metal::T;
+#define MPSX_VECTOR_TYPE(T)                                                                       \
+  using metal::T##2;                                                                              \
+  using metal::T##3;                                                                              \
+  using metal::T##4;                                                                              \
+  using metal::packed_##T##2;                                                                     \
+  using metal::packed_##T##3;                                                                     \
+  using metal::packed_##T##4;
+#define MPSX_MATRIX_TYPE(T)                                                                       \
+  using metal::T##2x2;                                                                            \
+  using metal::T##2x3;                                                                            \
+  using metal::T##2x4;                                                                            \
+  using metal::T##3x2;                                                                            \
+  using metal::T##3x3;                                                                            \
+  using metal::T##3x4;                                                                            \
+  using metal::T##4x2;                                                                            \
+  using metal::T##4x3;                                                                            \
+  using metal::T##4x4;
+MPSX_TYPE(half)
+MPSX_TYPE(bfloat)
+MPSX_TYPE(uchar)
+MPSX_TYPE(ushort)
+MPSX_TYPE(uint)
+MPSX_TYPE(ulong)
+MPSX_TYPE(as_type)
+MPSX_VECTOR_TYPE(bool)
+MPSX_VECTOR_TYPE(char)
+MPSX_VECTOR_TYPE(uchar)
+MPSX_VECTOR_TYPE(short)
+MPSX_VECTOR_TYPE(ushort)
+MPSX_VECTOR_TYPE(int)
+MPSX_VECTOR_TYPE(uint)
+MPSX_VECTOR_TYPE(long)
+MPSX_VECTOR_TYPE(ulong)
+MPSX_VECTOR_TYPE(half)
+MPSX_VECTOR_TYPE(bfloat)
+MPSX_VECTOR_TYPE(float)
+MPSX_MATRIX_TYPE(float)
+MPSX_MATRIX_TYPE(half)
+#undef MPSX_TYPE
+#undef MPSX_VECTOR_TYPE
+#undef MPSX_MATRIX_TYPE
+
+// <simd/simd.h> in a shader names the same types.
+namespace simd {
+using namespace metal;
+}
+#define MPSX_SIMD_TYPE(T) \
+  typedef metal::T simd_##T; \
+  typedef metal::T vector_##T;
+#define MPSX_SIMD_TYPES(T) MPSX_SIMD_TYPE(T##2) MPSX_SIMD_TYPE(T##3) MPSX_SIMD_TYPE(T##4)
+MPSX_SIMD_TYPES(float)
+MPSX_SIMD_TYPES(half)
+MPSX_SIMD_TYPES(int)
+MPSX_SIMD_TYPES(uint)
+MPSX_SIMD_TYPES(short)
+MPSX_SIMD_TYPES(ushort)
+MPSX_SIMD_TYPES(char)
+MPSX_SIMD_TYPES(uchar)
+typedef metal::float2x2 simd_float2x2, matrix_float2x2;
+typedef metal::float3x3 simd_float3x3, matrix_float3x3;
+typedef metal::float4x4 simd_float4x4, matrix_float4x4;
+#undef MPSX_SIMD_TYPE
+#undef MPSX_SIMD_TYPES

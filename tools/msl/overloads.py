@@ -1,0 +1,94 @@
+"""Overloads that differ in nothing but address spaces. On a CPU memory is of one kind, so that one of them does.
+
+    void load(device T* p), void load(threadgroup T* p), operator T() const device, struct element<thread T*>
+
+Of functions the first stays: what memory a pointer leads to is all that the others may know better. Specialisations
+of classes are told apart by what they say, so they must say the same."""
+
+from .declarations import CLASS, FUNCTION
+
+SPACES = {"device", "thread", "threadgroup", "constant", "threadgroup_imageblock", "ray_data", "object_data"}
+QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__"}
+BUILTIN = {"int", "char", "short", "long", "float", "half", "bool", "void", "unsigned", "signed", "auto"}
+
+
+def normal(src, begin, end):
+    """Tokens without address spaces and attributes; `const` once, before the type that it belongs to."""
+    words, chunk, i = [], [], begin
+
+    def flush(t=""):
+        if "const" in chunk:
+            chunk[:] = ["const", *(w for w in chunk if w != "const")]
+        words.extend(chunk)
+        chunk.clear()
+        if t:
+            words.append(t)
+
+    while i < end:
+        t = src.texts[i]
+        stop = src.attribute_end(i) if t == "[" else None
+        if stop is not None:
+            i = stop + 1
+            continue
+        if src.kinds[i] == "word":
+            t = "const" if t == "constant" else t
+            if t not in SPACES:
+                chunk.append(t)
+        elif t == "::":
+            chunk.append(t)
+        else:
+            flush(t)
+        i += 1
+    flush()
+    return " ".join(words)
+
+
+def parameter(src, begin, end):
+    """A parameter's type, without its name and default."""
+    stop = begin
+    while stop < end and src.texts[stop] != "=":
+        stop = src.match[stop] + 1 if src.texts[stop] in "([{" else stop + 1
+    brackets = ""
+    while stop > begin and src.texts[stop - 1] == "]":
+        first = src.match[stop - 1]
+        brackets, stop = brackets if src.attribute_end(first) is not None else "[]", first
+    last = stop - 1
+    types = [i for i in range(begin, stop) if src.texts[i] not in SPACES | QUALIFIERS]
+    named = (len(types) > 1 and src.kinds[last] == "word" and src.texts[last - 1] != "::"
+             and src.texts[last] not in BUILTIN)
+    return normal(src, begin, last if named else stop) + brackets
+
+
+def function_key(src, d):
+    """What makes two functions the same but for address spaces."""
+    close = src.match[d.open]
+    parameters = [parameter(src, a, b) for a, b in src.split(d.open + 1, close)]
+    stop = close + 1
+    while stop < d.end and src.texts[stop] not in ("{", ";", ":", "="):
+        stop += 1
+    return (d.scope, normal(src, d.begin, d.open), *parameters, normal(src, close + 1, stop))
+
+
+def spaces(src, d):
+    """The address spaces that a declaration's head names."""
+    head = d.body if d.body >= 0 else d.end
+    return [src.texts[i] for i in range(d.begin, head) if src.texts[i] in SPACES]
+
+
+def duplicates(src, found):
+    """Token ranges of the declarations to leave out; `found`: declarations(src)."""
+    seen, out = {}, []
+    for d in found:
+        if d.kind == FUNCTION and d.name >= 0 and (d.body >= 0 or d.in_class):
+            first = seen.setdefault(function_key(src, d), d)
+        elif d.kind == CLASS and ">" == src.texts[d.body - 1]:
+            first = seen.setdefault((d.scope, normal(src, d.begin, d.body)), d)
+        else:
+            continue
+        if first is d or spaces(src, first) == spaces(src, d):
+            continue
+        if d.kind == CLASS and normal(src, first.body, first.end) != normal(src, d.body, d.end):
+            raise src.error(d.begin, f"'{src.span(d.begin, d.body)}' and the one at {src.location(first.begin)} differ "
+                            "in address spaces only, which a CPU does not tell apart, and say different things")
+        out.append((d.begin, d.end))
+    return out
