@@ -24,14 +24,21 @@ MAX_ARGUMENTS = 63
 
 
 class Launch(ctypes.Structure):
-    _fields_ = [("threads", ctypes.c_uint * 3), ("groups", ctypes.c_uint * 3), ("group", ctypes.c_uint * 3)]
+    _fields_ = [("threads", ctypes.c_uint * 3), ("groups", ctypes.c_uint * 3), ("group", ctypes.c_uint * 3),
+                ("constants", ctypes.POINTER(ctypes.c_void_p))]
+
+
+class Constant(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("index", ctypes.c_uint), ("scalar", ctypes.c_char_p),
+                ("components", ctypes.c_uint)]
 
 
 class Record(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("unit", ctypes.c_uint), ("entry", ctypes.c_void_p),
                 ("thread_entry", ctypes.c_void_p), ("fibers", ctypes.c_uint), ("buffers", ctypes.c_uint),
                 ("static_threadgroup_bytes", ctypes.c_uint),
-                ("max_threads", ctypes.c_uint)]
+                ("max_threads", ctypes.c_uint), ("constants", ctypes.POINTER(Constant)),
+                ("constant_count", ctypes.c_uint)]
 
 
 class Table(ctypes.Structure):
@@ -54,15 +61,21 @@ class Library:
         records = (self.table.records[i].contents for i in range(self.table.count))
         self.records = {r.name.decode(): r for r in records}
 
-    def __call__(self, name, *buffers, grid, threadgroup=(), part=None):
-        """Runs a kernel over `grid` units, or over the part (begin, end) of them."""
+    def __call__(self, name, *buffers, grid, threadgroup=(), part=None, constants=None):
+        """Runs a kernel over `grid` units, or over the part (begin, end) of them. `constants`: arrays of one value, by
+        the name of the function constant."""
         grid = (*grid, 1, 1)[:3]
         args = (ctypes.c_void_p * MAX_ARGUMENTS)()
         for i, array in enumerate(buffers):
             args[i] = array.ctypes.data
         for i, array in enumerate(threadgroup):
             args[31 + i] = array.ctypes.data
-        launch = Launch(grid, grid, (1, 1, 1))
+        record = self.records[name]
+        values = (ctypes.c_void_p * max(record.constant_count, 1))()
+        for i in range(record.constant_count):
+            value = (constants or {}).get(record.constants[i].name.decode())
+            values[i] = None if value is None else value.ctypes.data
+        launch = Launch(grid, grid, (1, 1, 1), values)
         begin, end = part or (0, grid[0] * grid[1] * grid[2])
         ENTRY(self.records[name].entry)(args, launch, begin, end)
 
@@ -73,12 +86,13 @@ class Library:
         return out
 
 
-def compile_library(folder, source, defines, isa, shards, name):
+def compile_library(folder, source, defines, isa, shards, name, general, include):
     """Translates and compiles `source` into folder/library.so."""
     compiler = find_compiler()
-    (folder / f"{name}.metal").write_text('#include "lib/types.h"\n#line 1\n' + source)
-    paths, _ = translate(str(folder / f"{name}.metal"), str(folder / "out.cpp"), [str(ROOT / "metal")],
-                         ["MPSX_VECTOR_BYTES=0", *defines], compiler.preprocessor(), shards)
+    first = "" if general else '#include "lib/types.h"\n#line 1\n'
+    (folder / f"{name}.metal").write_text(first + source)
+    paths, _ = translate(str(folder / f"{name}.metal"), str(folder / "out.cpp"), [str(ROOT / "metal"), *include],
+                         ["MPSX_VECTOR_BYTES=0", *defines], compiler.preprocessor(), shards, general=general)
     write_index(str(folder / "index.cpp"), paths)
     facts = ['-DMPSX_KERNEL_ISA="test"', '-DMPSX_KERNEL_COMPILER="test"', *(f"-D{d}" for d in defines)]
     command = [*compiler.command, *compiler.flags(isa), *facts, f"-I{ROOT / 'src' / 'driver' / 'host'}"]
@@ -105,14 +119,14 @@ def msl(tmp_path_factory):
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     @functools.cache
-    def build(source, defines=(), isa="", shards=1, name="snippet"):
-        key = hashlib.sha256(repr((source, defines, isa, shards, name)).encode()).hexdigest()[:16]
+    def build(source, defines=(), isa="", shards=1, name="snippet", general=False, include=()):
+        key = hashlib.sha256(repr((source, defines, isa, shards, name, general, include)).encode()).hexdigest()[:16]
         folder = shared / f"msl-{key}"
         folder.mkdir(exist_ok=True)
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "library.so").exists():
-                compile_library(folder, source, defines, isa, shards, name)
+                compile_library(folder, source, defines, isa, shards, name, general, include)
         return Library(folder / "library.so")
 
     return build

@@ -48,8 +48,8 @@ BAD = {
                      "k.metal:2:1", "without [[host_name"),
     "defined twice": ("kernel void f() {}\nkernel void f(device int* x) {}", "k.metal:2:13", "'f' is defined twice"),
     "double": ("kernel void f(device float* x) { double y = x[0]; }", "k.metal:1:34", "Metal has no double"),
-    "function constant": ("constant bool b [[function_constant(0)]];\nkernel void f() {}", "k.metal:1:17",
-                          "function constants are not supported"),
+    "function constant": ("constant bool b [[function_constant(n)]];\nkernel void f() {}", "k.metal:1:19",
+                          "function_constant(n): expected a number"),
     "swizzle": ("kernel void f(device float4* x) { x[0].xy = x[0].xy.yz; }", "k.metal:1:53", "2 components"),
 }
 

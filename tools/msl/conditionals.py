@@ -24,20 +24,20 @@ def angle_pairs(src, templates):
         sure = word in templates or word in TEMPLATES or word.endswith(("_t", "_v")) or src.texts[i - 2] == "template"
         stack, j = [], i
         while j < len(src):
-            t = src.texts[j]
-            if t == "<":
+            inner = src.texts[j]
+            if inner == "<":
                 stack.append(j)
-            elif t == ">":
+            elif inner == ">":
                 pairs[j], pairs[stack[-1]] = stack[-1], j
                 stack.pop()
                 if not stack:
                     break
-            elif t in "([":
+            elif inner in "([":
                 j = src.match[j]
-            elif src.kinds[j] == "op" and t not in IN_ANGLES and not (sure and t in ("&&", "||")):
+            elif src.kinds[j] == "op" and inner not in IN_ANGLES and not (sure and inner in ("&&", "||")):
                 break
             j += 1
-        if stack or not (sure or j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{")):
+        if stack or not (sure or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
             for k in [k for k, v in pairs.items() if i <= k <= j and i <= v <= j]:
                 del pairs[k]
     return pairs
@@ -57,7 +57,7 @@ def condition(src, pairs, question):
             j = pairs[j] - 1
         elif t == "}":
             first = src.match[j]
-            if src.kinds[first - 1] != "word" and src.texts[first - 1] != ">" or src.texts[first - 1] in BEFORE:
+            if (src.kinds[first - 1] != "word" and src.texts[first - 1] != ">") or src.texts[first - 1] in BEFORE:
                 break
             j = first - 1
         elif t in ("(", "[", "{", ";", ",", "?", ":") or t in ASSIGN or t in BEFORE:
@@ -107,13 +107,13 @@ def literals(src, a, b):
     return kind(*a) is not None and kind(*a) == kind(*b)
 
 
-def mark(src, templates):
-    """Marks the conditional operators of a source that has half or bfloat in it."""
+def mark(src, templates, done=()):
+    """Marks the conditional operators of a source that has half or bfloat in it, but for the tokens `done`."""
     if not any(kind == "word" and SMALL.match(t) for kind, t in zip(src.kinds, src.texts, strict=True)):
         return
     pairs = None
     for q, t in enumerate(src.texts):
-        if t != "?" or src.kinds[q] != "op":
+        if t != "?" or src.kinds[q] != "op" or q in done:
             continue
         pairs = pairs if pairs is not None else angle_pairs(src, templates)
         colon = arm(src, pairs, q + 1, ":")

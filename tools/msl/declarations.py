@@ -86,9 +86,7 @@ def _one(src, begin, end, scope, in_class):
             i = src.match[i] + 1
         elif t == "[":
             i = src.match[i] + 1
-        elif t in CLASS_WORDS and opening < 0:
-            word, i = t, i + 1
-        elif t == "enum":
+        elif (t in CLASS_WORDS and opening < 0) or t == "enum":
             word, i = t, i + 1
         elif t == ":" and opening >= 0:
             i = _initialisers(src, i + 1)

@@ -87,9 +87,9 @@ class SimtEmitter(WideEmitter):
 
     def simt_plan(self, kernel):
         """None for a kernel that is a loop; else whether its threads meet."""
-        if kernel.name not in self.fibers:
-            self.fibers[kernel.name] = uses(self.src, self.bodies, kernel, MEETING) if self.is_simt(kernel) else None
-        return self.fibers[kernel.name]
+        if kernel.token not in self.fibers:
+            self.fibers[kernel.token] = uses(self.src, self.bodies, kernel, MEETING) if self.is_simt(kernel) else None
+        return self.fibers[kernel.token]
 
     def simt_argument(self, kernel, i, p):
         if p.space and p.shape:
@@ -108,7 +108,7 @@ class SimtEmitter(WideEmitter):
             f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
             "const mpsx_thread* thread) {\n"
             f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
-            "  (void)args, (void)launch, (void)thread;\n"
+            f"  (void)args, (void)launch, (void)thread;\n{self.prologue}"
             f"  {instance.expression}({arguments});\n"
             "}\n")
         return self.scoped(body, instance)
@@ -118,4 +118,4 @@ class SimtEmitter(WideEmitter):
         if fibers is None:
             return super().record(symbol, instance, prefix)
         return self.record_text(instance, "MPSX_UNIT_SIMT", "nullptr", self.qualified(symbol, instance, prefix),
-                                int(fibers))
+                                int(fibers), prefix)

@@ -3,6 +3,8 @@
 Of a kernel that knows its place in the grid only, the unit is a thread. Of one that uses threadgroups in any way,
 the unit is a threadgroup of one thread."""
 
+import re
+
 from . import threadgroup_bytes
 from .attributes import COUNT, GRID, POSITIONS
 
@@ -38,7 +40,8 @@ def uses_atomics(src, kernel):
 def argument(src, kernel, i, p):
     """The declaration that precedes the loops (or nothing) and the argument's expression."""
     if p.space == "constant" and p.shape == "&":
-        return f"const auto a{i} = mpsx::value<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+        get = "value_or_zero" if "function_constant" in p.attributes else "value"
+        return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
     if p.space in ("device", "constant") and p.shape:
         return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[{p.index}]);", f"a{i}"
     if p.space == "threadgroup" and p.shape:
@@ -62,17 +65,18 @@ class WideEmitter:
     def __init__(self, src):
         self.src = src
         self.plans = {}
+        self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
         """What is the same for every instance of a kernel: declarations and the loop."""
-        if kernel.name not in self.plans:
+        if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
             declarations = "".join(f"  {d}\n" for d, _ in pairs if d)
             hint = "" if groups or uses_atomics(self.src, kernel) else "    MPSX_VECTORIZE_LOOP\n"
             text = ", ".join(a for _, a in pairs)
-            self.plans[kernel.name] = groups, declarations, hint, text
-        return self.plans[kernel.name]
+            self.plans[kernel.token] = groups, declarations, hint, text
+        return self.plans[kernel.token]
 
     def entry(self, symbol, instance):
         groups, declarations, hint, arguments = self.plan(instance.kernel)
@@ -80,7 +84,7 @@ class WideEmitter:
             f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
             "unsigned long long begin, unsigned long long end) {\n"
             f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
-            f"{declarations}"
+            f"{self.prologue}{declarations}"
             f"  mpsx::runs runs(launch->{'groups' if groups else 'threads'}, begin, end);\n"
             "  const unsigned NX = runs.nx, NY = runs.ny, NZ = runs.nz;\n"
             "  while (runs.next()) {\n"
@@ -100,34 +104,58 @@ class WideEmitter:
             body = f"namespace {scope} {{\n{body}}}\n"
         return body
 
-    def entries(self, instances):
+    def entries(self, instances, module):
         """The entry points; they belong in the namespace of the translated source."""
-        text = "".join(self.entry(f"mpsx_entry_{i}", k) + self.bytes_constant(f"mpsx_entry_{i}", k)
-                       for i, k in enumerate(instances))
+        self.constants = module.constants
+        setters = "".join(f" {s}();" for s in module.setters)
+        text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
+                f"{{ ::mpsx::constants = launch->constants;{setters} }}\n") if setters else ""
+        self.prologue = "  mpsx_set_constants(launch);\n" if setters else ""
+        if self.constants:
+            rows = ", ".join(f'{{"{c.name.rpartition("::")[2]}", {c.index}u, '
+                             f"::mpsx::scalar_name<decltype({c.name})>(), "
+                             f"::metal::mpsx_vector<decltype({c.name})>::size}}" for c in self.constants)
+            text += f"static const mpsx_function_constant mpsx_constant_rows[] = {{{rows}}};\n"
+        for i, k in enumerate(instances):
+            symbol = f"mpsx_entry_{i}"
+            text += self.entry(symbol, k) + self.scoped(self.facts(symbol, k), k)
         return f'#line 1 "<entries>"\n{text}'
 
-    def bytes_constant(self, symbol, instance):
-        constant = threadgroup_bytes.constant(symbol, instance)
-        return self.scoped(constant, instance) if constant else ""
+    @staticmethod
+    def facts(symbol, instance):
+        """Constants of the record that the compiler has to work out."""
+        return (threadgroup_bytes.constant(symbol, instance) or "") + WideEmitter.limit(symbol, instance)
+
+    @staticmethod
+    def limit(symbol, instance):
+        """The limit on threads, where template arguments decide it."""
+        kernel = instance.kernel
+        if not kernel.limit or kernel.limit.isdigit():
+            return ""
+        name = re.sub(rf"\b{kernel.name}\b", kernel.limit, instance.expression, count=1)
+        return f"static constexpr unsigned {symbol}_limit = {name}::value;\n"
 
     def record(self, symbol, instance, prefix):
         unit = "MPSX_UNIT_GROUPS" if self.plan(instance.kernel)[0] else "MPSX_UNIT_THREADS"
-        return self.record_text(instance, unit, self.qualified(symbol, instance, prefix), "nullptr", 0)
+        return self.record_text(instance, unit, self.qualified(symbol, instance, prefix), "nullptr", 0,
+                                prefix)
 
     @staticmethod
     def qualified(symbol, instance, prefix):
         return prefix + "".join(f"{s}::" for s in instance.scope if s) + symbol
 
-    def record_text(self, instance, unit, entry, thread_entry, fibers):
+    def record_text(self, instance, unit, entry, thread_entry, fibers, prefix):
         """An mpsx_kernel_record."""
         buffers = max((p.index + 1 for p in instance.kernel.parameters if p.space in ("device", "constant")), default=0)
-        threads = instance.kernel.attributes.get("max_total_threads_per_threadgroup", "1024")
+        threads = instance.kernel.limit or "1024"
         if not threads.isdigit():
-            raise self.src.error(instance.kernel.token, f"max_total_threads_per_threadgroup({threads}): "
-                                 "expected a number")
+            threads = f"{entry if thread_entry == 'nullptr' else thread_entry}_limit"
         size = threadgroup_bytes.reference(thread_entry if entry == "nullptr" else entry, instance)
-        return (f'{{"{instance.host_name}", {unit}, {entry}, {thread_entry}, {fibers}, {buffers}, {size}, '
-                f"{threads}}}")
+        constants = "nullptr, 0"
+        if self.constants:
+            constants = f"{prefix}mpsx_constant_rows, {len(self.constants)}"
+        return (f'{{"{instance.host_name}", {unit}, {entry}, {thread_entry}, {fibers}, {buffers}, {size}, {threads}, '
+                f"{constants}}}")
 
     def table(self, instances, name, prefix):
         """The records of `instances` as the array `name`; `prefix` qualifies the entry points."""

@@ -66,7 +66,10 @@ def function_key(src, d):
     stop = close + 1
     while stop < d.end and src.texts[stop] not in ("{", ";", ":", "="):
         stop += 1
-    return (d.scope, normal(src, d.begin, d.open), *parameters, normal(src, close + 1, stop))
+    behind = normal(src, close + 1, stop)
+    if d.in_class and src.texts[d.name] == d.scope[-1].partition("@")[0]:   # a constructor is never const
+        behind = ""
+    return (d.scope, normal(src, d.begin, d.open), *parameters, behind)
 
 
 def spaces(src, d):
@@ -81,7 +84,7 @@ def duplicates(src, found):
     for d in found:
         if d.kind == FUNCTION and d.name >= 0 and (d.body >= 0 or d.in_class):
             first = seen.setdefault(function_key(src, d), d)
-        elif d.kind == CLASS and ">" == src.texts[d.body - 1]:
+        elif d.kind == CLASS and src.texts[d.body - 1] == ">":
             first = seen.setdefault((d.scope, normal(src, d.begin, d.body)), d)
         else:
             continue

@@ -14,12 +14,22 @@ APPLE_HEADERS = [
     "metal_limits", "metal_logging", "metal_math", "metal_matrix", "metal_numeric", "metal_pack",
     "metal_packed_vector", "metal_quadgroup", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix",
     "metal_texture", "metal_tuple", "metal_type_traits", "metal_types", "metal_uniform", "metal_utility",
+    "metal_cooperative_tensor", "metal_tensor", "metal_visible_function_table",
 ]
+
+# What a file that is shared with the CPU's side includes too; Metal has these for a shader.
+EMPTY_HEADERS = ["simd/simd.h"]
 
 # The hints of metal/lib/types.h stay names until the C++ compiler, which knows what it understands, defines them.
 DEFINES = [
     "__METAL__=1",
     "__METAL_VERSION__=320",
+    "__METAL_MACOS__=1",
+    "__HAVE_BFLOAT__=1",
+    "__HAVE_SIMDGROUP_MATRIX__=1",
+    "__METAL_FAST_MATH__=1",
+    "__METAL_MAYBE_FAST_MATH__=1",
+    "__METAL_PRECISE_MATH__=0",
     "MPSX_REDUCE(...)=MPSX_REDUCE_LOOP(__VA_ARGS__)",
     "MPSX_VECTORIZE=MPSX_VECTORIZE_LOOP",
 ]
@@ -29,8 +39,10 @@ def preprocess(path, include_dirs=(), defines=(), command=None):
     """Returns the preprocessed text and the user's files it was made of."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
-        for name in APPLE_HEADERS:
-            with open(os.path.join(stubs, name), "w"):
+        for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
+            at = os.path.join(stubs, name)
+            os.makedirs(os.path.dirname(at), exist_ok=True)
+            with open(at, "w"):
                 pass
         args = [*shlex.split(command), "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
         args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)] + [path]

@@ -63,6 +63,8 @@ def at_declaration(src, i):
 
 def constant(src, i, depth):
     """What `constant` at token i becomes."""
+    if src.texts[i + 1] == ":":   # of a constructor's object
+        return ""
     words = src.texts[i + 1:at_declaration(src, i)]
     before = i
     while before and src.texts[before - 1] in ("static", "constexpr", "const", "inline", "extern"):
@@ -113,7 +115,7 @@ def vectors_of_swizzles(src):
 
 
 def assignable_unions(src, found):
-    """A union with a vector in it is assigned as bytes: C++ would not, since vectors have an assignment of their own."""
+    """A union with a vector in it is assigned as bytes: C++ would not, as vectors have an assignment of their own."""
     for d in found:
         if d.kind == CLASS and d.name >= 0 and src.texts[d.name] in src.texts[d.begin:d.body]:
             words = src.texts[d.begin:d.name]
@@ -156,7 +158,7 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
     if general:
         vectors_of_swizzles(src)
         assignable_unions(src, found)
-        mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"})
+        mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"}, done)
     namespaces = namespace_braces(src)
     keys, depth, i = 0, 0, 0   # depth counts brackets that are not namespaces
     while i < len(src):
@@ -186,7 +188,9 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
                 src.replace(i, i + 1, constant(src, i, depth))
             elif t == "threadgroup":
                 at = at_declaration(src, i)
-                pointer = src.texts[at] in ("*", "&", ")", ",", ">") or src.texts[at:at + 2] in (["(", "*"], ["(", "&"])
+                of_this = src.texts[i + 1] in ("{", ":", ";", "=")   # of a member function's object
+                pointer = of_this or src.texts[at] in ("*", "&", ")", ",", ">")
+                pointer = pointer or src.texts[at:at + 2] in (["(", "*"], ["(", "&"])
                 if pointer or not shared:
                     src.replace(i, i + 1)
                 else:

@@ -26,24 +26,32 @@ def identifier(path):
     return re.sub(r"\W", "_", os.path.splitext(path)[0])
 
 
-def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide"):
-    """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs."""
+def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
+              general=None):
+    """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs.
+
+    The project's own files become one library, so each is a namespace of its own. `general` (mode auto, unless said
+    otherwise) is for anybody's file, alone in its library: at global scope, as Metal has it, where names of the user
+    and of the Metal library overload each other and `::name` is found."""
     src, module, files = load(path, include_dirs, defines, preprocessor, root)
-    wide = mode == "wide"
-    rewrite(src, module, shared=not wide)
+    wide, general = mode == "wide", mode == "auto" if general is None else general
+    rewrite(src, module, shared=not wide, general=general)
     declare(src, module)
     stem = identifier(name or os.path.basename(path))
     emitter, body = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt"), src.result()
-    simt = "" if wide else "#define MPSX_SIMT 1\n"
+    opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
+    if general:
+        opening, closing, prefix = '#include "msl/names.h"', "", ""
+    first = "" if wide else "#define MPSX_SIMT 1\n"
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):
         mine = module.instances[i::shards]
         table = f"mpsx_records_{stem}_{i}"
         text = (f"// mpsx-kernels: {len(mine)} {table}\n"
-                f'{simt}#include "msl/msl.h"\nnamespace metal {{ namespace k_{stem} {{ namespace {{\n'
+                f'{first}#include "msl/msl.h"\n{opening}\n'
                 f"MPSX_USER_CODE_BEGIN\n{body}\nMPSX_USER_CODE_END\n"
-                f"{emitter.entries(mine)}}} }} }}\n{emitter.table(mine, table, f'metal::k_{stem}::')}")
+                f"{emitter.entries(mine, module)}{closing}\n{emitter.table(mine, table, prefix)}")
         write_if_changed(target, text)
     return outs, files
 

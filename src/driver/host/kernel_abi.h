@@ -19,7 +19,16 @@ typedef struct mpsx_launch {
   unsigned threads[3]; /* the grid in threads */
   unsigned groups[3];  /* the grid in threadgroups */
   unsigned group[3];   /* threads per threadgroup, as dispatched: those at the grid's end may have fewer */
+  const void* const* constants; /* values of the record's function constants, null where not defined; or null */
 } mpsx_launch;
+
+/* A function constant of a kernel. */
+typedef struct mpsx_function_constant {
+  const char* name;
+  unsigned index;
+  const char* scalar; /* "bool", "int", "float", … */
+  unsigned components;
+} mpsx_function_constant;
 
 /* Wide: runs the units [begin, end) of a dispatch: threads or threadgroups, x fastest, then y, then z. */
 typedef void (*mpsx_entry)(void* const* args, const mpsx_launch* launch, unsigned long long begin,
@@ -97,6 +106,8 @@ typedef struct mpsx_kernel_record {
   unsigned buffers;                  /* highest buffer index in use, plus one */
   unsigned static_threadgroup_bytes; /* threadgroup arrays declared in the kernel */
   unsigned max_threads;              /* [[max_total_threads_per_threadgroup(n)]], else 1024 */
+  const mpsx_function_constant* constants;
+  unsigned constant_count;
 } mpsx_kernel_record;
 
 /* Exported by a kernel library as `mpsx_kernel_table`. */

@@ -7,15 +7,18 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 // Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
-#define MPSX_INLINE_BEGIN _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")
+// And they are the file's own, so that what no kernel calls is not compiled.
+#define MPSX_INLINE_BEGIN                                                                                    \
+  _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \
+  _Pragma("clang attribute push(__attribute__((internal_linkage)), apply_to = any(function, record, variable(is_global)))")
 #define MPSX_ATTRIBUTE_END _Pragma("clang attribute pop")
 #ifdef MPSX_SIMT  // any function may meet other threads: calls must not be doubled, merged or moved into a branch
 #define MPSX_CONVERGENT_BEGIN _Pragma("clang attribute push(__attribute__((convergent, nomerge)), apply_to = function)")
 #define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN MPSX_CONVERGENT_BEGIN
-#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
+#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
 #else
 #define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN
-#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END
+#define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
 #endif
 #define MPSX_ENTRY
 #else
@@ -25,6 +28,14 @@
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
 #endif
+// Apple's own markers.
+#define METAL_FUNC inline __attribute__((always_inline))
+#define METAL_ALIGN(n) alignas(n)
+#define METAL_CONST
+#define METAL_PURE
+#define METAL_NOTHROW
+#define METAL_CONSTEXPR constexpr
+#define METAL_INTERNAL
 #define MPSX_REDUCE_LOOP(...) MPSX_PRAGMA(omp simd reduction(__VA_ARGS__))
 
 #define M_E_F 2.71828182845904523536f

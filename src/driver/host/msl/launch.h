@@ -38,6 +38,36 @@ MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
 }
 
+// The same for an argument that a function constant leaves out.
+template <class P>
+MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* p) {
+  typedef metal::remove_const_t<metal::remove_reference_t<P>> V;
+  return p ? argument<P>::from(p) : V();
+}
+
+// The values of function constants that the running kernel was made with: of the thread, since others may run it with
+// other values.
+static thread_local const void* const* constants;
+MPSX_FN bool constant_defined(int i) { return constants && constants[i]; }
+template <class T>
+MPSX_FN T function_constant(int i) {
+  return constant_defined(i) ? *static_cast<const T*>(constants[i]) : T();
+}
+template <class T>
+constexpr const char* scalar_name() {
+  typedef typename metal::mpsx_vector<T>::scalar S;
+#define MPSX_NAME(N) metal::is_same_v<S, metal::N> ? #N:
+  return metal::is_same_v<S, bool>    ? "bool"
+         : metal::is_same_v<S, char>  ? "char"
+         : metal::is_same_v<S, short> ? "short"
+         : metal::is_same_v<S, int>   ? "int"
+         : metal::is_same_v<S, long>  ? "long"
+         : metal::is_same_v<S, float> ? "float"
+         : MPSX_NAME(half) MPSX_NAME(bfloat) MPSX_NAME(uchar) MPSX_NAME(ushort) MPSX_NAME(uint) MPSX_NAME(ulong)
+         MPSX_NAME(int8_t) "unknown";
+#undef MPSX_NAME
+}
+
 // A position in the type that the kernel declared: ushort or uint, up to three components.
 template <class P>
 MPSX_FN P position(unsigned x, unsigned y, unsigned z) {

@@ -25,6 +25,7 @@ MPSX_CONVERGENT_BEGIN
 #include "namespaces.h"
 #include "relational.h"
 #include "atomic.h"
+#include "conditional.h"
 #include "array.h"
 #include "matrix.h"
 #include "pack.h"
