@@ -232,10 +232,10 @@ class _Builder:
 
     def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
         """The text after the preprocessor, and the files that were included."""
-        from ._msl.preprocess import APPLE_HEADERS, DEFINES
+        from ._msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS
         from ._msl.source import LINE_MARKER
 
-        apple = self.apple_headers(APPLE_HEADERS)
+        apple = self.apple_headers([*APPLE_HEADERS, *EMPTY_HEADERS])
         command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
         text = self.run(command, f'#line 1 "{name}"\n{source}\n')
@@ -249,6 +249,7 @@ class _Builder:
         if not folder.is_dir():
             made = self.store.temporary()
             for name in names:
+                Path(made, name).parent.mkdir(exist_ok=True)
                 Path(made, name).touch()
             with contextlib.suppress(OSError):  # another process was quicker
                 os.rename(made, folder)

@@ -18,14 +18,14 @@ def translate_library(src, mode, compiler, isa):
     """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: auto or simt, as for `msl.py translate`."""
     module = parse(src)
     kernels = [describe(src, i) for i in module.instances]
-    rewrite(src, module, shared=True)
+    rewrite(src, module, shared=True, general=True)
     declare(src, module)
     emitter = SimtEmitter(src, every=mode == "simt")
     table = "mpsx_records"
-    text = ('#define MPSX_SIMT 1\n#include "msl/msl.h"\n'
-            "namespace metal { namespace k_shader { namespace {\n"
-            f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n{emitter.entries(module.instances)}}} }} }}\n"
-            f"{emitter.table(module.instances, table, 'metal::k_shader::')}"
+    text = ('#define MPSX_SIMT 1\n#include "msl/msl.h"\n#include "msl/names.h"\n'
+            f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n"
+            f"{emitter.entries(module.instances, module)}"
+            f"{emitter.table(module.instances, table, '')}"
             f"{export(table, len(kernels), compiler, isa)}")
     return Library(text, kernels)
 

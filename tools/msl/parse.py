@@ -151,8 +151,8 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
     parameters = [parse_parameter(src, a, b) for a, b in src.split(i + 1, close) if src.span(a, b) != "void"]
     if name_at != i - 1:   # a specialisation is called through the template
         return src.match[body]
-    kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope, head,
-                    begin)
+    kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope,
+                    head=head, marker=begin)
     qualified = (*scope, name)
     if qualified in module.kernels:
         raise src.error(i - 1, f"kernel '{name}' is defined twice")

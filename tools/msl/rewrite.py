@@ -35,7 +35,7 @@ def compose_swizzles(src):
     i = 1
     while i + 2 < len(src):
         first = src.texts[i]
-        if src.texts[i - 1] == "." and 2 <= len(first) <= 4 and swizzle_letters(first):
+        if src.texts[i - 1] in (".", "->") and 2 <= len(first) <= 4 and swizzle_letters(first):
             j, picked = i, first
             while src.texts[j + 1] == "." and len(src.texts[j + 2]) <= 4 and swizzle_letters(src.texts[j + 2]):
                 letters = swizzle_letters(src.texts[j + 2])

@@ -31,14 +31,6 @@ struct array {
 };
 template <class T, class... U>
 array(T, U...) -> array<T, 1 + sizeof...(U)>;
-template <size_t I, class T, size_t N>
-MPSX_FN constexpr T& get(array<T, N>& a) {
-  return a[I];
-}
-template <size_t I, class T, size_t N>
-MPSX_FN constexpr const T& get(const array<T, N>& a) {
-  return a[I];
-}
 
 // A view of elements that lie one after the other.
 template <class T>

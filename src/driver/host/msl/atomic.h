@@ -43,7 +43,7 @@ MPSX_FN T atomic_exchange_explicit(A* p, V v, memory_order) {
   return r;
 }
 template <class A, class V, class T = mpsx_atomic_value<A>>
-MPSX_FN bool atomic_compare_exchange_weak_explicit(A* p, type_identity_t<T>* expected, V desired, memory_order,
+MPSX_FN bool atomic_compare_exchange_weak_explicit(A* p, mpsx_not_deduced<T>* expected, V desired, memory_order,
                                                    memory_order) {
   T x = T(desired);
   return __atomic_compare_exchange(&p->value, expected, &x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);

@@ -17,7 +17,7 @@ template <class T>
 using mpsx_if_integer = enable_if_t<is_integral_v<T> && !is_same_v<T, bool>, T>;
 
 template <class T, class U = make_unsigned_t<mpsx_if_integer<T>>>
-MPSX_FN constexpr U absdiff(T a, type_identity_t<T> b) {
+MPSX_FN constexpr U absdiff(T a, mpsx_not_deduced<T> b) {
   return a < b ? U(U(b) - U(a)) : U(U(a) - U(b));
 }
 template <class T>
@@ -33,7 +33,7 @@ MPSX_FN constexpr mpsx_if_integer<T> ctz(T x) {
   return x == 0 ? T(8 * sizeof(T)) : T(__builtin_ctzll(mpsx_bits(x)));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> rotate(T x, type_identity_t<T> n) {
+MPSX_FN constexpr mpsx_if_integer<T> rotate(T x, mpsx_not_deduced<T> n) {
   const unsigned width = 8 * sizeof(T), k = unsigned(n) & (width - 1);
   const uint64_t b = mpsx_bits(x);
   return T(k == 0 ? b : b << k | b >> (width - k));
@@ -51,42 +51,42 @@ MPSX_FN constexpr mpsx_if_integer<T> extract_bits(T x, uint offset, uint bits) {
   return T(T(make_unsigned_t<T>(x) << (width - offset - bits)) >> (width - bits));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> insert_bits(T base, type_identity_t<T> insert, uint offset, uint bits) {
+MPSX_FN constexpr mpsx_if_integer<T> insert_bits(T base, mpsx_not_deduced<T> insert, uint offset, uint bits) {
   const uint64_t mask = (bits >= 64 ? ~0ull : (1ull << bits) - 1) << offset;
   return T((mpsx_bits(base) & ~mask) | (mpsx_bits(insert) << offset & mask));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> addsat(T a, type_identity_t<T> b) {
+MPSX_FN constexpr mpsx_if_integer<T> addsat(T a, mpsx_not_deduced<T> b) {
   T r = 0;
   if (!__builtin_add_overflow(a, b, &r)) return r;
   return is_signed_v<T> && b < T(1) ? numeric_limits<T>::min() : numeric_limits<T>::max();
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> subsat(T a, type_identity_t<T> b) {
+MPSX_FN constexpr mpsx_if_integer<T> subsat(T a, mpsx_not_deduced<T> b) {
   T r = 0;
   if (!__builtin_sub_overflow(a, b, &r)) return r;
   return is_unsigned_v<T> || b > 0 ? numeric_limits<T>::min() : numeric_limits<T>::max();
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> hadd(T a, type_identity_t<T> b) {
+MPSX_FN constexpr mpsx_if_integer<T> hadd(T a, mpsx_not_deduced<T> b) {
   return T((a >> 1) + (b >> 1) + (a & b & 1));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> rhadd(T a, type_identity_t<T> b) {
+MPSX_FN constexpr mpsx_if_integer<T> rhadd(T a, mpsx_not_deduced<T> b) {
   return T((a >> 1) + (b >> 1) + ((a | b) & 1));
 }
 // The upper half of a product.
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> mulhi(T a, type_identity_t<T> b) {
+MPSX_FN constexpr mpsx_if_integer<T> mulhi(T a, mpsx_not_deduced<T> b) {
   return T((mpsx_wider<T>(a) * mpsx_wider<T>(b)) >> (8 * sizeof(T)));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> madhi(T a, type_identity_t<T> b, type_identity_t<T> c) {
+MPSX_FN constexpr mpsx_if_integer<T> madhi(T a, mpsx_not_deduced<T> b, mpsx_not_deduced<T> c) {
   typedef make_unsigned_t<T> U;
   return T(U(mulhi(a, b)) + U(c));
 }
 template <class T>
-MPSX_FN constexpr mpsx_if_integer<T> madsat(T a, type_identity_t<T> b, type_identity_t<T> c) {
+MPSX_FN constexpr mpsx_if_integer<T> madsat(T a, mpsx_not_deduced<T> b, mpsx_not_deduced<T> c) {
   typedef conditional_t<sizeof(T) == 8, mpsx_int128, long> W;
   if constexpr (is_same_v<make_unsigned_t<T>, ulong> && is_unsigned_v<T>) {
     const mpsx_uint128 s = mpsx_uint128(a) * b + c;  // at most 2^128 - 2^64

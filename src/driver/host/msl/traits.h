@@ -37,11 +37,11 @@ using conditional_t = typename conditional<B, T, F>::type;
 template <class...>
 using void_t = void;
 template <class T>
-struct type_identity {
+struct mpsx_same_t {
   typedef T type;
 };
 template <class T>
-using type_identity_t = T;
+using mpsx_not_deduced = typename mpsx_same_t<T>::type;
 template <class... B>
 constexpr bool conjunction_v = (B::value && ... && true);
 template <class... B>
@@ -308,25 +308,6 @@ struct invoke_result {
 template <class F, class... A>
 using invoke_result_t = typename invoke_result<F, A...>::type;
 
-template <class T, T... I>
-struct integer_sequence {
-  typedef T value_type;
-  static constexpr size_t size() { return sizeof...(I); }
-};
-template <size_t... I>
-using index_sequence = integer_sequence<size_t, I...>;
-#if defined(__clang__)
-template <class T, T N>
-using make_integer_sequence = __make_integer_seq<integer_sequence, T, N>;
-#else
-template <class T, T N>
-using make_integer_sequence = integer_sequence<T, __integer_pack(N)...>;
-#endif
-template <size_t N>
-using make_index_sequence = make_integer_sequence<size_t, N>;
-template <class... T>
-using index_sequence_for = make_index_sequence<sizeof...(T)>;
-
 template <class T>
 struct make_unsigned;
 template <class T>
@@ -377,15 +358,5 @@ MPSX_FN constexpr T&& forward(remove_reference_t<T>&& v) noexcept {
 template <class T>
 MPSX_FN constexpr remove_reference_t<T>&& move(T&& v) noexcept {
   return static_cast<remove_reference_t<T>&&>(v);
-}
-template <class T>
-MPSX_FN constexpr void swap(T& a, T& b) {
-  T t = a;
-  a = b;
-  b = t;
-}
-template <class T>
-MPSX_FN constexpr T* addressof(T& v) {
-  return __builtin_addressof(v);
 }
 }  // namespace metal
