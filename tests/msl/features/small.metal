@@ -63,7 +63,7 @@ kernel void bits(device float* out [[buffer(0)]]) {
   out[0] = as_type<uint>(half2(1.0h, 2.0h)) == 0x40003c00u;
   out[1] = as_type<half2>(0x40003c00u).y;
   out[2] = as_type<float4>(uint4(0x3f800000u)).z;
-  out[3] = as_type<uchar4>(0x04030201u).w + as_type<ushort>(1.0h) + as_type<bfloat>(ushort(0x4000));
+  out[3] = as_type<uchar4>(0x04030201u).w + as_type<ushort>(1.0h) + float(as_type<bfloat>(ushort(0x4000)));
   float4 v(1, 2, 3, 4);
   out[4] = as_type<uint2>(v.yx).y == 0x3f800000u;
   out[5] = as_type<packed_float3>(packed_float3(1, 2, 3)).y + as_type<int>(-0.0f);

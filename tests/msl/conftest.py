@@ -1,0 +1,9 @@
+"""The fixture `msl` of tests/kernels: a Metal source compiled and called through the kernel ABI."""
+
+import importlib.util
+from pathlib import Path
+
+_spec = importlib.util.spec_from_file_location("kernels_conftest", Path(__file__).parents[1] / "kernels" / "conftest.py")
+_kernels = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_kernels)
+msl = _kernels.msl
