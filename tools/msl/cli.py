@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from .compiler import print_for_cmake
-from .flatten import flatten
+from .flatten import flatten_all
 from .source import MslError
 from .translate import load, translate, write_depfile, write_if_changed, write_index
 
@@ -28,10 +28,10 @@ def parser():
     t.add_argument("--root", help="name source files relative to this directory, in messages and #line")
     t.add_argument("--name", help="unique name of the file in its library (default: its stem)")
     source_options(t)
-    f = sub.add_parser("flatten", help="many .metal files to one without includes of our own")
+    f = sub.add_parser("flatten", help="many .metal files to one file of sections without includes of our own")
     f.add_argument("inputs", nargs="+")
     f.add_argument("-o", dest="output", required=True)
-    f.add_argument("-I", dest="include", action="append", default=[])
+    source_options(f)
     ls = sub.add_parser("list", help="the kernels of .metal files and their buffers")
     ls.add_argument("inputs", nargs="+")
     ls.add_argument("--count", action="store_true", help="only how many each file has")
@@ -43,6 +43,11 @@ def parser():
     c.add_argument("--isa", help="the flags for this ISA instead")
     c.add_argument("--simt", action="store_true", help="those of kernels translated with --mode simt")
     return top
+
+
+def host_names(path, args):
+    _, module, _ = load(path, args.include, args.define, args.preprocessor)
+    return [instance.host_name for instance in module.instances]
 
 
 def list_kernels(args):
@@ -65,7 +70,7 @@ def main(argv=None):
             if args.depfile:
                 write_depfile(args.depfile, outs[0], files)
         elif args.command == "flatten":
-            write_if_changed(args.output, flatten(args.inputs, args.include))
+            write_if_changed(args.output, flatten_all(args.inputs, args.include, lambda path: host_names(path, args)))
         elif args.command == "index":
             write_index(args.output, args.inputs)
         elif args.command == "compiler":

@@ -1,4 +1,11 @@
-"""One self-contained Metal source out of many: our own headers inlined once each, Apple's left as includes."""
+"""Metal sources without includes of our own: what MTLDevice.newLibraryWithSource gets where there is no metallib.
+
+The file has a section for each kernel file, and each section is a program of its own: kernel files may use the same
+names, and a driver compiles only what is asked for. A section begins with
+
+    // mpsx-section: metal/norm/softmax.metal
+    // mpsx-kernels: softmax_f32 softmax_f16 …
+"""
 
 import os
 import re
@@ -7,6 +14,9 @@ from .preprocess import APPLE_HEADERS
 from .source import MslError
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)[^\n]*$')
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b[ \t]*(\w*)")
+SECTION, KERNELS = "// mpsx-section: ", "// mpsx-kernels: "
+METAL_MACROS = {"__METAL__", "__METAL_VERSION__"}
 
 
 def find(name, here, include_dirs, quoted):
@@ -17,8 +27,27 @@ def find(name, here, include_dirs, quoted):
     return None
 
 
-def flatten(paths, include_dirs=()):
-    """The text of `paths` in order, ready for MTLDevice.newLibraryWithSource."""
+def without_host_parts(lines):
+    """Blanks what stands between `#ifdef __METAL__` … `#else` … `#endif` for C++ alone, and those lines themselves."""
+    open_blocks, out = [], []  # of each open conditional: is it about Metal, and is this part of it for Metal
+    for line in lines:
+        m = CONDITIONAL.match(line)
+        ours = False
+        if m and m[1] in ("ifdef", "ifndef", "if"):
+            ours = m[1] != "if" and m[2] in METAL_MACROS
+            open_blocks.append([ours, m[1] == "ifdef" if ours else True])
+        elif m and open_blocks:
+            ours = open_blocks[-1][0]
+            if ours and m[1] == "else":
+                open_blocks[-1][1] = not open_blocks[-1][1]
+            if m[1] == "endif":
+                open_blocks.pop()
+        out.append("" if ours or not all(live for _, live in open_blocks) else line)
+    return out
+
+
+def flatten(path, include_dirs=()):
+    """The text of `path`: our own headers inlined once each, Apple's left as includes."""
     seen, out = set(), []
 
     def add(path):
@@ -27,7 +56,7 @@ def flatten(paths, include_dirs=()):
             return
         seen.add(real)
         with open(path) as f:
-            lines = f.read().split("\n")
+            lines = without_host_parts(f.read().split("\n"))
         name = os.path.relpath(path)
         out.append(f'#line 1 "{name}"')
         for number, line in enumerate(lines, 1):
@@ -45,6 +74,21 @@ def flatten(paths, include_dirs=()):
             else:
                 raise MslError(f"{path}:{number}:1: error: include '{target}' not found")
 
-    for path in paths:
-        add(path)
+    add(path)
     return "\n".join(out) + "\n"
+
+
+def flatten_all(paths, include_dirs, kernels_of):
+    """The sections of all `paths`; `kernels_of(path)` names the kernels of one."""
+    parts = []
+    for path in paths:
+        parts.append(f"{SECTION}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n")
+        parts.append(flatten(path, include_dirs))
+    return "".join(parts)
+
+
+def sections(text):
+    """What flatten_all wrote, as (name, kernels, source) of each section."""
+    for part in re.split(f"^{SECTION}", text, flags=re.M)[1:]:
+        name, kernels, source = part.split("\n", 2)
+        yield name, kernels.removeprefix(KERNELS).split(), source
