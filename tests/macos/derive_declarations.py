@@ -49,6 +49,11 @@ GRAPHICS = re.compile(
     r"rasteri|visiblefunction|intersection|iosurface|argumentencoder|stage(?!d)|sparse|mesh|tensor|"
     r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample"
 )
+# What neither source names, from Apple's documentation of the class.
+DOCUMENTED = {
+    ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
+    ("NSURL", "-", "path"): ("@",),
+}
 # Where the two sources differ, and why that is no contradiction.
 DIFFER = {
     "MTLCommandBuffer status": "pyobjc has one entry for all protocols, here MTLIOCommandBuffer's (NSInteger)",
@@ -137,6 +142,7 @@ def derive(folder: Path) -> str:
         methods = {k[1:]: v for k, v in headers.methods.items() if k[0] == owner}
         if owner == "NSObject":
             methods = {(kind, selector): tuple(rest) for selector, (kind, *rest) in OBJECT.items()}
+        methods |= {k[1:]: v for k, v in DOCUMENTED.items() if k[0] == owner}
         if not methods and owner not in headers.parents:
             disagreements.append(f"{owner}: metal-cpp has no such class")
         parent = headers.parents.get(owner)
@@ -148,7 +154,9 @@ def derive(folder: Path) -> str:
             agreed = [t for t in theirs if same(signature, t)]
             if theirs and not agreed and f"{owner} {selector}" not in DIFFER:
                 disagreements.append(f"{owner} {selector}: metal-cpp {signature}, pyobjc {theirs}")
-            lines.append(f"{kind} {selector} {' '.join(signature)}" + ("  =" if agreed else ""))
+            mark = "  =" if agreed else "  documented" if (owner, kind, selector) in DOCUMENTED else ""
+            lines.append(f"{kind} {selector} {' '.join(signature)}{mark}")
+    lines += [f"function {name} {' '.join(signature)}" for name, signature in sorted(headers.functions.items())]
     for name in ENUMS:
         enum = headers.enums[name]
         lines.append(f"enum {name} {enum.encoding}")
@@ -164,7 +172,8 @@ def derive(folder: Path) -> str:
 #   metal-cpp, Copyright Apple Inc., Apache License 2.0, in the wheel {mlx.name}
 #   pyobjc-framework-Metal, Copyright Ronald Oussoren, MIT License, in the wheel {pyobjc.name}
 # A line of a class or protocol: + or -, selector, the type encodings of result and arguments without qualifiers
-# (a block is @?<result arguments>), and = where pyobjc says the same. A line of an enumeration: name, value, = too."""
+# (a block is @?<result arguments>), and = where pyobjc says the same or `documented` where neither of the two knows it
+# and Apple's documentation was read. A line of an enumeration: name, value, = as before."""
     return "\n".join([header, *lines]) + "\n"
 
 

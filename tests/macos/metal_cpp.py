@@ -21,6 +21,7 @@ SCALARS = {
     "NotificationName": "@",
     "Range": "{_NSRange=QQ}", "Size": "{MTLSize=QQQ}", "Origin": "{MTLOrigin=QQQ}", "ResourceID": "{MTLResourceID=Q}",
     "Region": "{MTLRegion={MTLOrigin=QQQ}{MTLSize=QQQ}}", "SizeAndAlign": "{MTLSizeAndAlign=QQ}",
+    "OperatingSystemVersion": "{NSOperatingSystemVersion=qqq}",
 }  # fmt: skip
 FUNCTION = re.compile(
     r"_(?:MTL|NS)_INLINE\s+(?P<result>[\w:&*<> ]+?)\s*\b(?:MTL|NS)::(?P<owner>\w+)::\w+\((?P<arguments>(?:[^{}])*?)\)"
@@ -34,6 +35,7 @@ SEND = re.compile(
 SELECTOR = re.compile(r'_(?:MTL|NS)_PRIVATE_DEF_SEL\(\s*(\w+),\s*"([^"]+)"\s*\)')
 CLASS = re.compile(r"class (\w+) : public (?:NS::)?(?:Referencing|Copying|SecureCoding)<\s*\w+\s*(?:,\s*([\w:]+)\s*)?>")
 ENUM = re.compile(r"_(?P<prefix>MTL|NS)_(?:ENUM|OPTIONS)\((?P<type>[\w:]+), (?P<name>\w+)\)\s*\{(?P<body>[^}]*)\}")
+C_FUNCTION = re.compile(r'extern "C" ([\w:* ]+?)\s*\b(MTL\w+)\(([^()]*)\);')
 BLOCK = re.compile(r"using (\w+) = ([\w:&* ]+?)\s*\(\^\)\(([^;]*)\);")
 
 
@@ -82,6 +84,10 @@ class MetalCpp:
                 if m[2] and m[2].split("::")[-1] != "objc_object":
                     self.parents[prefix + m[1]] = prefix + m[2].split("::")[-1]
             self._read_enums(text)
+        self.functions = {}  # name -> encodings
+        for result, name, arguments in C_FUNCTION.findall(everything):
+            plain = [self.encode(a, "MTL") for a in split(arguments)]
+            self.functions[name] = (self.encode(result, "MTL"), *plain)
         self.methods = {}  # (class, "+" or "-", selector) -> encodings: result, arguments
         for path, text in texts.items():
             self._read_methods(text, "NS" if path.parent.name == "Foundation" else "MTL")
@@ -141,7 +147,7 @@ class MetalCpp:
                 return "^" * stars + self.enums[candidate].encoding
         if name in SCALARS:
             return "*" if (name, stars) == ("char", 1) else "^" * stars + SCALARS[name]
-        if stars and name[:1].isupper():
+        if stars and name.lstrip("_")[:1].isupper():
             return "^" * (stars - 1) + "@"
         raise UnknownTypeError(text)
 

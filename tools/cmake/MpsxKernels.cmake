@@ -1,5 +1,5 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
-# libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h). On macOS a metallib.
+# libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h).
 #
 # libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA that every CPU runs.
 #
@@ -143,10 +143,6 @@ endmacro()
 
 function(mpsx_add_kernels target)
   cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
-  if(APPLE)
-    mpsx_add_metallib()
-    return()
-  endif()
   mpsx_find_kernel_compiler()
   message(STATUS "mpsx: kernels are compiled by ${MPSX_KERNEL_COMPILER}")
   if(NOT K_ISAS)
@@ -182,45 +178,3 @@ function(mpsx_add_kernels target)
   add_custom_target(${target} ALL DEPENDS ${libraries})
   set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
 endfunction()
-
-# macOS: mpsx.metallib where Apple's compiler is there; mpsx.metal, from which the driver compiles, always.
-macro(mpsx_add_metallib)
-  set(flat "${K_OUTPUT_DIRECTORY}/mpsx.metal")
-  set(include_flags "")
-  foreach(dir IN LISTS K_INCLUDE_DIRS)
-    get_filename_component(dir "${dir}" ABSOLUTE)
-    list(APPEND include_flags -I "${dir}")
-  endforeach()
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${K_INCLUDE_DIRS}/*.h ${K_INCLUDE_DIRS}/*.def)
-  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
-  add_custom_command(
-    OUTPUT "${flat}"
-    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" flatten ${K_SOURCES} ${include_flags} -o "${flat}"
-    WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
-    DEPENDS ${K_SOURCES} ${headers} ${tools} VERBATIM)
-  set(files "${flat}")
-  execute_process(COMMAND xcrun -sdk macosx --find metal OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_metal)
-  if(no_metal)
-    message(STATUS "mpsx: no Metal compiler (xcrun metal); kernels are compiled when they are first used")
-  else()
-    set(airs "")
-    foreach(source IN LISTS K_SOURCES)
-      get_filename_component(source "${source}" ABSOLUTE)
-      file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
-      string(MAKE_C_IDENTIFIER "${name}" name)
-      set(air "${CMAKE_CURRENT_BINARY_DIR}/${name}.air")
-      add_custom_command(
-        OUTPUT "${air}"
-        COMMAND xcrun -sdk macosx metal -std=metal3.1 -fno-fast-math ${include_flags} -c "${source}" -o "${air}"
-        DEPENDS "${source}" ${headers} VERBATIM)
-      list(APPEND airs "${air}")
-    endforeach()
-    add_custom_command(
-      OUTPUT "${K_OUTPUT_DIRECTORY}/mpsx.metallib"
-      COMMAND xcrun -sdk macosx metallib ${airs} -o "${K_OUTPUT_DIRECTORY}/mpsx.metallib"
-      DEPENDS ${airs} VERBATIM)
-    list(APPEND files "${K_OUTPUT_DIRECTORY}/mpsx.metallib")
-  endif()
-  add_custom_target(${target} ALL DEPENDS ${files})
-  set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${files}")
-endmacro()

@@ -1,0 +1,68 @@
+# Kernels for Apple's GPUs: mpsx.metal, sections of source that the driver compiles when they are first used, always;
+# and mpsx.metallib where Apple's compiler is there (Xcode with its Metal toolchain), so that nothing is compiled at
+# run time.
+#
+#   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir)
+
+# -fno-fast-math: Metal's default lets the compiler assume that there are neither NaN nor infinity, and replaces exp, log,
+# sin and division by approximations. isnan() would then be false, softmax's guard for rows of -inf dead code, and results
+# differ from the CPU's in the last four bits. MTLCompileOptions says the same where the driver compiles.
+# -ffp-contract=off: as the host's kernels are compiled; kernels say fma() where they want one.
+set(MPSX_METAL_STANDARD metal3.1)  # macOS 14; also the first with bfloat
+set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
+
+function(mpsx_add_metal_library target)
+  cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS" ${ARGN})
+  set(include_flags "")
+  set(headers "")
+  foreach(dir IN LISTS K_INCLUDE_DIRS)
+    get_filename_component(dir "${dir}" ABSOLUTE)
+    list(APPEND include_flags -I "${dir}")
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${dir}/*.h" "${dir}/*.def")
+    list(APPEND headers ${found})
+  endforeach()
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
+  set(flat "${K_OUTPUT_DIRECTORY}/mpsx.metal")
+  add_custom_command(
+    OUTPUT "${flat}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" flatten ${K_SOURCES} ${include_flags}
+            --preprocessor "${CMAKE_CXX_COMPILER}" -o "${flat}"
+    WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+    DEPENDS ${K_SOURCES} ${headers} ${tools}
+    COMMENT "Flattening kernels" VERBATIM)
+  set(files "${flat}")
+
+  # Asked for its version, since Xcode finds a compiler that is not installed: the Metal toolchain is a download apart.
+  execute_process(COMMAND xcrun -sdk macosx metal --version
+                  OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE no_metal)
+  if(no_metal)
+    message(STATUS "mpsx: no Metal compiler (xcrun metal); kernels are compiled when they are first used")
+  else()
+    string(REGEX MATCH "^[^\n]*" version "${version}")
+    message(STATUS "mpsx: kernels are compiled by ${version}")
+    set(airs "")
+    foreach(source IN LISTS K_SOURCES)
+      get_filename_component(source "${source}" ABSOLUTE)
+      file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+      string(MAKE_C_IDENTIFIER "${name}" name)
+      set(air "${CMAKE_CURRENT_BINARY_DIR}/${target}/${name}.air")
+      add_custom_command(
+        OUTPUT "${air}"
+        COMMAND xcrun -sdk macosx metal ${MPSX_METAL_FLAGS} -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET}
+                ${include_flags} -c "${source}" -o "${air}"
+        DEPENDS "${source}" ${headers}
+        COMMENT "Compiling ${name}" VERBATIM)
+      list(APPEND airs "${air}")
+    endforeach()
+    file(MAKE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/${target}")
+    set(metallib "${K_OUTPUT_DIRECTORY}/mpsx.metallib")
+    add_custom_command(
+      OUTPUT "${metallib}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
+      COMMAND xcrun -sdk macosx metallib ${airs} -o "${metallib}"
+      DEPENDS ${airs}
+      COMMENT "Linking ${metallib}" VERBATIM)
+    list(APPEND files "${metallib}")
+  endif()
+  add_custom_target(${target} ALL DEPENDS ${files})
+endfunction()
