@@ -1,0 +1,144 @@
+"""A cross build for macOS on arm64: zig's clang as CMake's toolchain, and stand-ins for what only a Mac has."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from derive_exports import write_stubs
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = ROOT / "tests" / "metal_driver" / "emulation" / "include"
+TARGET = "aarch64-macos.14.0"
+SOABI = f"cpython-{sys.version_info.major}{sys.version_info.minor}-darwin"
+
+# Notes its command lines; as a Mac without the Metal toolchain it fails as xcrun does there.
+XCRUN = """#!{python}
+import json, os, sys
+words = sys.argv[1:]
+with open({log!r}, "a") as log:
+    log.write(json.dumps(words) + "\\n")
+if "metal" in words or "metallib" in words:
+    if not {metal}:
+        sys.exit("error: cannot execute tool 'metal' due to missing Metal Toolchain")
+    if "--version" in words:
+        print("Apple metal version 0.0 (stub)")
+    for output in [words[i + 1] for i, word in enumerate(words) if word == "-o"]:
+        open(output, "wb").close()
+else:
+    sys.exit(1)
+"""
+TOOLCHAIN = """set(CMAKE_SYSTEM_NAME Darwin)
+set(CMAKE_SYSTEM_PROCESSOR arm64)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_COMPILER "{bin}/cc")
+set(CMAKE_CXX_COMPILER "{bin}/c++")
+set(CMAKE_OBJCXX_COMPILER "{bin}/c++")
+set(CMAKE_OBJCXX_FLAGS_INIT "-isystem {stand_in}")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-F{stubs}")
+set(CMAKE_AR "{bin}/ar")
+set(CMAKE_RANLIB "{bin}/ranlib")
+set(CMAKE_INSTALL_NAME_TOOL "{bin}/install_name_tool")
+"""
+
+
+def missing() -> str:
+    """What a cross build needs and this machine lacks, or nothing."""
+    modules = [name for name in ("ziglang", "Cython") if importlib.util.find_spec(name) is None]
+    programs = [name for name in ("cmake", "ninja") if shutil.which(name) is None]
+    return ", ".join(modules + programs)
+
+
+def zig() -> Path:
+    """The program of the package ziglang."""
+    spec = importlib.util.find_spec("ziglang")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "zig"
+
+
+def script(path: Path, text: str) -> None:
+    """An executable file; an old one of the same text keeps its time, for compiler caches."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    path.chmod(0o755)
+
+
+@dataclass
+class Cross:
+    """A build folder for macOS. `torch` is a folder with a macOS torch and its metadata."""
+
+    folder: Path
+    torch: Path
+    metal: bool = True  # whether xcrun finds Apple's Metal compiler
+
+    @property
+    def build(self) -> Path:
+        return self.folder / "build"
+
+    @property
+    def xcrun_log(self) -> Path:
+        return self.folder / "xcrun.jsonl"
+
+    def prepare(self) -> None:
+        """Writes the toolchain."""
+        tools = self.folder / "bin"
+        tools.mkdir(parents=True, exist_ok=True)
+        for name in ("cc", "c++"):
+            script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\"\n")
+        for name in ("ar", "ranlib"):
+            script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
+        # Nothing is renamed: libraries are linked with the names and paths that they are installed with.
+        script(tools / "install_name_tool", "#!/bin/sh\nexit 1\n")
+        script(tools / "xcrun", XCRUN.format(python=sys.executable, log=str(self.xcrun_log), metal=self.metal))
+        stubs = self.folder / "frameworks"
+        write_stubs(stubs)
+        (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, stand_in=STAND_IN, stubs=stubs))
+        # What Python for macOS says of itself, so that modules get its suffix.
+        values = dict(sysconfig.get_config_vars(), SOABI=SOABI, EXT_SUFFIX=f".{SOABI}.so")
+        (self.folder / "_sysconfigdata_macos.py").write_text(f"build_time_vars = {values!r}\n")
+
+    def environment(self) -> dict[str, str]:
+        """For CMake and what it starts."""
+        found = {**os.environ, "_PYTHON_HOST_PLATFORM": "macosx-14.0-arm64"}
+        found["PATH"] = os.pathsep.join([str(self.folder / "bin"), found["PATH"]])
+        found["PYTHONPATH"] = os.pathsep.join([str(self.torch), str(self.folder)])
+        found["_PYTHON_SYSCONFIGDATA_NAME"] = "_sysconfigdata_macos"
+        found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": str(ROOT)}
+        for name in ("MACOSX_DEPLOYMENT_TARGET", "CXXFLAGS", "CFLAGS", "LDFLAGS"):
+            found.pop(name, None)
+        return found
+
+    def run(self, *words: str | Path, timeout: float = 120) -> str:
+        """Runs a command; its output, or an error with it."""
+        done = subprocess.run([*map(str, words)], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, env=self.environment(), timeout=timeout)  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(map(str, words))}\n{done.stdout}")
+        return done.stdout
+
+    def configure(self) -> str:
+        """CMake's first step."""
+        self.prepare()
+        return self.run("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                        f"-DCMAKE_TOOLCHAIN_FILE={self.folder / 'toolchain.cmake'}", "-DMPSX_PRECOMPILE=OFF",
+                        f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+
+    def targets(self) -> list[str]:
+        """Everything that can be built."""
+        return [line.split(":")[0] for line in self.run("ninja", "-C", self.build, "-t", "targets", "all").splitlines()]
+
+    def make(self, *targets: str, jobs: int = 2, timeout: float = 120) -> str:
+        """Builds."""
+        return self.run("ninja", "-C", self.build, "-j", str(jobs), *targets, timeout=timeout)
+
+    def install(self, to: Path) -> list[str]:
+        """What the wheel will have, by path."""
+        self.run("cmake", "--install", self.build, "--prefix", to)
+        return sorted(path.relative_to(to).as_posix() for path in to.rglob("*") if path.is_file())

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Writes exports.txt: symbols of Apple's frameworks that linking may rely on, by the library that has them.
+
+    python tests/macos/derive_exports.py FOLDER     with the macOS wheels of torch and mlx-metal
+
+What the libraries of those wheels import is there on every Mac that runs them; classes that metal-cpp names are added,
+and the runtime's functions that clang emits calls to.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import macho
+from metal_cpp import MetalCpp
+
+TABLE = Path(__file__).with_name("exports.txt")
+FRAMEWORKS = "/System/Library/Frameworks/{0}.framework/Versions/{1}/{0}"
+METAL, FOUNDATION = FRAMEWORKS.format("Metal", "A"), FRAMEWORKS.format("Foundation", "C")
+CORE_FOUNDATION, OBJC = FRAMEWORKS.format("CoreFoundation", "A"), "/usr/lib/libobjc.A.dylib"
+# The classes that CoreFoundation has, though Foundation's headers declare them.
+IN_CORE_FOUNDATION = {"NSArray", "NSData", "NSDate", "NSDictionary", "NSSet", "NSURL"}
+# Of clang's lib/CodeGen/CGObjCMac.cpp and CGObjC.cpp.
+RUNTIME = """objc_alloc objc_alloc_init objc_autorelease objc_autoreleasePoolPop objc_autoreleasePoolPush
+    objc_begin_catch objc_end_catch objc_enumerationMutation objc_exception_rethrow objc_exception_throw
+    objc_getClass objc_getProtocol objc_lookUpClass objc_msgSend objc_msgSendSuper2 objc_opt_class
+    objc_opt_isKindOfClass objc_opt_new objc_opt_respondsToSelector objc_opt_self objc_release objc_retain
+    objc_retainAutorelease objc_sync_enter objc_sync_exit objc_terminate sel_registerName _objc_empty_cache
+    __objc_personality_v0 OBJC_CLASS_$_NSObject OBJC_METACLASS_$_NSObject OBJC_EHTYPE_id""".split()
+
+
+def derive(folder: Path) -> str:
+    """The table's text."""
+    found: dict[str, set[str]] = {METAL: set(), FOUNDATION: set(), CORE_FOUNDATION: set(), OBJC: set()}
+    found[OBJC] |= {f"_{name}" for name in RUNTIME}
+    wheels = [next(folder.glob(pattern)) for pattern in ("torch-*.whl", "mlx_metal-*.whl")]
+    with tempfile.TemporaryDirectory() as scratch:
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                names = [n for n in archive.namelist() if n.endswith((".dylib", ".so")) or "/metal_cpp/" in n]
+                archive.extractall(scratch, names)
+        for path in [*Path(scratch).rglob("*.dylib"), *Path(scratch).rglob("*.so")]:
+            for symbol, library in macho.read(path).imports.items():
+                if library in found:
+                    found[library].add(symbol)
+        headers = MetalCpp(next(Path(scratch).rglob("metal_cpp")))
+    for name in headers.classes - {"NSObject"}:
+        home = METAL if name.startswith("MTL") else CORE_FOUNDATION if name in IN_CORE_FOUNDATION else FOUNDATION
+        found[home].add(f"_OBJC_CLASS_$_{name}")
+    found[METAL] = {symbol for symbol in found[METAL] if "MTL4" not in symbol}
+    names = " and ".join(wheel.name for wheel in wheels)
+    lines = [
+        "# Written by derive_exports.py; do not edit. What macOS libraries export, as far as it is relied on:",
+        f"# imports of the libraries in {names},",
+        "# classes that the latter's metal-cpp headers (Apple, Apache License 2.0) name, and clang's runtime calls.",
+    ]
+    for library, symbols in found.items():
+        lines += [library, *(f"  {symbol}" for symbol in sorted(symbols))]
+    return "\n".join(lines) + "\n"
+
+
+def read(path: Path = TABLE) -> dict[str, list[str]]:
+    """The table: symbols by the install name of their library."""
+    table: dict[str, list[str]] = {}
+    for line in path.read_text().splitlines():
+        if line.startswith("/"):
+            symbols = table.setdefault(line, [])
+        elif line.startswith("  "):
+            symbols.append(line.strip())
+    return table
+
+
+def document(library: str, symbols: list[str], exports_too: list[str]) -> str:
+    """One library of a .tbd file, which linkers take for the library itself."""
+    quoted = ", ".join(f"'{symbol}'" for symbol in symbols)
+    others = ", ".join(f"'{name}'" for name in exports_too)
+    return (
+        f"--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos ]\ninstall-name: '{library}'\n"
+        + (f"reexported-libraries:\n  - targets: [ arm64-macos ]\n    libraries: [ {others} ]\n" if others else "")
+        + f"exports:\n  - targets: [ arm64-macos ]\n    symbols: [ {quoted} ]\n"
+    )
+
+
+def write_stubs(folder: Path) -> None:
+    """The table as frameworks of .tbd files; Foundation re-exports CoreFoundation and the runtime, as Apple's does."""
+    table = read()
+    texts = {
+        "Metal": document(METAL, table[METAL], []),
+        "Foundation": document(FOUNDATION, table[FOUNDATION], [CORE_FOUNDATION, OBJC])
+        + document(CORE_FOUNDATION, table[CORE_FOUNDATION], [])
+        + document(OBJC, table[OBJC], []),
+    }
+    for name, text in texts.items():
+        path = folder / f"{name}.framework" / f"{name}.tbd"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "...\n")
+
+
+if __name__ == "__main__":
+    TABLE.write_text(derive(Path(sys.argv[1])))
