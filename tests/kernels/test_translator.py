@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msl.compiler import find_compiler
-from msl.flatten import sections
+from msl.flatten import units
 from msl.source import MslError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,7 +150,7 @@ def test_flatten(tmp_path):
     (tmp_path / "l.metal").write_text("kernel void g(device int* x) {}\n")
     out = tmp_path / "flat.metal"
     assert tool("flatten", tmp_path / "k.metal", tmp_path / "l.metal", "-I", tmp_path, "-o", out)[0] == 0
-    (first, kernels, text), (_, others, _) = sections(out.read_text())
+    (first, kernels, text), (_, others, _) = units(out.read_text())
     assert first.endswith("k.metal")
     assert (kernels, others) == (["f"], ["g"])
     assert text.count("int a;") == 1

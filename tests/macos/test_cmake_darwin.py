@@ -73,8 +73,8 @@ def test_libraries_of_kernels(cross: Cross) -> None:
     assert "mpsx.metal" in found
     assert ("mpsx.metallib" in found) == cross.metal
     text = (cross.build / "lib" / "mpsx.metal").read_text()
-    sections = re.findall(r"^// mpsx-section: (.*)$", text, re.M)
-    assert sections == [path.relative_to(ROOT).as_posix() for path in KERNELS]
+    units = re.findall(r"^//mpsx:unit (.*)$", text, re.M)
+    assert units == [path.relative_to(ROOT).as_posix() for path in KERNELS]
     assert str(ROOT) not in text
 
 

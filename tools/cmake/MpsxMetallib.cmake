@@ -1,4 +1,4 @@
-# Kernels for Apple's GPUs: mpsx.metal, sections of source that the driver compiles when they are first used, always;
+# Kernels for Apple's GPUs: mpsx.metal, units of source that the driver compiles when they are first used, always;
 # and mpsx.metallib where Apple's compiler is there (Xcode with its Metal toolchain), so that nothing is compiled at
 # run time.
 #
@@ -7,9 +7,8 @@
 # -fno-fast-math: Metal's default lets the compiler assume that there are neither NaN nor infinity, and replaces exp, log,
 # sin and division by approximations. isnan() would then be false, softmax's guard for rows of -inf dead code, and results
 # differ from the CPU's in the last four bits. MTLCompileOptions says the same where the driver compiles.
-# -ffp-contract=off: as the host's kernels are compiled; kernels say fma() where they want one.
 set(MPSX_METAL_STANDARD metal3.1)  # macOS 14; also the first with bfloat
-set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
+set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -Wall -Wextra -Wno-unused-function)
 
 function(mpsx_add_metal_library target)
   cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS" ${ARGN})

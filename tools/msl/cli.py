@@ -28,7 +28,7 @@ def parser():
     t.add_argument("--root", help="name source files relative to this directory, in messages and #line")
     t.add_argument("--name", help="unique name of the file in its library (default: its stem)")
     source_options(t)
-    f = sub.add_parser("flatten", help="many .metal files to one file of sections without includes of our own")
+    f = sub.add_parser("flatten", help="many .metal files to one file of units without includes of our own")
     f.add_argument("inputs", nargs="+")
     f.add_argument("-o", dest="output", required=True)
     source_options(f)

@@ -1,10 +1,10 @@
 """Metal sources without includes of our own: what MTLDevice.newLibraryWithSource gets where there is no metallib.
 
-The file has a section for each kernel file, and each section is a program of its own: kernel files may use the same
-names, and a driver compiles only what is asked for. A section begins with
+The file has a unit for each kernel file, and each unit is a program of its own: kernel files may use the same names, and
+the driver (src/driver/metal/source_units.h) compiles only what is asked for. A unit begins with
 
-    // mpsx-section: metal/norm/softmax.metal
-    // mpsx-kernels: softmax_f32 softmax_f16 …
+    //mpsx:unit metal/norm/softmax.metal
+    //mpsx:kernels softmax_f32 softmax_f16 …
 """
 
 import os
@@ -15,7 +15,7 @@ from .source import MslError
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)[^\n]*$')
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b[ \t]*(\w*)")
-SECTION, KERNELS = "// mpsx-section: ", "// mpsx-kernels: "
+UNIT, KERNELS = "//mpsx:unit ", "//mpsx:kernels "
 METAL_MACROS = {"__METAL__", "__METAL_VERSION__"}
 
 
@@ -79,16 +79,16 @@ def flatten(path, include_dirs=()):
 
 
 def flatten_all(paths, include_dirs, kernels_of):
-    """The sections of all `paths`; `kernels_of(path)` names the kernels of one."""
+    """The units of all `paths`; `kernels_of(path)` names the kernels of one."""
     parts = []
     for path in paths:
-        parts.append(f"{SECTION}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n")
+        parts.append(f"{UNIT}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n")
         parts.append(flatten(path, include_dirs))
     return "".join(parts)
 
 
-def sections(text):
-    """What flatten_all wrote, as (name, kernels, source) of each section."""
-    for part in re.split(f"^{SECTION}", text, flags=re.M)[1:]:
+def units(text):
+    """What flatten_all wrote, as (name, kernels, source) of each unit."""
+    for part in re.split(f"^{UNIT}", text, flags=re.M)[1:]:
         name, kernels, source = part.split("\n", 2)
         yield name, kernels.removeprefix(KERNELS).split(), source

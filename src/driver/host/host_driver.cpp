@@ -1,5 +1,8 @@
 // The host driver: Metal kernels translated to C++, run inside `dispatch` on the CPU's cores. In wide mode a threadgroup
 // is one thread; kernels of SIMT libraries have real threadgroups (simt/).
+#ifdef __APPLE__
+#include <mach/mach.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,7 +76,15 @@ class HostDriver final : public Driver {
     return {contents, contents, bytes};
   }
   size_t free_memory() const override {
+#ifdef __APPLE__
+    vm_statistics64_data_t found{};
+    mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
+    if (host_statistics64(mach_host_self(), HOST_VM_INFO64, reinterpret_cast<host_info64_t>(&found), &count))
+      return info_.total_memory;
+    return (size_t(found.free_count) + found.inactive_count) * size_t(sysconf(_SC_PAGESIZE));
+#else
     return size_t(sysconf(_SC_AVPHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+#endif
   }
 
   const Kernel* kernel(std::string_view key) override { return module_.kernel(key); }
