@@ -64,6 +64,11 @@ MPSX_API const char* mpsx_fallback_list(mpsx_list** out);
 MPSX_API const char* mpsx_profile_list(mpsx_list** out);
 MPSX_API const char* mpsx_kernel_list(mpsx_list** out);
 MPSX_API const char* mpsx_close_launch_log(mpsx_list** out);
+/* Loads one kernel (on a GPU: builds its pipeline). */
+typedef struct {
+  uint32_t max_threads, simd_width, static_threadgroup_bytes;
+} mpsx_kernel_facts;
+MPSX_API const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out);
 MPSX_API size_t mpsx_list_length(const mpsx_list*);
 MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
 MPSX_API void mpsx_list_free(mpsx_list*);

@@ -1,4 +1,4 @@
-"""`python -m mpsx demo`, `python -m mpsx info` and `python -m mpsx shader`."""
+"""`python -m mpsx demo`, `info`, `shader` and `doctor`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 from . import info, shader_cli
 from .demo import main as demo
+from .doctor import main as doctor
 
 
 def main(words: list[str] | None = None) -> int:
@@ -16,13 +17,14 @@ def main(words: list[str] | None = None) -> int:
     commands.add_parser("info", help="what is installed, which driver is in use, and why Metal is or is not")
     demo.add_arguments(commands.add_parser("demo", help="train a model on the device, beside the CPU"))
     shader_cli.add_arguments(commands.add_parser("shader", help="check a Metal source file, list and run its kernels"))
+    doctor.add_arguments(commands.add_parser("doctor", help="check this installation, and write a report for an issue"))
     arguments = parser.parse_args(words)
     if arguments.command == "shader":
         return shader_cli.main(arguments)
     if arguments.command == "info":
         print(info.report())
         return 0
-    return demo.main(arguments)
+    return doctor.main(arguments) if arguments.command == "doctor" else demo.main(arguments)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,9 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_profile_list(mpsx_list** out)
     const char* mpsx_kernel_list(mpsx_list** out)
     const char* mpsx_close_launch_log(mpsx_list** out)
+    ctypedef struct mpsx_kernel_facts:
+        uint32_t max_threads, simd_width, static_threadgroup_bytes
+    const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out)
     size_t mpsx_list_length(const mpsx_list* list)
     mpsx_row mpsx_list_row(const mpsx_list* list, size_t index)
     void mpsx_list_free(mpsx_list* list)
@@ -224,6 +227,14 @@ def kernel_names():
     cdef mpsx_list* listing = NULL
     check(mpsx_kernel_list(&listing))
     return [row["name"] for row in rows(listing)]
+
+
+def load_kernel(str name):
+    """Loads one kernel; its limits."""
+    cdef mpsx_kernel_facts facts
+    check(mpsx_load_kernel(name.encode(), &facts))
+    return {"max_threads": facts.max_threads, "simd_width": facts.simd_width,
+            "static_threadgroup_bytes": facts.static_threadgroup_bytes}
 
 
 def open_launch_log():

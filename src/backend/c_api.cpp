@@ -10,6 +10,7 @@
 #include "backend/register.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/kernel_library.h"
 #include "runtime/profile.h"
 #include "runtime/shader.h"
 #include "runtime/stream.h"
@@ -131,6 +132,12 @@ const char* mpsx_kernel_list(mpsx_list** out) {
     auto list = std::make_unique<mpsx_list>();
     for (auto& name : runtime::driver().kernel_names()) list->rows.emplace_back().name = name;
     *out = list.release();
+  });
+}
+const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out) {
+  return guarded([&] {
+    const auto& kernel = *runtime::find_kernel(name).kernel;
+    *out = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes};
   });
 }
 const char* mpsx_close_launch_log(mpsx_list** out) {

@@ -1,0 +1,138 @@
+"""The command line of the doctor: runs the stages, each in a process of its own, and writes the report."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from .check import Outcome
+from .stages import STAGES
+
+# Longer than any of them takes with a driver that builds its pipelines as it goes.
+LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument("--seconds", type=float, default=300, help="how long the stress run takes (default: 300)")
+    parser.add_argument("--output", type=Path, help="the report's file (default: mpsx-doctor-DATE.md here)")
+    parser.add_argument("--stages", default=",".join(STAGES), help="only these, separated by commas")
+    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # in the process of a stage
+
+
+def how_it_ended(status: int) -> str:
+    """A process's exit status in words."""
+    if status >= 0:
+        return f"its process ended with status {status}"
+    try:
+        return f"its process was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"its process was ended by signal {-status}"
+
+
+def run_stage(stage: str, seconds: float) -> list[Outcome]:
+    """The outcomes of one stage; a crash or a hang becomes one."""
+    limit = seconds + 300 if stage == "stress" else LIMITS[stage]
+    words = [sys.executable, "-X", "faulthandler", "-m", "mpsx", "doctor", "--stage", stage, "--seconds", str(seconds)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+    reader.start()
+    hung = threading.Event()
+    timer = threading.Timer(limit, lambda: (hung.set(), process.kill()))
+    timer.start()
+    outcomes, last = [], None
+    for line in process.stdout:
+        try:
+            outcome = Outcome(**json.loads(line))
+        except (ValueError, TypeError):
+            errors.append(line)
+            continue
+        last = outcome if outcome.status == "started" else None
+        if outcome.status != "started":
+            outcomes.append(outcome)
+            show(outcome)
+    status = process.wait()
+    timer.cancel()
+    reader.join()
+    if status != 0 or last is not None:
+        end = f"no end after {limit:.0f} s" if hung.is_set() else how_it_ended(status)
+        at = f"in {last.name}: " if last is not None else ""
+        outcomes.append(Outcome(stage, "the stage ends well", "failed", 0.0, at + end + "\n" + "".join(errors[-60:])))
+        show(outcomes[-1])
+    elif errors:
+        outcomes.append(Outcome(stage, "printed", "note", 0.0, "".join(errors[-60:]).strip()))
+    return outcomes
+
+
+def show(outcome: Outcome) -> None:
+    """Progress, for whoever waits: failures, and a line a stage of what is longer than a second."""
+    if outcome.status == "failed":
+        print(f"  FAILED  {outcome.name}: {outcome.detail.splitlines()[0] if outcome.detail else ''}", flush=True)
+    elif outcome.status == "ok" and outcome.seconds > 1:
+        print(f"  ok      {outcome.name} ({outcome.seconds:.1f} s)", flush=True)
+
+
+def private(text: str) -> str:
+    """Without the name of the user's home."""
+    home = str(Path.home())
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+def indented(text: str) -> list[str]:
+    """A block of text for Markdown."""
+    return ["", *("    " + line for line in private(text).splitlines()), ""]
+
+
+def report(found: dict[str, list[Outcome]], seconds: float) -> str:
+    """The text of the report: what failed comes first."""
+    everything = [outcome for outcomes in found.values() for outcome in outcomes]
+    failed = [outcome for outcome in everything if outcome.status == "failed"]
+    passed = sum(outcome.status == "ok" for outcome in everything)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    lines = [f"# mpsx doctor, {now:%Y-%m-%d %H:%M} UTC", "",
+             f"{passed} checks passed, {len(failed)} failed, in {seconds:.0f} seconds.", ""]  # fmt: skip
+    for outcome in failed:
+        lines += [f"- FAILED {outcome.stage}: {outcome.name}", *indented(outcome.detail)]
+    for stage, outcomes in found.items():
+        lines += [f"## {stage}", ""]
+        for outcome in outcomes:
+            if outcome.status == "note":
+                lines += [f"- {outcome.name}:", *indented(outcome.detail)]
+            else:
+                detail = private(outcome.detail) if outcome.status == "ok" else "see above"
+                lines.append(f"- {outcome.status} {outcome.name} ({outcome.seconds:.2f} s) {detail}".rstrip())
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """The doctor; 1 where something failed."""
+    if arguments.stage:
+        STAGES[arguments.stage](arguments.seconds)
+        return 0
+    wanted = arguments.stages.split(",")
+    unknown = [name for name in wanted if name not in STAGES]
+    if unknown:
+        print(f"doctor: expected stages among {', '.join(STAGES)}, got {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    start, found = time.monotonic(), {}
+    for stage in wanted:
+        print(stage, flush=True)
+        found[stage] = run_stage(stage, arguments.seconds)
+    text = report(found, time.monotonic() - start)
+    path = arguments.output or Path(f"mpsx-doctor-{datetime.datetime.now():%Y%m%d-%H%M}.md")
+    path.write_text(text)
+    print(text.split("\n## ", maxsplit=1)[0].strip())
+    print(f"\nThe report is in {os.path.relpath(path)}: please attach it to an issue, also when all is well.")
+    return int(any(outcome.status == "failed" for outcomes in found.values() for outcome in outcomes))
