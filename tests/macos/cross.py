@@ -111,6 +111,7 @@ class Cross:
         found["PYTHONPATH"] = os.pathsep.join([str(self.torch), str(self.folder)])
         found["_PYTHON_SYSCONFIGDATA_NAME"] = "_sysconfigdata_macos"
         found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": str(ROOT)}
+        found |= {"MPSX_KERNEL_CXX": str(self.folder / "bin" / "c++"), "MPSX_KERNEL_MACHINE": "arm64"}
         for name in ("MACOSX_DEPLOYMENT_TARGET", "CXXFLAGS", "CFLAGS", "LDFLAGS"):
             found.pop(name, None)
         return found

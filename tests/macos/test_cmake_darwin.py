@@ -1,4 +1,4 @@
-"""CMake's branch for macOS, on any machine: configured for that target, with a stub of xcrun that notes its arguments."""
+"""CMake's branch for macOS, on any machine: configured for that target; a stub of xcrun notes its arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cross(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("cross")
     found = Cross(folder, torch_for_macos(folder / "torch"), metal=request.param)
     found.said = found.configure()
-    found.make("mpsx_kernels")
+    found.make("mpsx_metal_library")
     return found
 
 
@@ -86,11 +86,15 @@ def test_commands_know_macos(cross: Cross) -> None:
     for words in ("-dynamiclib", "-install_name @rpath/libmpsx.dylib", "-rpath,@loader_path/../../torch/lib",
                   "-framework Metal", "-framework Foundation", "-ltorch_cpu", "-lc10"):  # fmt: skip
         assert words in library
-    for words in ("--gc-sections", "-z,", "$ORIGIN", "-Wl,--", "-lgcc", "-fopenmp"):
-        assert words not in library
     linked = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", module)
     assert "-rpath,@loader_path/lib" in linked
     assert "-undefined" in linked  # Python's functions come from the program that loads the module
+    kernels = cross.run("ninja", "-C", cross.build, "-t", "commands", "-s", "lib/libmpsx_kernels_baseline.dylib")
+    for words in ("-dynamiclib", "-mmacosx-version-min=14.0", "-install_name @rpath/libmpsx_kernels_baseline.dylib"):
+        assert words in kernels
+    for command in (library, kernels):
+        for words in ("--gc-sections", "-z,", "$ORIGIN", "-Wl,--", "-lgcc", "-fopenmp", "-march="):
+            assert words not in command
     objects = cross.run("ninja", "-C", cross.build, "-t", "commands", "mpsx")
     sources = {path.name for path in (ROOT / "src" / "driver" / "metal").glob("*.mm")}
     assert set(re.findall(r"([\w]+\.mm)\.o -c", objects)) == sources

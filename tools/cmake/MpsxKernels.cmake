@@ -1,5 +1,5 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
-# libmpsx_kernels_<isa>.so, which exports mpsx_kernel_table (src/driver/host/kernel_abi.h).
+# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/driver/host/kernel_abi.h).
 #
 # libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA that every CPU runs.
 #
@@ -111,6 +111,9 @@ endmacro()
 macro(mpsx_compile_kernels name isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa} ${ARGN}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(APPLE)
+    list(APPEND flags -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET})
+  endif()
   set(objects "")
   foreach(cpp IN LISTS translated index)
     get_filename_component(stem "${cpp}" NAME)
@@ -131,11 +134,18 @@ macro(mpsx_compile_kernels name isa)
   file(MAKE_DIRECTORY "${work}/${name}")
   set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${name}.so")
   # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
+  set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
+  set(system -lc -lgcc)
+  if(APPLE)
+    set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${name}.dylib")
+    set(link -dynamiclib -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET} -Wl,-dead_strip
+             -install_name "@rpath/libmpsx_kernels_${name}.dylib")
+    set(system "")
+  endif()
   add_custom_command(
     OUTPUT "${library}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
-    COMMAND "${CMAKE_CXX_COMPILER}" -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs -o "${library}" ${objects} -lc
-            -lgcc
+    COMMAND "${CMAKE_CXX_COMPILER}" ${link} -o "${library}" ${objects} ${system}
     DEPENDS ${objects}
     COMMENT "Linking ${library}" VERBATIM)
   list(APPEND libraries "${library}")

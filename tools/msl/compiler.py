@@ -59,7 +59,8 @@ class Compiler:
 
 
 def is_x86():
-    return platform.machine().lower() in ("x86_64", "amd64")
+    """Of the machine that kernels are compiled for: MPSX_KERNEL_MACHINE names another one than this."""
+    return (os.environ.get("MPSX_KERNEL_MACHINE") or platform.machine()).lower() in ("x86_64", "amd64")
 
 
 def isas():

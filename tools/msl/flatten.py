@@ -1,7 +1,7 @@
 """Metal sources without includes of our own: what MTLDevice.newLibraryWithSource gets where there is no metallib.
 
-The file has a unit for each kernel file, and each unit is a program of its own: kernel files may use the same names, and
-the driver (src/driver/metal/source_units.h) compiles only what is asked for. A unit begins with
+The file has a unit for each kernel file, and each unit is a program of its own: kernel files may use the same names,
+and the driver (src/driver/metal/source_units.h) compiles only what is asked for. A unit begins with
 
     //mpsx:unit metal/norm/softmax.metal
     //mpsx:kernels softmax_f32 softmax_f16 …
