@@ -88,17 +88,19 @@ def kernels():
 
 @check
 def translate():
-    """Every kernel file goes through the translator, and no host name appears twice."""
+    """Every kernel file goes through the translator, keeps to Metal 3.1, and no host name appears twice."""
     from msl.compiler import find_compiler
+    from msl.metal31 import beyond
     from msl.source import MslError
     from msl.translate import load
     preprocessor, owner = find_compiler().preprocessor(), {}
     for path in files(".metal", under="metal/"):
         try:
-            _, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=0"], preprocessor)
+            src, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
         except MslError as e:
             yield str(e)
             continue
+        yield from (f"{name_of(Path(d.file).resolve())}:{d.line}:{d.column}: {d.message}" for d in beyond(src))
         for instance in module.instances:
             first = owner.setdefault(instance.host_name, name_of(path))
             if first != name_of(path):
