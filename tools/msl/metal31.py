@@ -64,7 +64,7 @@ def constructs(src):
             yield i, "a nested namespace", "C++17"
         elif t == "<=>":
             yield i, "'<=>'", "C++20"
-        elif t == "..." and folds(texts[i - 1], texts[i + 1]):
+        elif texts[i : i + 3] == ["."] * 3 and folds(texts[i - 1], texts[i + 3]):
             yield i, "a fold expression", "C++17"
         elif t == "template" and after == ["<", "auto"]:
             yield i, "'template <auto'", "C++17"

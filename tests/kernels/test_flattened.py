@@ -1,0 +1,76 @@
+"""mpsx.metal, which a Mac without Apple's offline compiler compiles: each unit is the kernel file it was made of, in a
+text without includes of our own; and such a text is translated, compiled and run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msl.compiler import find_compiler
+from msl.flatten import units
+from msl.preprocess import preprocess
+from msl.translate import translate, write_index
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "metal").glob("*/*.metal"))
+
+
+@pytest.fixture(scope="module")
+def flattened(tmp_path_factory, msl):
+    """The units by name, as the build makes them."""
+    out = tmp_path_factory.mktemp("flat") / "mpsx.metal"
+    command = [sys.executable, "tools/msl.py", "flatten", *FILES, "-I", "metal", "-o", str(out), "--preprocessor",
+               find_compiler().preprocessor()]
+    subprocess.run(command, check=True, cwd=ROOT)
+    return {name: (kernels, source) for name, kernels, source in units(out.read_text())}
+
+
+def test_units_stand_alone(flattened):
+    assert list(flattened) == FILES
+    names = [name for kernels, _ in flattened.values() for name in kernels]
+    assert len(names) == len(set(names)) > 1000
+    for _, source in flattened.values():
+        includes = set(re.findall(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", source, re.M))
+        assert all(re.match(r"<metal_\w+>", target) for target in includes), includes
+        assert "__METAL__" not in source
+
+
+def plain(text):
+    """Preprocessed text without line markers and the breaks of lines."""
+    return " ".join(re.sub(r"^#.*$", "", text, flags=re.M).split())
+
+
+def test_units_are_the_kernel_files(flattened, tmp_path):
+    preprocessor, different = find_compiler().preprocessor(), []
+    for name, (_, source) in flattened.items():
+        path = tmp_path / "unit.metal"
+        path.write_text(source)
+        alone, _ = preprocess(str(path), [], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+        original, _ = preprocess(str(ROOT / name), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+        if plain(alone) != plain(original):
+            different.append(name)
+    assert different == []
+
+
+def test_a_unit_is_compiled_and_run(flattened, tmp_path, msl):
+    kernels, source = flattened["metal/norm/softmax.metal"]
+    assert "softmax_rows_f32" in kernels
+    (tmp_path / "unit.metal").write_text(source)
+    compiler = find_compiler()
+    paths, _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], ["MPSX_VECTOR_BYTES=0"],
+                         compiler.preprocessor())
+    write_index(str(tmp_path / "index.cpp"), paths)
+    facts = ['-DMPSX_KERNEL_ISA="test"', '-DMPSX_KERNEL_COMPILER="test"', f"-I{ROOT / 'src' / 'driver' / 'host'}"]
+    flags = ["-O1" if flag == "-O3" else flag for flag in compiler.flags()]
+    libgcc = [] if "clang" in compiler.description else ["-lgcc"]
+    library = tmp_path / "library.so"
+    subprocess.run([*compiler.command, *flags, *facts, "-shared", "-nostdlib", *paths, str(tmp_path / "index.cpp"),
+                    "-o", str(library), *libgcc], check=True)
+    loaded = type(msl("kernel void f(device int* x [[buffer(0)]]) { x[0] = 1; }"))(library)
+    x = np.random.default_rng(0).standard_normal((5, 300)).astype(np.float32)
+    out, parameters = np.zeros_like(x), np.array([300, 1, 0], np.uint32)
+    loaded("softmax_rows_f32", out, x, parameters, grid=(5,))
+    expected = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out, expected / expected.sum(1, keepdims=True), rtol=2e-6)
