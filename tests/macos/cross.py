@@ -124,12 +124,12 @@ class Cross:
             raise RuntimeError(f"{' '.join(map(str, words))}\n{done.stdout}")
         return done.stdout
 
-    def configure(self) -> str:
+    def configure(self, *options: str) -> str:
         """CMake's first step."""
         self.prepare()
         return self.run("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         f"-DCMAKE_TOOLCHAIN_FILE={self.folder / 'toolchain.cmake'}", "-DMPSX_PRECOMPILE=OFF",
-                        f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+                        f"-DPython_EXECUTABLE={sys.executable}", *options)  # fmt: skip
 
     def targets(self) -> list[str]:
         """Everything that can be built."""

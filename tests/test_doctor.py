@@ -1,0 +1,86 @@
+"""`python -m mpsx doctor`: its stages, what it says of a crash, and its report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mpsx.doctor import families, main
+from mpsx.doctor.check import Outcome
+
+
+def run(tmp_path: Path, *words: str) -> tuple[int, str]:
+    """The doctor's status and report."""
+    parser = argparse.ArgumentParser()
+    main.add_arguments(parser)
+    path = tmp_path / "report.md"
+    status = main.main(parser.parse_args([*words, "--output", str(path)]))
+    return status, path.read_text() if path.exists() else ""
+
+
+def test_a_healthy_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nobody/has/this/home")
+    status, report = run(tmp_path, "--stages", "environment,kernels,stress", "--seconds", "2")
+    assert status == 0, report
+    assert " 0 failed" in report
+    for words in ("## environment", "mpsx info", "- ok all load", "## stress", "runs, "):
+        assert words in report
+
+
+@pytest.mark.parametrize("case", families.cases(), ids=lambda case: f"{case.family}-{case.name}")
+def test_families(case: families.Case) -> None:
+    families.compare(case)
+
+
+@pytest.mark.parametrize("dtype", families.FLOATS[1:])
+def test_families_of_short_types(dtype: torch.dtype) -> None:
+    for case in families.cases():
+        if case.family in ("activation", "norm"):
+            families.compare(case, dtype)
+
+
+def test_a_wrong_result_is_a_failure() -> None:
+    wrong = families.Case("wrong", "wrong", lambda x: x + (x.device.type == "mpsx"), lambda: [torch.ones(3)], False)
+    with pytest.raises(AssertionError, match="not close"):
+        families.compare(wrong)
+
+
+def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Stands a script in for Python where the doctor starts a stage."""
+    script = folder / "python"
+    line = '{"stage": "device", "name": "threads", "status": "started", "seconds": 0, "detail": ""}'
+    script.write_text(f"#!/bin/sh\necho '{line}'\n{body}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+def test_a_crash_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(tmp_path, monkeypatch, "echo a last word >&2\nkill -SEGV $$")
+    status, report = run(tmp_path, "--stages", "device")
+    assert status == 1
+    assert "in threads: its process was ended by SIGSEGV" in report
+    assert "a last word" in report
+
+
+def test_a_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(tmp_path, monkeypatch, "exec sleep 60")
+    monkeypatch.setitem(main.LIMITS, "device", 0.5)
+    status, report = run(tmp_path, "--stages", "device")
+    assert status == 1
+    assert "in threads: no end after 0 s" in report or "in threads: no end after 1 s" in report
+
+
+def test_unknown_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--stages", "liver") == (2, "")
+    assert "expected stages among environment, kernels, families, device, stress, got liver" in capsys.readouterr().err
+
+
+def test_the_report_leaves_the_home_out() -> None:
+    home = str(Path.home())
+    text = main.report({"device": [Outcome("device", "x", "failed", 1.0, f"cannot open {home}/x")]}, 1.0)
+    assert f"{home}/x" not in text
+    assert "cannot open ~/x" in text
