@@ -22,7 +22,6 @@ from mpsx import _runtime, info
 from .check import check, note
 from .families import FLOATS, Case, cases, compare
 
-
 # Error records and the like, which a thread allocates once.
 KEPT_BY_A_THREAD = 4096
 
