@@ -117,3 +117,4 @@ using lane_value_t = typename lane_value<X>::type;
 #include "simt_barrier.h"
 #include "simt_simd.h"
 #include "simt_quad.h"
+#include "simt_matrix.h"

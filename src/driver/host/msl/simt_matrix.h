@@ -1,0 +1,111 @@
+// <metal_simdgroup_matrix>: 8x8 matrices spread over the 32 lanes of a SIMD group (MSL specification 3.2, section 6.7).
+// A lane holds two neighbours of a row, where Apple's GPUs hold them, since kernels that use thread_elements() know:
+// row = (lane / 4 & 4) + lane / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2.
+#pragma once
+
+namespace metal {
+struct mpsx_cell {
+  uint row, column;
+  explicit MPSX_FN mpsx_cell(uint lane)
+      : row((lane / 4 & 4) + lane / 2 % 4), column((lane / 4 & 2) * 2 + lane % 2 * 2) {}
+};
+// The lane that holds a cell; its element there is column & 1.
+MPSX_FN constexpr uint mpsx_cell_lane(uint row, uint column) {
+  return ((row & 4) | (column >> 2) << 1 | (row >> 1 & 1)) * 4 + ((row & 1) << 1 | (column >> 1 & 1));
+}
+
+template <class T, int C, int R>
+struct simdgroup_matrix {
+  static_assert(C == 8 && R == 8, "simdgroup_matrix has 8 columns and 8 rows");
+  typedef vec<T, 2> storage_type;
+  storage_type t;
+  simdgroup_matrix() = default;
+  // A diagonal matrix.
+  explicit MPSX_FN simdgroup_matrix(T diagonal, MPSX_PLACE) : t(T(0)) {
+    if (diagonal == T(0)) return;
+    uint lane;
+    mpsx_simd_active("simdgroup_matrix", mpsx_file, mpsx_line, lane);
+    const mpsx_cell at(lane);
+    for (uint k = 0; k < 2; ++k) t[int(k)] = at.row == at.column + k ? diagonal : T(0);
+  }
+  MPSX_FN storage_type& thread_elements() { return t; }
+  MPSX_FN const storage_type& thread_elements() const { return t; }
+};
+typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
+typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
+typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
+
+template <class T, int C, int R = C>
+MPSX_FN simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
+  simdgroup_matrix<T, C, R> m;
+  m.t = vec<T, 2>(value);
+  return m;
+}
+template <class T, int C, int R = C>
+MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value, MPSX_PLACE) {
+  return simdgroup_matrix<T, C, R>(value, mpsx_file, mpsx_line);
+}
+
+// Where element k of this lane lies in memory; `transpose` swaps rows and columns within the block.
+MPSX_FN ulong mpsx_cell_offset(mpsx_cell at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
+  const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
+  return (origin.y + row) * row_elements + origin.x + column;
+}
+template <class T, class P, int C, int R>
+MPSX_FN void simdgroup_load(simdgroup_matrix<T, C, R>& m, const P* source, ulong row_elements = 8,
+                            ulong2 origin = ulong2(0), bool transpose = false, MPSX_PLACE) {
+  uint lane;
+  mpsx_simd_active("simdgroup_load", mpsx_file, mpsx_line, lane);
+  const mpsx_cell at(lane);
+  for (uint k = 0; k < 2; ++k) m.t[int(k)] = source[mpsx_cell_offset(at, k, row_elements, origin, transpose)];
+}
+template <class T, class P, int C, int R>
+MPSX_FN void simdgroup_store(const simdgroup_matrix<T, C, R>& m, P* target, ulong row_elements = 8,
+                             ulong2 origin = ulong2(0), bool transpose = false, MPSX_PLACE) {
+  uint lane;
+  mpsx_simd_active("simdgroup_store", mpsx_file, mpsx_line, lane);
+  const mpsx_cell at(lane);
+  for (uint k = 0; k < 2; ++k) target[mpsx_cell_offset(at, k, row_elements, origin, transpose)] = m.t[int(k)];
+}
+
+template <class A, class B>
+struct mpsx_factors {
+  vec<A, 2> a;
+  vec<B, 2> b;
+};
+// d = a * b + start, in float, added in the order of the columns of a.
+template <class D, class A, class B>
+MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                 const simdgroup_matrix<B, 8, 8>& b, float2 start, const char* name,
+                                 const char* mpsx_file, int mpsx_line) {
+  const mpsx_factors<A, B> mine = {a.t, b.t};
+  const mpsx::lanes_of<mpsx_factors<A, B>> g(mine, name, mpsx_file, mpsx_line);
+  const mpsx_cell at(g.lane);
+  float2 sum = start;
+  for (uint i = 0; i < 8; ++i) {
+    const mpsx_factors<A, B> left = g.take(mpsx_cell_lane(at.row, i)), right = g.take(mpsx_cell_lane(i, at.column));
+    const float x = float(left.a[int(i & 1)]);
+    sum[0] = fma(x, float(right.b[0]), sum[0]);
+    sum[1] = fma(x, float(right.b[1]), sum[1]);
+  }
+  d.t = vec<D, 2>(D(sum[0]), D(sum[1]));
+}
+template <class D, class A, class B, class E>
+MPSX_FN void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                           const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<E, 8, 8>& c,
+                                           MPSX_PLACE) {
+  const float2 start(float(c.t[0]), float(c.t[1]));
+  mpsx_matrix_product(d, a, b, start, "simdgroup_multiply_accumulate", mpsx_file, mpsx_line);
+}
+template <class D, class A, class B>
+MPSX_FN void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                const simdgroup_matrix<B, 8, 8>& b, MPSX_PLACE) {
+  mpsx_matrix_product(d, a, b, float2(0.0f), "simdgroup_multiply", mpsx_file, mpsx_line);
+}
+template <class T>
+MPSX_FN simdgroup_matrix<T, 8, 8> operator*(const simdgroup_matrix<T, 8, 8>& a, const simdgroup_matrix<T, 8, 8>& b) {
+  simdgroup_matrix<T, 8, 8> d;
+  simdgroup_multiply(d, a, b);
+  return d;
+}
+}  // namespace metal
