@@ -55,7 +55,7 @@ def torch_include() -> str:
 
 def _stamp(path: str) -> str:
     facts = os.stat(path)
-    return f"{os.path.realpath(path)}:{facts.st_size}:{facts.st_mtime_ns}"
+    return f"{path}:{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}"
 
 
 def _compiler_stamp() -> str:
