@@ -1,0 +1,42 @@
+"""mpsx.compile_shader with PyTorch's own Metal headers (c10/metal/*.h)."""
+
+import mpsx
+import pytest
+import torch
+
+
+def test_torch_headers():
+    lib = mpsx.compile_shader("""
+        #include <c10/metal/utils.h>
+        #include <c10/metal/special_math.h>
+        kernel void f(device float* y, constant float* x, uint i [[thread_position_in_grid]]) {
+          y[i] = c10::metal::erf(x[i]) + c10::metal::max(x[i], 0.25f);
+        }""")
+    x = torch.linspace(-3, 3, 1001)
+    y = torch.empty(1001, device="mpsx")
+    lib.f(y, x.to("mpsx"))
+    torch.testing.assert_close(y.cpu(), x.erf() + x.clamp(min=0.25), atol=2e-6, rtol=1e-5)
+
+
+def test_reported_errors():
+    lib = mpsx.compile_shader("""
+        #include <c10/metal/error.h>
+        kernel void take(device float* out, constant float* x, constant long* index, constant long& n,
+                         device c10::metal::ErrorMessages* errors, uint i [[thread_position_in_grid]]) {
+          if (index[i] < 0 || index[i] >= n) {
+            TORCH_REPORT_ERROR(errors, "index ", index[i], " out of range [0, ", n, ")");
+            return;
+          }
+          out[i] = x[index[i]];
+        }""")
+    x, out = torch.rand(10, device="mpsx"), torch.zeros(4, device="mpsx")
+    good = torch.tensor([1, 9, 0, 3]).to("mpsx")
+    lib.take(out, x, good, 10, error_buf_idx=4)
+    assert torch.equal(out.cpu(), x.cpu()[good.cpu()])
+    for bad, said in (([1, 10, 0, 3], "10"), ([-1234567, 2, 3, 4], "-1234567")):
+        index = torch.tensor(bad).to("mpsx")
+        with pytest.raises(torch.AcceleratorError, match=rf"take: index {said} out of range \[0, 10\) \(program_source:6"):
+            lib.take(out, x, index, 10, error_buf_idx=4)
+    with pytest.raises(torch.AcceleratorError, match="; 3 more$"):
+        lib.take(out, x, torch.full((4,), 99).to("mpsx"), 10, error_buf_idx=4)
+    lib.take(out, x, good, 10, error_buf_idx=4)  # nothing is left over
