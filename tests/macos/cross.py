@@ -91,7 +91,10 @@ class Cross:
         tools = self.folder / "bin"
         tools.mkdir(parents=True, exist_ok=True)
         for name in ("cc", "c++"):
-            script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\"\n")
+            # Asked for its version with a target, zig leaves an empty a.o behind.
+            version = f"[ \"$1\" = --version ] && exec '{zig()}' {name} --version"
+            compile_ = f"exec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\""
+            script(tools / name, f"#!/bin/sh\n{version}\n{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
         # Nothing is renamed: libraries are linked with the names and paths that they are installed with.
