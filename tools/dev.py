@@ -5,6 +5,7 @@
     python tools/dev.py run -- python -m pytest tests/test_softmax.py
     python tools/dev.py build --simt          the library for MPSX_DRIVER=simt too; from then on every build has it
     python tools/dev.py build --isas all      every kernel library, not this machine's best alone
+    python tools/dev.py run --metal -- …      with MPSX_DRIVER=metal on an emulated Metal (Linux; needs build --simt)
 
 The package lies in build/dev/site (sources linked, not copied), with the metadata that lets `import torch` find it.
 """
@@ -16,6 +17,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import emulated_metal
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
@@ -107,6 +110,7 @@ def main() -> None:
     builder.add_argument("--simt", action="store_true", help="the library for MPSX_DRIVER=simt too")
     builder.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
     runner = commands.add_parser("run", help="run a command against the build")
+    runner.add_argument("--metal", action="store_true", help="the Metal driver, on an emulated Metal")
     runner.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if arguments.command == "build":
@@ -114,7 +118,11 @@ def main() -> None:
         return
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
-    os.execvpe(words[0], words, dict(os.environ, PYTHONPATH=path))
+    env = dict(os.environ, PYTHONPATH=path)
+    if arguments.metal:
+        os.environ["PYTHONPATH"] = path
+        env = emulated_metal.environment(SITE / "mpsx")
+    os.execvpe(words[0], words, env)
 
 
 if __name__ == "__main__":

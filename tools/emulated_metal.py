@@ -155,6 +155,38 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     return target
 
 
+def link_package(package: Path, site: Path) -> None:
+    """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib."""
+    libraries = package / "lib"
+    kernels = libraries / "libmpsx_kernels_simt.so"
+    if not kernels.exists():
+        raise Unavailable(f"no {kernels.name} in this build")
+    copy = site / "mpsx"
+    (copy / "lib").mkdir(parents=True, exist_ok=True)
+    wanted = {copy / p.name: p for p in package.iterdir() if p.name not in ("lib", "__pycache__")}
+    wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
+    wanted[copy / "lib" / "mpsx.metallib"] = kernels
+    for at, target in wanted.items():
+        if at.is_symlink():
+            if os.readlink(at) == str(target.resolve()):
+                continue
+            at.unlink()
+        at.symlink_to(target.resolve())
+
+
+def environment(package: Path, site: Path = OUTPUT / "site") -> dict[str, str]:
+    """The environment in which `package` runs MPSX_DRIVER=metal on the emulated Metal."""
+    library = build_library()
+    link_package(package, site)
+    return dict(
+        os.environ,
+        MPSX_DRIVER="metal",
+        LD_PRELOAD=os.pathsep.join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
+        PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
+        MPSX_EMULATION_COMPILER=f"{sys.executable} {ROOT / 'tools' / 'emulated_metal_compiler.py'}",
+    )
+
+
 if __name__ == "__main__":
     try:
         print(build_library())

@@ -35,9 +35,16 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
   return {block->data, block, &release_block, c10::Device(c10::kCPU)};
 }
 
+// A block that the CPU may write to at once: whoever freed it may have left work on it with the device.
+runtime::Block* allocate_for_cpu(size_t bytes) {
+  runtime::Block* block = runtime::allocate(bytes);
+  if (bytes) runtime::prepare_cpu_access();
+  return block;
+}
+
 // A twin's own allocator: what CPU kernels that resize an output call. A null context stands for zero bytes.
 struct TwinAllocator final : c10::Allocator {
-  c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(runtime::allocate(bytes)); }
+  c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes) std::memcpy(to, from, bytes);
   }
@@ -109,7 +116,8 @@ StoragePtr adopt(StoragePtr cpu) {
   if (runtime::driver().info().unified_addressing || bytes == 0) {
     data = data_over(std::move(cpu));
   } else {
-    data = allocate_data(bytes);
+    auto* block = allocate_for_cpu(bytes);
+    data = {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
     std::memcpy(data.get(), cpu->data(), bytes);
   }
   return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),

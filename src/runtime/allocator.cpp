@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/watermarks.h"
 
 namespace mpsx::runtime {
 namespace {
@@ -147,6 +148,7 @@ class Allocator {
   }
 
   driver::Buffer reserve(size_t bytes, size_t asked) {
+    if (stats_.reserved + bytes > low_) release_cached();
     for (int attempt = 0;; ++attempt) {
       std::string reason = "the limit";
       if (stats_.reserved + bytes <= limit_) {
@@ -226,7 +228,7 @@ class Allocator {
   std::shared_mutex segments_mutex_;
   std::map<const void*, driver::Buffer> segments_;  // by CPU address
   MemoryStatistics stats_;
-  size_t limit_ = 0;
+  size_t limit_ = 0, low_ = 0;
   bool unified_ = false;
   bool exact_ = false;  // a driver buffer a block, and nothing kept: the driver watches what lies beyond its end
 };

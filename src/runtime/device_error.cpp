@@ -9,6 +9,7 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/error_record.h"
+#include "runtime/stream.h"
 
 namespace mpsx::runtime {
 namespace {
@@ -47,6 +48,7 @@ void* device_error_record(const char* op) {
       return s.record;
     }
   Block* block = allocate(sizeof(ErrorRecord));
+  prepare_cpu_access();  // the block's last user may still be at work
   auto* record = new (block->data) ErrorRecord{};
   if (own.capacity() == 0) own.reserve(256);  // `last` points into it
   TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");

@@ -33,7 +33,11 @@ static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * 
 // A thread's own, so that a kernel's messages are raised by the call that launched it.
 ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
-  if (!messages) messages = new (allocate(sizeof(ErrorMessages))->data) ErrorMessages{};
+  if (!messages) {
+    Block* block = allocate(sizeof(ErrorMessages));
+    prepare_cpu_access();  // the block's last user may still be at work
+    messages = new (block->data) ErrorMessages{};
+  }
   return *messages;
 }
 
@@ -88,7 +92,10 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   Launch launch(kernel);
   const size_t count = std::max(call.count, size_t(call.error_buffer + 1));
   ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
-  if (messages) messages->count = 0;
+  if (messages) {
+    prepare_cpu_access();
+    messages->count = 0;
+  }
   for (size_t i = 0; i < count; ++i) {
     if (int(i) == call.error_buffer)
       launch.pointer(messages);

@@ -255,3 +255,23 @@ CASE(ends_with_work_on_its_way) {
   const float one = 1;
   for (int i = 0; i < 100; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
 }
+
+CASE(compiles_sources_given_at_run_time) {
+  const std::string text =
+      "#include <metal_stdlib>\nusing namespace metal;\n"
+      "kernel void triple(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) { out[i] *= 3; }\n";
+  Array<float> a(device, 4);
+  for (int i = 0; i < 4; ++i) a[i] = 2;
+  const auto library = device.driver->load_library({"a shader", "", text});
+  CHECK(library->kernel_names() == std::vector<std::string>{"triple"});
+  CHECK(!library->kernel("add"));
+  const Argument argument = a.argument();
+  device.driver->dispatch(device.stream, *library->kernel("triple"), &argument, 1, {{4}, {4}});
+  device.wait();
+  CHECK(a[3] == 6);
+  THROWS(device.driver->load_library({"a shader", "", "kernel void wrong("}), "cannot compile a shader");
+  // Freed with work on its way that names its kernel.
+  const auto other = device.driver->load_library({"another", "", text});
+  mpsx_emulation_fail("command_buffer", 0, 1);
+  device.driver->dispatch(device.stream, *other->kernel("triple"), &argument, 1, {{4}, {4}});
+}

@@ -187,7 +187,8 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
+// Exported, so that a library loaded before this one can bring Metal along (tools/emulated_metal.py).
+__attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 
 }  // namespace mpsx::driver

@@ -29,6 +29,7 @@ class CommandStream {
   void dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
   void synchronize();  // throws Error for work that failed since the last call
+  void finish() noexcept;  // waits, and keeps what failed for synchronize()
   bool idle();
   Mark mark();  // commits
 

@@ -61,11 +61,14 @@ CommandStream::CommandStream(Owned<id<MTLDevice>> device)
   queue_.get().label = @"mpsx";
 }
 
-CommandStream::~CommandStream() {
+CommandStream::~CommandStream() { finish(); }
+
+void CommandStream::finish() noexcept {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
   commit_open();
   for (const Batch& batch : flying_) [batch.buffer.get() waitUntilCompleted];
+  collect();
 }
 
 id<MTLComputeCommandEncoder> CommandStream::encoder() {

@@ -12,10 +12,27 @@ CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(str
 Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
 MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
 
+// Kernels compiled at run time from Metal source.
+class ShaderLibrary final : public Library {
+ public:
+  ShaderLibrary(const Owned<id<MTLDevice>>& device, CommandStream& stream, const LibrarySource& source)
+      : functions_(device, source.name, source.text), pipelines_(device, functions_), stream_(stream) {}
+  ~ShaderLibrary() override { stream_.finish(); }  // work on its way names its kernels
+
+  const Kernel* kernel(std::string_view key) const override { return pipelines_.get(key); }
+  std::vector<std::string> kernel_names() const override { return functions_.names(); }
+
+ private:
+  FunctionLibrary functions_;
+  mutable Pipelines pipelines_;
+  CommandStream& stream_;
+};
+
 class MetalDriver final : public Driver {
  public:
   MetalDriver(const Owned<id<MTLDevice>>& device, const std::string& directory)
-      : info_(describe_device(device.get())),
+      : device_(device),
+        info_(describe_device(device.get())),
         memory_(device),
         functions_(device, directory),
         pipelines_(device, functions_),
@@ -44,6 +61,11 @@ class MetalDriver final : public Driver {
     return pipelines_.get(key);
   }
   std::vector<std::string> kernel_names() const override { return functions_.names(); }
+
+  std::unique_ptr<Library> load_library(const LibrarySource& source) override {
+    check_not_forked();
+    return std::make_unique<ShaderLibrary>(device_, stream_, source);
+  }
 
   // One sequence serves as every stream: a GPU has no use for more, and freed memory may then be used again at once,
   // whatever stream its last user was on.
@@ -82,6 +104,7 @@ class MetalDriver final : public Driver {
   double elapsed_ms(Event* from, Event* to) override { return MetalEvent::elapsed_ms(of(from), of(to)); }
 
  private:
+  const Owned<id<MTLDevice>> device_;
   const Info info_;
   Memory memory_;
   FunctionLibrary functions_;
@@ -92,7 +115,7 @@ class MetalDriver final : public Driver {
 }  // namespace
 }  // namespace metal
 
-std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory) {
+__attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory) {
   const auto device = metal::find_device();
   if (!device) return nullptr;
   return std::make_unique<metal::MetalDriver>(device, library_directory);

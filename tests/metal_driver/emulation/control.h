@@ -1,6 +1,7 @@
 // How tests steer the emulation and read what it saw.
 #pragma once
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 // Live objects of a class ("EmulatedBuffer"), or of all classes.
@@ -25,3 +26,4 @@ unsigned long mpsx_emulation_waits(void);            // for a command buffer tha
 unsigned long mpsx_emulation_command_buffers(void);  // committed
 unsigned long mpsx_emulation_dispatches(void);
 }
+#pragma GCC visibility pop

@@ -1,0 +1,43 @@
+#include "runtime/watermarks.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr const char* kHigh = "PYTORCH_MPS_HIGH_WATERMARK_RATIO";
+constexpr const char* kLow = "PYTORCH_MPS_LOW_WATERMARK_RATIO";
+// PyTorch's defaults for a GPU that shares the CPU's memory: aten/src/ATen/mps/MPSAllocator.h.
+constexpr double kDefaultHigh = 1.7, kDefaultLow = 1.4;
+constexpr double kMost = 2;
+
+double ratio(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  TORCH_CHECK(!*end && value >= 0 && value <= kMost, name, ": expected a number from 0 to ", kMost, ", got \"", text,
+              "\"");
+  return value;
+}
+
+size_t share(double ratio, size_t total) {
+  return ratio > 0 ? size_t(ratio * double(total)) : std::numeric_limits<size_t>::max();
+}
+
+}  // namespace
+
+Watermarks watermarks(const driver::Info& info) {
+  const bool metal = info.asynchronous && !info.unified_addressing;
+  const double high = ratio(kHigh, metal ? kDefaultHigh : 1);
+  const double highest = high > 0 ? high : kMost;
+  const double low = ratio(kLow, std::min(metal ? kDefaultLow : 1.0, highest));
+  TORCH_CHECK(low <= highest, kLow, ": expected at most ", kHigh, " (", high, "), got ", low);
+  return {share(low, info.total_memory), share(high, info.total_memory)};
+}
+
+}  // namespace mpsx::runtime
