@@ -42,10 +42,10 @@ Launch& Launch::threadgroup_memory(size_t bytes) {
 Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   TORCH_CHECK(std::max({x, y, z}) <= kMaxGridAxis, entry_.name, ": a grid of ", x, "x", y, "x", z,
               " threads passes the limit of 2^32-1 an axis");
-  const uint32_t limit = entry_.kernel->max_threads;
-  const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, std::min<uint32_t>(limit, 256)));
-  const uint32_t gy =
-      uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, std::min<uint32_t>(limit, 256) / gx)));
+  const uint32_t wish = driver().info().group_threads;
+  const uint32_t most = std::min<uint32_t>(entry_.kernel->max_threads, wish ? wish : 256);
+  const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, most));
+  const uint32_t gy = uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, most / gx)));
   dispatch_.grid = {uint32_t(x), uint32_t(y), uint32_t(z)};
   dispatch_.group = {gx, gy, 1};
   dispatch_.by_threads = true;

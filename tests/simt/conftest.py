@@ -116,7 +116,7 @@ def compile_kernels(sources, folder):
         translated += paths
     write_index(str(folder / "index.cpp"), translated)
     facts = ['-DMPSX_KERNEL_ISA="simt"', '-DMPSX_KERNEL_COMPILER="test"', f"-I{ROOT / 'src' / 'driver' / 'host'}"]
-    command = [*compiler.command, *compiler.flags("baseline", simt=True), *facts]
+    command = [*compiler.command, *compiler.flags("baseline", mode="simt"), *facts]
     objects = []
     for path in [*translated, str(folder / "index.cpp")]:
         objects.append(path + ".o")

@@ -1,7 +1,7 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
 # libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/driver/host/kernel_abi.h).
 #
-# libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA that every CPU runs.
+# libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA.
 #
 #   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3;simt…])
 #
@@ -182,8 +182,13 @@ function(mpsx_add_kernels target)
     endif()
   endforeach()
   if("simt" IN_LIST K_ISAS)
+    # One ISA; on x86 the one that has a multiply-add, without which most of the time goes into its emulation.
+    set(isa baseline)
+    if("x86-64-v3" IN_LIST MPSX_KERNEL_ISAS)
+      set(isa x86-64-v3)
+    endif()
     mpsx_translate_kernels(simt 16)
-    mpsx_compile_kernels(simt baseline --simt)
+    mpsx_compile_kernels(simt ${isa} --mode simt)
   endif()
   add_custom_target(${target} ALL DEPENDS ${libraries})
   set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")

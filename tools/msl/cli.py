@@ -8,6 +8,8 @@ from .flatten import flatten_all
 from .source import MslError
 from .translate import load, translate, write_depfile, write_if_changed, write_index
 
+MODES = ["wide", "simt", "auto"]
+
 
 def parser():
     top = argparse.ArgumentParser(prog="msl.py", description="Metal Shading Language tools")
@@ -21,7 +23,7 @@ def parser():
     t = sub.add_parser("translate", help="a .metal file to C++")
     t.add_argument("input")
     t.add_argument("-o", dest="output", required=True)
-    t.add_argument("--mode", choices=["wide", "simt", "auto"], default="wide",
+    t.add_argument("--mode", choices=MODES, default="wide",
                    help="wide: a threadgroup is one thread; simt: every thread runs; auto: simt where threads meet")
     t.add_argument("--depfile")
     t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
@@ -41,7 +43,7 @@ def parser():
     x.add_argument("-o", dest="output", required=True)
     c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
     c.add_argument("--isa", help="the flags for this ISA instead")
-    c.add_argument("--simt", action="store_true", help="those of kernels translated with --mode simt")
+    c.add_argument("--mode", choices=MODES, default="wide", help="those of kernels translated in this mode")
     return top
 
 
@@ -74,7 +76,7 @@ def main(argv=None):
         elif args.command == "index":
             write_index(args.output, args.inputs)
         elif args.command == "compiler":
-            print_for_cmake(args.isa, args.simt)
+            print_for_cmake(args.isa, args.mode)
         else:
             list_kernels(args)
     except MslError as e:

@@ -21,6 +21,11 @@ CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
+# Where SIMT kernels call the engine, no two calls become one, and none two: see src/driver/host/msl/simt.h. Code stays in
+# the order of the source, by which the engine knows which lanes are behind.
+CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
+GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
+    -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -33,13 +38,15 @@ class Compiler:
     def is_zig(self):
         return "ziglang" in self.description
 
-    def flags(self, isa="", simt=False):
-        """`simt`: of kernels that run thread by thread, with checks."""
-        zig = ZIG_FLAGS if self.is_zig else []
-        if not simt:
-            return FLAGS + zig + self.isa_flags(isa)
-        checks = CHECKS + (CLANG_CHECKS if "clang" in self.description else GCC_CHECKS)
-        return ["-O1" if f == "-O3" else f for f in FLAGS if f != "-g0"] + zig + checks + self.isa_flags(isa)
+    def flags(self, isa="", mode="wide"):
+        """`mode` is the translator's; `simt` compiles with checks."""
+        clang, flags = "clang" in self.description, FLAGS + (ZIG_FLAGS if self.is_zig else [])
+        if mode == "simt":
+            flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]
+            flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)
+        if mode != "wide":
+            flags = flags + (CLANG_SIMT_FLAGS if clang else GCC_SIMT_FLAGS)
+        return flags + self.isa_flags(isa)
 
     def isa_flags(self, isa):
         """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""
@@ -95,10 +102,10 @@ def find_compiler():
                    "or set MPSX_KERNEL_CXX")
 
 
-def print_for_cmake(isa, simt=False):
+def print_for_cmake(isa, mode="wide"):
     """One list a line: the command, its description, the flags, the ISAS of this processor."""
     compiler = find_compiler()
     if isa:
-        print(";".join(compiler.flags(isa, simt)))
+        print(";".join(compiler.flags(isa, mode)))
         return
     print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(isas()), sep="\n")

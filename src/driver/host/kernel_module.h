@@ -14,7 +14,7 @@ struct HostKernel final : Kernel {
 };
 
 // The best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA forces one. With
-// `simt`, libmpsx_kernels_simt, which has one ISA that every CPU runs.
+// `simt`, libmpsx_kernels_simt, which is built for one ISA.
 std::string choose_library(const std::string& directory, bool simt = false);
 
 // One such file. It is never closed: what it has given out may be in use by any thread.

@@ -2,8 +2,9 @@
 // (src/driver/host/simt). Instead of simd.h in translation units with MPSX_SIMT.
 #pragma once
 
-// The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h) and
-// convergent: a compiler must neither double nor merge them, so that the return address tells places apart.
+// The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h), and a compiler
+// must neither double nor merge them, so that the return address tells places apart: convergent for clang; gcc has
+// flags for that (tools/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)

@@ -3,11 +3,6 @@
 
 #include "../kernel_abi.h"
 
-#if defined(__clang__)
-#define MPSX_ADDRESS __builtin_return_address(0)
-#else  // gcc may double a call, so the line stands for it
-#define MPSX_ADDRESS (static_cast<const void*>(file + line))
-#endif
 // Not checked themselves, in a library whose kernels are.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
@@ -21,20 +16,20 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 const mpsx_simt_services* mpsx_simt = nullptr;
 
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, "threadgroup_barrier", flags};
+  const mpsx_site site = {__builtin_return_address(0), file, line, "threadgroup_barrier", flags};
   mpsx_simt->threadgroup_barrier(&site);
 }
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, "simdgroup_barrier", flags};
+  const mpsx_site site = {__builtin_return_address(0), file, line, "simdgroup_barrier", flags};
   mpsx_simt->simdgroup_barrier(&site);
 }
 MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
                                          const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, function, 0};
+  const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   return mpsx_simt->exchange(value, bytes, lane, &site);
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
-  const mpsx_site site = {MPSX_ADDRESS, file, line, function, 0};
+  const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   return mpsx_simt->inactive_lane(source, &site);
 }
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name) {
@@ -54,4 +49,3 @@ MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, con
 #endif
 #undef MPSX_CALL
 #undef MPSX_UNCHECKED
-#undef MPSX_ADDRESS

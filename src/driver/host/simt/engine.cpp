@@ -69,7 +69,7 @@ void Worker::prepare(Job& job) {
   const mpsx_launch& l = job.launch;
   const unsigned threads = l.group[0] * l.group[1] * l.group[2];
   lanes_.reserve(threads);
-  stacks_.reserve(job.record->fibers ? threads : 1);
+  stacks_.reserve((job.record->fibers ? threads : 1) + 1);
 }
 
 // The threads of a group whose size is group_.size.
@@ -118,10 +118,18 @@ void Worker::run_group(uint64_t index) {
   if (reshaped || job_->seed) shuffle(index);
   lane_ = lanes_.data();
   if (monitor_) monitor_->begin_group(*this);
-  if (job_->record->fibers) return run_as_fibers();
+  in_kernel_ = true;
+  if (job_->record->fibers)
+    run_as_fibers();
+  else
+    run_as_loop();
+  in_kernel_ = false;
+}
+
+void Worker::run_as_loop() {
   // Nobody waits, so one stack serves all; not this one, which a fault could not leave.
   stack_ = 0;
-  mpsx_simt_switch(&main_, stacks_.start(0, &Worker::loop_main));
+  mpsx_simt_start(&main_, stacks_.top(0), &Worker::loop_main);
 }
 
 void Worker::loop_main() {
@@ -136,6 +144,25 @@ void Worker::loop_main() {
   }
   if (w.monitor_) w.monitor_->end_group(w);
   w.leave();
+}
+
+// The processor found a bad access in the thread that runs: it goes on in landing_main, on a stack of its own.
+bool Worker::divert(const void* p, Landing& landing) noexcept {
+  Worker* w = running;
+  if (!w || !w->in_kernel_) return false;
+  w->bad_address_ = p;
+  landing = {&Worker::landing_main, w->stacks_.spare()};
+  return true;
+}
+
+void Worker::landing_main() {
+  Worker& w = *running;
+  char text[96];
+  if (w.stacks_.overflowed(w.bad_address_) >= 0)
+    std::snprintf(text, sizeof text, "the thread's stack of %zu KiB is full", Stacks::kBytes >> 10);
+  else
+    std::snprintf(text, sizeof text, "a read or write of address %p, where no memory is", w.bad_address_);
+  w.fault(text, nullptr, 0);
 }
 
 void Worker::report(std::string&& what, const char* file, int line, const mpsx_thread& thread) {

@@ -21,6 +21,7 @@
 #include "driver/host/kernel_abi.h"
 #include "driver/host/simt/arena.h"
 #include "driver/host/simt/fiber.h"
+#include "driver/host/simt/trap.h"
 
 namespace mpsx::driver::host::simt {
 
@@ -86,7 +87,7 @@ class Worker {
   // The same for another thread of the threadgroup.
   [[noreturn]] void fault_of(unsigned thread, std::string&& what, const char* file, int line);
 
-  Worker() = default;
+  Worker() : trap_(&Worker::divert) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -96,7 +97,7 @@ class Worker {
 
   enum class State : uint8_t { ready, simd, simd_barrier, barrier, done };
   struct Lane {
-    void* sp;
+    void* sp;  // null: not started
     mpsx_thread thread;
     Site site;  // where it waits
     State state;
@@ -116,8 +117,12 @@ class Worker {
   void shuffle(uint64_t group);
   void run_group(uint64_t index);
   void run_as_fibers();
+  void run_as_loop();
+  static bool divert(const void* p, Landing&) noexcept;
+  static void landing_main();
   static void fiber_main();
   static void loop_main();
+  Lane& next_lane();
   void reschedule(Lane& me);
   [[noreturn]] void leave();
   bool resolve(SimdGroup&);
@@ -132,6 +137,9 @@ class Worker {
   std::unique_ptr<Monitor> monitor_;
   Arena arena_;
   Stacks stacks_;
+  Trap trap_;
+  bool in_kernel_ = false;
+  const void* bad_address_ = nullptr;  // whose access faulted
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;

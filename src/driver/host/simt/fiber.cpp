@@ -8,7 +8,8 @@
 #include "driver/driver.h"
 
 #if defined(__x86_64__)
-// The registers that a call preserves (System V ABI, 3.2.1); kernels change no control words.
+// The registers that a call preserves (System V ABI, 3.2.1); kernels change no control words. A return rather than a
+// jump: fibers wait at the same depth of calls, so the processor's stack of return addresses stays right.
 asm(R"(
 .text
 .p2align 4
@@ -28,29 +29,38 @@ mpsx_simt_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  popq %rcx
-  jmpq *%rcx
+  ret
+.p2align 4
+.globl mpsx_simt_start
+mpsx_simt_start:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  xorl %ebp, %ebp
+  jmpq *%rdx
 )");
 #elif defined(__aarch64__)
 // x19 to x30 and the low halves of v8 to v15 (AAPCS64, 6.1.1 and 6.1.2).
-asm(R"(
-.text
-.p2align 4
-.globl mpsx_simt_switch
-mpsx_simt_switch:
-  stp x29, x30, [sp, #-160]!
-  stp x19, x20, [sp, #16]
-  stp x21, x22, [sp, #32]
-  stp x23, x24, [sp, #48]
-  stp x25, x26, [sp, #64]
-  stp x27, x28, [sp, #80]
-  stp d8, d9, [sp, #96]
-  stp d10, d11, [sp, #112]
-  stp d12, d13, [sp, #128]
-  stp d14, d15, [sp, #144]
-  mov x9, sp
-  str x9, [x0]
-  mov sp, x1
+#define MPSX_SAVE \
+  "  stp x29, x30, [sp, #-160]!\n" \
+  "  stp x19, x20, [sp, #16]\n" \
+  "  stp x21, x22, [sp, #32]\n" \
+  "  stp x23, x24, [sp, #48]\n" \
+  "  stp x25, x26, [sp, #64]\n" \
+  "  stp x27, x28, [sp, #80]\n" \
+  "  stp d8, d9, [sp, #96]\n" \
+  "  stp d10, d11, [sp, #112]\n" \
+  "  stp d12, d13, [sp, #128]\n" \
+  "  stp d14, d15, [sp, #144]\n" \
+  "  mov x9, sp\n" \
+  "  str x9, [x0]\n" \
+  "  mov sp, x1\n"
+asm(".text\n.p2align 4\n.globl mpsx_simt_switch\nmpsx_simt_switch:\n" MPSX_SAVE R"(
   ldp x19, x20, [sp, #16]
   ldp x21, x22, [sp, #32]
   ldp x23, x24, [sp, #48]
@@ -61,8 +71,16 @@ mpsx_simt_switch:
   ldp d12, d13, [sp, #128]
   ldp d14, d15, [sp, #144]
   ldp x29, x30, [sp], #160
-  br x30
+  ret
+.p2align 4
+.globl mpsx_simt_start
+mpsx_simt_start:
+)" MPSX_SAVE R"(
+  mov x29, xzr
+  mov x30, xzr
+  br x2
 )");
+#undef MPSX_SAVE
 #else
 #error "mpsx: no context switch for this processor"
 #endif
@@ -89,19 +107,16 @@ void Stacks::reserve(size_t count) {
   for (size_t i = 0; i < count; ++i) mprotect(memory_ + i * stride_, guard_, PROT_NONE);
 }
 
-void* Stacks::start(size_t i, void (*entry)()) const noexcept {
+void* Stacks::top(size_t i) const noexcept {
   const size_t colour = i * 5 % 64 * 64;  // 64 sets of 64 bytes
-  auto* top = reinterpret_cast<void**>(memory_ + (i + 1) * stride_ - colour);
 #if defined(__x86_64__)
-  *--top = nullptr;  // where a return address would be: the stack pointer is 8 off a multiple of 16 in a function
-  *--top = reinterpret_cast<void*>(entry);
-  for (int k = 0; k < 6; ++k) *--top = nullptr;
+  constexpr size_t kCalled = 8;  // a function finds the stack pointer 8 off a multiple of 16, at its return address
 #else
-  top -= 20;
-  for (int k = 0; k < 20; ++k) top[k] = nullptr;
-  top[1] = reinterpret_cast<void*>(entry);  // x30
+  constexpr size_t kCalled = 0;
 #endif
-  return top;
+  char* p = memory_ + (i + 1) * stride_ - colour - 16 - kCalled;
+  *reinterpret_cast<void**>(p) = nullptr;
+  return p;
 }
 
 long Stacks::overflowed(const void* p) const noexcept {

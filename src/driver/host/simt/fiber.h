@@ -3,8 +3,10 @@
 
 #include <cstddef>
 
-// Saves the caller's registers on its stack and the stack in `*save`; continues the fiber whose stack is `load`.
+// Saves the caller's registers on its stack and the stack in `*save`; continues what saved itself in `load`, or starts
+// `entry`, which must not return, on the empty stack `top`.
 extern "C" void mpsx_simt_switch(void** save, void* load) noexcept asm("mpsx_simt_switch");
+extern "C" void mpsx_simt_start(void** save, void* top, void (*entry)()) noexcept asm("mpsx_simt_start");
 
 namespace mpsx::driver::host::simt {
 
@@ -18,8 +20,8 @@ class Stacks {
   Stacks& operator=(const Stacks&) = delete;
   ~Stacks();
   void reserve(size_t count);  // throws Error; stacks in use are lost
-  // Where the stack of fiber `i` starts, with `entry` as the first thing it runs; `entry` must not return.
-  void* start(size_t i, void (*entry)()) const noexcept;
+  void* top(size_t i) const noexcept;  // of the empty stack of fiber `i`
+  void* spare() const noexcept { return top(count_ - 1); }
   // Whether `p` is memory of fiber `i`.
   bool holds(size_t i, const void* p) const noexcept {
     const char* base = memory_ + i * stride_;

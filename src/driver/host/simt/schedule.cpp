@@ -23,7 +23,7 @@ void Worker::run_as_fibers() {
   done_ = at_barrier_ = 0;
   turn_ = 0;
   for (unsigned i = 0; i < threads_; ++i) {
-    lanes_[i].sp = stacks_.start(i, &Worker::fiber_main);
+    lanes_[i].sp = nullptr;
     lanes_[i].state = State::ready;
     lanes_[i].parity = 0;
   }
@@ -33,11 +33,18 @@ void Worker::run_as_fibers() {
     g.lanes.count = g.count;
   }
   simd_ = &simdgroups_[turns_[0]];
-  const unsigned place = lowest(simd_->ready);
-  simd_->ready &= simd_->ready - 1;
-  lane_ = &lanes_[simd_->first + simd_->order[place]];
-  stack_ = size_t(lane_ - lanes_.data());
-  mpsx_simt_switch(&main_, lane_->sp);
+  next_lane();
+  mpsx_simt_start(&main_, stacks_.top(stack_), &Worker::fiber_main);
+}
+
+// Takes the next lane that can run; there is one.
+inline Worker::Lane& Worker::next_lane() {
+  SimdGroup& g = *simd_;
+  const unsigned place = lowest(g.ready);
+  g.ready &= g.ready - 1;
+  lane_ = &lanes_[g.first + g.order[place]];
+  stack_ = lane_->thread.index;
+  return *lane_;
 }
 
 void Worker::fiber_main() {
@@ -54,17 +61,13 @@ void Worker::fiber_main() {
 // Runs others; returns when `me` goes on.
 void Worker::reschedule(Lane& me) {
   for (;;) {
-    SimdGroup& g = *simd_;
-    if (g.ready) {
-      const unsigned place = lowest(g.ready);
-      g.ready &= g.ready - 1;
-      Lane& next = lanes_[g.first + g.order[place]];
-      lane_ = &next;
-      stack_ = size_t(&next - lanes_.data());
-      if (&next != &me) mpsx_simt_switch(&me.sp, next.sp);
-      return;
+    if (simd_->ready) {
+      Lane& next = next_lane();
+      if (&next == &me) return;
+      if (next.sp) return mpsx_simt_switch(&me.sp, next.sp);
+      return mpsx_simt_start(&me.sp, stacks_.top(stack_), &Worker::fiber_main);
     }
-    if (!resolve(g) && !next_simdgroup()) finish_phase();
+    if (!resolve(*simd_) && !next_simdgroup()) finish_phase();
   }
 }
 
