@@ -108,8 +108,8 @@ MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, mpsx_mine)
 #undef MPSX_QUAD_TAKE
 
 #define MPSX_QUAD_FILL(NAME, STEP, CROSSED)                                                                        \
-  template <class T>                                                                                               \
-  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const T& fill, ushort n, ushort modulo,   \
+  template <class T, class F>                                                                                      \
+  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, ushort modulo,   \
                                                              MPSX_PLACE) {                                         \
     typedef mpsx::lane_value_t<T> V;                                                                               \
     const mpsx_filled<V> mine = {V(v), V(fill)};                                                                   \
@@ -117,8 +117,8 @@ MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, mpsx_mine)
     const uint at = g.lane % modulo;                                                                               \
     return mpsx_take_filled<V>(g, g.lane - at + (at STEP n) % modulo, CROSSED);                                    \
   }                                                                                                                \
-  template <class T>                                                                                               \
-  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const T& fill, ushort n, MPSX_PLACE) {    \
+  template <class T, class F>                                                                                      \
+  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_PLACE) {    \
     return quad_shuffle_and_fill_##NAME(v, fill, n, ushort(4), mpsx_file, mpsx_line);                              \
   }
 MPSX_QUAD_FILL(down, +, at + n >= modulo)

@@ -117,8 +117,8 @@ MPSX_FN V mpsx_take_filled(const mpsx::lanes_of<mpsx_filled<V>>& g, uint source,
   return fill ? taken.fill : taken.data;
 }
 #define MPSX_SIMD_FILL(NAME, STEP, CROSSED)                                                                        \
-  template <class T>                                                                                               \
-  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const T& fill, ushort n, ushort modulo,   \
+  template <class T, class F>                                                                                      \
+  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, ushort modulo,   \
                                                              MPSX_PLACE) {                                         \
     typedef mpsx::lane_value_t<T> V;                                                                               \
     const mpsx_filled<V> mine = {V(v), V(fill)};                                                                   \
@@ -126,8 +126,8 @@ MPSX_FN V mpsx_take_filled(const mpsx::lanes_of<mpsx_filled<V>>& g, uint source,
     const uint at = g.lane % modulo;                                                                               \
     return mpsx_take_filled<V>(g, g.lane - at + (at STEP n) % modulo, CROSSED);                                    \
   }                                                                                                                \
-  template <class T>                                                                                               \
-  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const T& fill, ushort n, MPSX_PLACE) {    \
+  template <class T, class F>                                                                                      \
+  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_PLACE) {    \
     return simd_shuffle_and_fill_##NAME(v, fill, n, ushort(MPSX_SIMD_WIDTH), mpsx_file, mpsx_line);                \
   }
 MPSX_SIMD_FILL(down, +, at + n >= modulo)
