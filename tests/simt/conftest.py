@@ -186,3 +186,9 @@ def checked_kernels(shared_folder):
 def faulty(native, checked_kernels):
     """The driver over the kernels of tests/simt/faults."""
     return Driver(native, checked_kernels(*sorted((HERE / "faults").glob("*.metal"))))
+
+
+@pytest.fixture(scope="session")
+def kernels(native, checked_kernels):
+    """The driver over the kernels of one file: kernels(path, seed)."""
+    return lambda path, seed: Driver(native, checked_kernels(path), seed)
