@@ -8,25 +8,26 @@ from .emit_wide import WideEmitter, position_attribute
 
 # What makes threads wait for each other.
 MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier")
+DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
 OF_THREAD = {
-    "thread_position_in_grid": tuple(f"thread->group->origin[{d}] + thread->local[{d}]" for d in range(3)),
+    "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
     "threads_per_grid": tuple(f"launch->threads[{d}]" for d in range(3)),
     "grid_origin": ("0u", "0u", "0u"),
-    "threadgroup_position_in_grid": tuple(f"thread->group->position[{d}]" for d in range(3)),
+    "threadgroup_position_in_grid": tuple(f"group->position[{d}]" for d in range(3)),
     "threadgroups_per_grid": tuple(f"launch->groups[{d}]" for d in range(3)),
     "thread_position_in_threadgroup": tuple(f"thread->local[{d}]" for d in range(3)),
     "thread_index_in_threadgroup": ("thread->index",),
-    "threads_per_threadgroup": tuple(f"thread->group->size[{d}]" for d in range(3)),
+    "threads_per_threadgroup": tuple(f"group->size[{d}]" for d in range(3)),
     "dispatch_threads_per_threadgroup": tuple(f"launch->group[{d}]" for d in range(3)),
     "thread_index_in_simdgroup": ("thread->lane",),
     "simdgroup_index_in_threadgroup": ("thread->simdgroup",),
-    "simdgroups_per_threadgroup": ("thread->group->simdgroups",),
-    "dispatch_simdgroups_per_threadgroup": ("mpsx::groups_of(launch, MPSX_SIMD_WIDTH)",),
+    "simdgroups_per_threadgroup": ("group->simdgroups",),
+    "dispatch_simdgroups_per_threadgroup": (f"({DISPATCHED} + MPSX_SIMD_WIDTH - 1u) / MPSX_SIMD_WIDTH",),
     "threads_per_simdgroup": ("unsigned(MPSX_SIMD_WIDTH)",),
     "thread_index_in_quadgroup": ("thread->lane % 4u",),
     "quadgroup_index_in_threadgroup": ("thread->index / 4u",),
-    "quadgroups_per_threadgroup": ("(thread->group->threads + 3u) / 4u",),
-    "dispatch_quadgroups_per_threadgroup": ("mpsx::groups_of(launch, 4u)",),
+    "quadgroups_per_threadgroup": ("(group->threads + 3u) / 4u",),
+    "dispatch_quadgroups_per_threadgroup": (f"({DISPATCHED} + 3u) / 4u",),
 }
 
 
@@ -105,10 +106,10 @@ class SimtEmitter(WideEmitter):
         arguments = ", ".join(self.simt_argument(instance.kernel, i, p)
                               for i, p in enumerate(instance.kernel.parameters))
         body = (
-            f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
-            "const mpsx_thread* thread) {\n"
+            f"static MPSX_ENTRY void {symbol}(void* const* arguments, const mpsx_launch* whole, "
+            "const mpsx_thread* own) {\n"
             f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
-            f"  (void)args, (void)launch, (void)thread;\n{self.prologue}"
+            f"  MPSX_SIMT_ENTRY\n{self.prologue.replace('(launch)', '(whole)')}"
             f"  {instance.expression}({arguments});\n"
             "}\n")
         return self.scoped(body, instance)

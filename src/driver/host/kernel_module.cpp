@@ -74,6 +74,9 @@ void KernelModule::open(const std::string& path) {
   *table->simt = &simt::kServices;
   compiler_ = table->compiler;
   isa_ = table->isa;
+  const std::vector<std::string> here = supported_isas();
+  if (isa_.rfind("x86-64-v", 0) == 0 && std::find(here.begin(), here.end(), isa_) == here.end())
+    throw Error("the kernels of " + path + " need " + isa_ + ", this CPU runs " + here.front());
   kernels_.reserve(table->count);
   for (unsigned i = 0; i < table->count; ++i) {
     const mpsx_kernel_record* record = table->records[i];

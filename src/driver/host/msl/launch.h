@@ -80,11 +80,6 @@ MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
     return P(x);
 }
 
-// How many groups of `size` threads a threadgroup has as dispatched.
-MPSX_FN unsigned groups_of(const mpsx_launch* launch, unsigned size) {
-  return (launch->group[0] * launch->group[1] * launch->group[2] + size - 1) / size;
-}
-
 // Splits units [begin, end) of a grid into runs along x.
 struct runs {
   unsigned nx, ny, nz, x0, x1, y, z;

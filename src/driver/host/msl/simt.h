@@ -14,13 +14,22 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
-                                         const char* file, int line);
+// What exchange returns, in registers.
+typedef struct mpsx_met {
+  mpsx_lanes* all;
+  unsigned active, lane;
+} mpsx_met;
+// A value of up to 16 bytes in registers too, a longer one where it is.
+MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
+                                      const char* function, const char* file, int line);
+MPSX_CALL mpsx_met mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function, const char* file,
+                                           int line);
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line);
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name);
 }
 
 // The caller's place in the user's file, as two more arguments.
+#define MPSX_INLINE __attribute__((always_inline))
 #define MPSX_PLACE const char *mpsx_file = __builtin_FILE(), int mpsx_line = __builtin_LINE()
 
 namespace mpsx {
@@ -29,56 +38,66 @@ MPSX_FN V& threadgroup_variable(unsigned key, const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(key, sizeof(V), name));
 }
 
-// The engine's memory is not what is checked: accesses to address spaces other than C++'s own are not instrumented, and
-// to the processor this one is no different.
+// The engine's memory is read and written by words of another address space, where clang checks nothing.
 #if defined(__clang__)
-#define MPSX_ENGINE_SPACE __attribute__((address_space(1)))
+#define MPSX_QUIET __attribute__((address_space(1)))
 #else
-#define MPSX_ENGINE_SPACE
+#define MPSX_QUIET
 #endif
+// What the entry of a thread reads.
+#define MPSX_SIMT_ENTRY                                                          \
+  void* const MPSX_QUIET* const args = (void* const MPSX_QUIET*)arguments;       \
+  const MPSX_QUIET mpsx_launch* const launch = (const MPSX_QUIET mpsx_launch*)whole; \
+  const MPSX_QUIET mpsx_thread* const thread = (const MPSX_QUIET mpsx_thread*)own;   \
+  const MPSX_QUIET mpsx_threadgroup* const group = (const MPSX_QUIET mpsx_threadgroup*)thread->group; \
+  (void)args, (void)launch, (void)thread, (void)group;
 template <class T>
-MPSX_FN T of_engine(const T& place) {
-  return *(const MPSX_ENGINE_SPACE T*)(&place);
+using quiet_word = metal::conditional_t<sizeof(T) % 4 == 0, unsigned, unsigned char>;
+template <class T>
+MPSX_FN void quiet_load(T& to, const void* from) {
+  typedef quiet_word<T> W;
+  W words[sizeof(T) / sizeof(W)];
+  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) words[i] = ((const MPSX_QUIET W*)from)[i];
+  __builtin_memcpy(static_cast<void*>(&to), words, sizeof(T));
 }
-template <unsigned long bytes>
-struct words {
-  typedef metal::conditional_t<bytes % 8 == 0, unsigned long,
-                               metal::conditional_t<bytes % 4 == 0, unsigned,
-                                                    metal::conditional_t<bytes % 2 == 0, unsigned short, unsigned char>>>
-      word;
-};
 template <class T>
-MPSX_FN T value_of_engine(const void* place) {
-  typedef typename words<sizeof(T)>::word W;
-  alignas(T) alignas(W) unsigned char own[sizeof(T)];
-  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) {
-    const W w = of_engine(static_cast<const W*>(place)[i]);
-    __builtin_memcpy(own + i * sizeof w, &w, sizeof w);
-  }
-  return *reinterpret_cast<const T*>(own);
+MPSX_FN void quiet_store(void* to, const T& from) {
+  typedef quiet_word<T> W;
+  W words[sizeof(T) / sizeof(W)];
+  __builtin_memcpy(words, static_cast<const void*>(&from), sizeof(T));
+  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) ((MPSX_QUIET W*)to)[i] = words[i];
 }
 
 // One SIMD function's call: what the active lanes gave.
 template <class T>
 struct lanes_of {
   mpsx_lanes* all;
-  unsigned lane;
+  unsigned active, lane;  // lanes that take part, as bits; this one
+  T mine;
   const char *function, *file;
   int line;
-  MPSX_FN lanes_of(const T& mine, const char* name, const char* in, int at)
-      : function(name), file(in), line(at) {
+  MPSX_FN lanes_of(const T& v, const char* name, const char* in, int at) : mine(v), function(name), file(in), line(at) {
     static_assert(sizeof(T) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    unsigned own;  // not `lane`: with its address the whole object would be in memory
-    all = mpsx_simt_exchange(&mine, sizeof(T), &own, name, in, at);
-    lane = own;
+    mpsx_met met;
+    if constexpr (sizeof(T) <= 16) {
+      unsigned long long words[2] = {0, 0};
+      __builtin_memcpy(words, static_cast<const void*>(&v), sizeof(T));
+      met = mpsx_simt_exchange(words[0], words[1], sizeof(T), name, in, at);
+    } else {
+      met = mpsx_simt_exchange_long(&v, sizeof(T), name, in, at);
+    }
+    all = met.all, active = met.active, lane = met.lane;
   }
-  MPSX_FN unsigned met() const { return of_engine(all->active); }
-  MPSX_FN bool active(unsigned i) const { return i < MPSX_SIMD_WIDTH && (met() >> i & 1u); }
-  MPSX_FN T get(unsigned i) const { return value_of_engine<T>(of_engine(all->value[i])); }
+  // The value of an active lane.
+  MPSX_FN T get(unsigned i) const {
+    T r(mine);
+    quiet_load(r, ((void* const MPSX_QUIET*)all->value)[i]);
+    return r;
+  }
   // The value of a lane that should be active.
   MPSX_FN T take(unsigned source) const {
-    if (active(source)) return get(source);
-    T nothing(get(lane));
+    if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
+    T nothing(mine);
     __builtin_memset(static_cast<void*>(&nothing), mpsx_simt_inactive_lane(source, function, file, line), sizeof nothing);
     return nothing;
   }
@@ -86,12 +105,15 @@ struct lanes_of {
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    if (!of_engine(all->memo_set)) {
-      const R result = compute();
-      __builtin_memcpy(static_cast<void*>(all->memo), &result, sizeof(R));
-      all->memo_set = 1;
+    MPSX_QUIET unsigned* const set = (MPSX_QUIET unsigned*)&all->memo_set;
+    if (!*set) {
+      quiet_store<R>(all->memo, compute());
+      *set = 1;
     }
-    return value_of_engine<R>(all->memo);
+    alignas(R) unsigned char bytes[sizeof(R)];
+    R& result = *reinterpret_cast<R*>(bytes);
+    quiet_load(result, all->memo);
+    return result;
   }
   // The lanes of `mask` folded, in order.
   template <class F>

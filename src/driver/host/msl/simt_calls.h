@@ -23,10 +23,26 @@ MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int
   const mpsx_site site = {__builtin_return_address(0), file, line, "simdgroup_barrier", flags};
   mpsx_simt->simdgroup_barrier(&site);
 }
-MPSX_CALL mpsx_lanes* mpsx_simt_exchange(const void* value, unsigned bytes, unsigned* lane, const char* function,
-                                         const char* file, int line) {
+struct mpsx_met {
+  mpsx_lanes* all;
+  unsigned active, lane;
+};
+MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
+                                      const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
-  return mpsx_simt->exchange(value, bytes, lane, &site);
+  const unsigned long long value[2] = {low, high};
+  mpsx_met met;
+  met.all = mpsx_simt->exchange(value, bytes, &met.lane, &site);
+  met.active = met.all->active;
+  return met;
+}
+MPSX_CALL mpsx_met mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function, const char* file,
+                                           int line) {
+  const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
+  mpsx_met met;
+  met.all = mpsx_simt->exchange(value, bytes, &met.lane, &site);
+  met.active = met.all->active;
+  return met;
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};

@@ -5,14 +5,14 @@ namespace metal {
 #define MPSX_QUAD_LANES(T, v, NAME)                    \
   MPSX_LANES(T, v, NAME)                               \
   const uint first = g.lane & ~3u, at = g.lane & 3u;   \
-  const uint active = g.met() & 15u << first;    \
+  const uint active = g.active & 15u << first;    \
   (void)at, (void)active;
 
 #define MPSX_QUAD_FOLD(NAME, EXPRESSION)                                              \
   template <class T>                                                                  \
   MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, MPSX_PLACE) {                 \
     MPSX_QUAD_LANES(T, v, "quad_" #NAME)                                              \
-    return g.fold(active, [](const V& a, const V& b) { return EXPRESSION; });         \
+    return g.fold(active, [](V a, V b) MPSX_INLINE { return EXPRESSION; });         \
   }
 MPSX_QUAD_FOLD(sum, a + b)
 MPSX_QUAD_FOLD(product, a* b)
@@ -27,14 +27,14 @@ MPSX_QUAD_FOLD(xor, a ^ b)
   template <class T>                                                                                      \
   MPSX_FN mpsx::lane_value_t<T> quad_prefix_inclusive_##NAME(const T& v, MPSX_PLACE) {                    \
     MPSX_QUAD_LANES(T, v, "quad_prefix_inclusive_" #NAME)                                                 \
-    return g.fold(active & (2u << g.lane) - 1u, [](const V& a, const V& b) { return a OPERATOR b; });     \
+    return g.fold(active & (2u << g.lane) - 1u, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });     \
   }                                                                                                       \
   template <class T>                                                                                      \
   MPSX_FN mpsx::lane_value_t<T> quad_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                    \
     MPSX_QUAD_LANES(T, v, "quad_prefix_exclusive_" #NAME)                                                 \
     const uint below = active & (1u << g.lane) - 1u;                                                      \
     if (!below) return V(IDENTITY);                                                                       \
-    return g.fold(below, [](const V& a, const V& b) { return a OPERATOR b; });                            \
+    return g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                            \
   }
 MPSX_QUAD_PREFIX(sum, 0, +)
 MPSX_QUAD_PREFIX(product, 1, *)

@@ -13,7 +13,7 @@ namespace metal {
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_PLACE) {                             \
     MPSX_LANES(T, v, "simd_" #NAME)                                                               \
     return g.template shared<V>(                                                                  \
-        [&] { return g.fold(g.met(), [](const V& a, const V& b) { return EXPRESSION; }); }); \
+        [&]() MPSX_INLINE { return g.fold(g.active, [](V a, V b) MPSX_INLINE { return EXPRESSION; }); }); \
   }
 MPSX_SIMD_FOLD(sum, a + b)
 MPSX_SIMD_FOLD(product, a* b)
@@ -29,14 +29,14 @@ MPSX_SIMD_FOLD(xor, a ^ b)
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_PLACE) {                 \
     MPSX_LANES(T, v, "simd_prefix_inclusive_" #NAME)                                                   \
-    return g.fold(g.met() & (2u << g.lane) - 1u, [](const V& a, const V& b) { return a OPERATOR b; }); \
+    return g.fold(g.active & (2u << g.lane) - 1u, [](V a, V b) MPSX_INLINE { return a OPERATOR b; }); \
   }                                                                                                    \
   template <class T>                                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                 \
     MPSX_LANES(T, v, "simd_prefix_exclusive_" #NAME)                                                   \
-    const uint below = g.met() & (1u << g.lane) - 1u;                                            \
+    const uint below = g.active & (1u << g.lane) - 1u;                                            \
     if (!below) return V(IDENTITY);                                                                    \
-    return g.fold(below, [](const V& a, const V& b) { return a OPERATOR b; });                         \
+    return g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                         \
   }
 MPSX_SIMD_PREFIX(sum, 0, +)
 MPSX_SIMD_PREFIX(product, 1, *)
@@ -56,9 +56,9 @@ class simd_vote {
 };
 MPSX_FN uint mpsx_simd_ballot(bool v, const char* name, const char* file, int line) {
   const mpsx::lanes_of<bool> g(v, name, file, line);
-  return g.shared<uint>([&] {
+  return g.shared<uint>([&]() MPSX_INLINE {
     uint votes = 0;
-    for (uint m = g.met(); m; m &= m - 1)
+    for (uint m = g.active; m; m &= m - 1)
       if (g.get(uint(__builtin_ctz(m)))) votes |= m & -m;
     return votes;
   });
@@ -66,7 +66,7 @@ MPSX_FN uint mpsx_simd_ballot(bool v, const char* name, const char* file, int li
 MPSX_FN uint mpsx_simd_active(const char* name, const char* file, int line, uint& lane) {
   const mpsx::lanes_of<bool> g(true, name, file, line);
   lane = g.lane;
-  return g.met();
+  return g.active;
 }
 MPSX_FN simd_vote simd_ballot(bool v, MPSX_PLACE) {
   return simd_vote(mpsx_simd_ballot(v, "simd_ballot", mpsx_file, mpsx_line));
@@ -87,7 +87,7 @@ MPSX_FN bool simd_is_helper_thread() { return false; }
 template <class T>
 MPSX_FN mpsx::lane_value_t<T> simd_broadcast_first(const T& v, MPSX_PLACE) {
   MPSX_LANES(T, v, "simd_broadcast_first")
-  return g.get(uint(__builtin_ctz(g.met())));
+  return g.get(uint(__builtin_ctz(g.active)));
 }
 // `s` is the lane to read; where it is no lane of the SIMD group, `OUTSIDE` is the result.
 #define MPSX_SIMD_TAKE(NAME, SOURCE, OUTSIDE)                                          \

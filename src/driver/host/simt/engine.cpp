@@ -166,10 +166,12 @@ void Worker::landing_main() {
 }
 
 void Worker::report(std::string&& what, const char* file, int line, const mpsx_thread& thread) {
-  std::string text = std::string(job_->record->name) + ": " + std::move(what);
-  if (file && *file) text += ", at " + std::string(file) + (line > 0 ? ":" + std::to_string(line) : "");
-  text += ", threadgroup " + place(group_.position) + ", thread " + place(thread.local) + ", seed " +
-          std::to_string(job_->seed);
+  std::string text(job_->record->name);
+  text.append(": ").append(what);
+  if (file && *file) text.append(", at ").append(file);
+  if (file && *file && line > 0) text.append(":").append(std::to_string(line));
+  text.append(", threadgroup ").append(place(group_.position)).append(", thread ").append(place(thread.local));
+  text.append(", seed ").append(std::to_string(job_->seed));
   std::lock_guard<std::mutex> lock(job_->mutex);
   if (!job_->failed.exchange(true)) job_->message = std::move(text);
 }
