@@ -216,7 +216,7 @@ class _Builder:
     def flags(self) -> list[str]:
         """Of the compiler proper."""
         simt = self.target.mode == "simt"
-        flags = self.compiler.flags("baseline" if simt else self.target.isa, simt)
+        flags = self.compiler.flags("baseline" if simt else self.target.isa, self.target.mode)
         # zig's driver has names of its own for the levels of x86-64.
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in flags]
         # Their calls would need a library that is not linked.

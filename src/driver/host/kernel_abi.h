@@ -62,6 +62,12 @@ typedef struct mpsx_lanes {
   __attribute__((aligned(16))) unsigned char memo[MPSX_MAX_EXCHANGE_BYTES];
 } mpsx_lanes;
 
+/* What a kernel gets of it in registers. */
+typedef struct mpsx_met {
+  mpsx_lanes* all;
+  unsigned active, lane; /* the lanes that met, as bits; the caller's */
+} mpsx_met;
+
 /* Where a kernel calls the engine: `address` tells calls apart, file and line are for people. */
 typedef struct mpsx_site {
   const void* address;

@@ -14,11 +14,6 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-// What exchange returns, in registers.
-typedef struct mpsx_met {
-  mpsx_lanes* all;
-  unsigned active, lane;
-} mpsx_met;
 // A value of up to 16 bytes in registers too, a longer one where it is.
 MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
                                       const char* function, const char* file, int line);

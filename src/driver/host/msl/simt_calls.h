@@ -9,7 +9,14 @@
 #else
 #define MPSX_UNCHECKED no_sanitize("thread", "bounds")
 #endif
-#define MPSX_CALL __attribute__((noinline, visibility("hidden"), MPSX_UNCHECKED))
+// In one file with the kernels, clang would find that these are not convergent after all.
+#if defined(__clang__) && defined(MPSX_SIMT)
+#define MPSX_OPAQUE noinline, optnone
+#else
+#define MPSX_OPAQUE noinline
+#endif
+#undef MPSX_CALL
+#define MPSX_CALL __attribute__((MPSX_OPAQUE, visibility("hidden"), MPSX_UNCHECKED))
 
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
@@ -23,10 +30,6 @@ MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int
   const mpsx_site site = {__builtin_return_address(0), file, line, "simdgroup_barrier", flags};
   mpsx_simt->simdgroup_barrier(&site);
 }
-struct mpsx_met {
-  mpsx_lanes* all;
-  unsigned active, lane;
-};
 MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
                                       const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
@@ -65,3 +68,4 @@ MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, con
 #endif
 #undef MPSX_CALL
 #undef MPSX_UNCHECKED
+#undef MPSX_OPAQUE
