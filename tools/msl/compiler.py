@@ -21,8 +21,8 @@ CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
-# Where SIMT kernels call the engine, no two calls become one, and none two: see src/driver/host/msl/simt.h. Code stays in
-# the order of the source, by which the engine knows which lanes are behind.
+# Where SIMT kernels call the engine, no two calls become one, and none two: see src/driver/host/msl/simt.h. Code stays
+# in the order of the source, by which the engine knows which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
