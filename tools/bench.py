@@ -26,17 +26,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
-import torch.nn.functional as F
+from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, matrix
 
 import mpsx
 
-Run = Callable[[], object]
-DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64}
-LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "contiguous": lambda t: t,
-    "transposed": lambda t: t.t().contiguous().t(),
-    "broadcast": lambda t: t[:1].clone().expand(t.shape),
-}
+Clock = Callable[[], float]
 ROUND_SECONDS = 0.004  # what a round of one device takes, where one call does not take longer
 
 
@@ -59,209 +53,30 @@ class Row:
         return self.mpsx / self.cpu
 
 
-# Operators: a function of a matrix (in some layout) that makes the call to time.
-
-OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
-
-
-def op(name: str, make: Callable[[torch.Tensor], Run], layouts: tuple[str, ...] = tuple(LAYOUTS)) -> None:
-    """Adds an operator; `layouts`: the input layouts that make sense for it."""
-    OPS[name] = (make, layouts)
-
-
-def like(x: torch.Tensor) -> torch.Tensor:
-    """Another dense matrix of x's shape."""
-    return torch.ones(x.shape, dtype=x.dtype, device=x.device)
-
-
-def images(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, as a batch of pictures with 16 channels."""
-    side = 4 if x.numel() < 10**4 else 8 if x.numel() < 10**6 else 32
-    batch = x.numel() // (16 * side * side)
-    return x.reshape(-1)[: batch * 16 * side * side].reshape(batch, 16, side, side)
-
-
-def positions(x: torch.Tensor) -> torch.Tensor:
-    """An index for every row of x, in no order."""
-    n = x.shape[0]
-    return (torch.arange(n) * 7919 % n).to(x.device)
-
-
-def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """A step of AdamW on four tensors with x's elements in all."""
-    params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
-    for p in params:
-        p.grad = torch.ones_like(p)
-    return torch.optim.AdamW(params, **how).step
-
-
-def square(x: torch.Tensor) -> torch.Tensor:
-    """A square matrix of as many rows as x has columns."""
-    return x[: x.shape[1], : x.shape[1]].contiguous()
-
-
-DENSE = ("contiguous",)
-for unary in ("exp", "tanh", "sigmoid", "sqrt", "neg", "erf"):
-    op(unary, lambda x, name=unary: partial(getattr(torch, name), x))
-for activation in ("relu", "gelu", "silu"):
-    op(activation, lambda x, name=activation: partial(getattr(F, name), x))
-for binary in ("add", "mul", "div", "maximum", "lt"):
-    op(binary, lambda x, name=binary: partial(getattr(torch, name), x, like(x)))
-op("add_scalar", lambda x: partial(torch.add, x, 1.5))
-op("where", lambda x: partial(torch.where, x > 0, x, like(x)))
-op("clamp", lambda x: partial(torch.clamp, x, -0.5, 0.5))
-op("contiguous", lambda x: partial(x.clone, memory_format=torch.contiguous_format))
-op("to_half", lambda x: partial(x.to, torch.float16 if x.dtype != torch.float16 else torch.float32))
-op("fill", lambda x: partial(like(x).fill_, 2.0), DENSE)
-for reduction in ("sum", "mean", "amax", "argmax"):
-    op(f"{reduction}_rows", lambda x, name=reduction: partial(getattr(x, name), -1))
-    op(f"{reduction}_columns", lambda x, name=reduction: partial(getattr(x, name), 0))
-op("sum_all", lambda x: x.sum)
-op("var_rows", lambda x: partial(torch.var, x, -1))
-op("softmax", lambda x: partial(torch.softmax, x, -1))
-op("log_softmax", lambda x: partial(torch.log_softmax, x, -1))
-op("layer_norm", lambda x: partial(F.layer_norm, x, x.shape[-1:]))
-op("rms_norm", lambda x: partial(F.rms_norm, x, x.shape[-1:]))
-op("batch_norm", lambda x: partial(F.batch_norm, images(x), None, None, training=True), DENSE)
-op("group_norm", lambda x: partial(F.group_norm, images(x), 4), DENSE)
-op("max_pool2d", lambda x: partial(F.max_pool2d, images(x), 2), DENSE)
-op("avg_pool2d", lambda x: partial(F.avg_pool2d, images(x), 2), DENSE)
-op("embedding", lambda x: partial(F.embedding, positions(x), x), DENSE)
-op("gather", lambda x: partial(torch.gather, x, 0, positions(x).expand(x.shape[1], -1).t()), DENSE)
-op("index_select", lambda x: partial(torch.index_select, x, 0, positions(x)))
-op("cat", lambda x: partial(torch.cat, [x, x], -1))
-op("cross_entropy", lambda x: partial(F.cross_entropy, x, positions(x) % x.shape[1]), DENSE)
-op("mse_loss", lambda x: partial(F.mse_loss, x, like(x)))
-op("dropout", lambda x: partial(F.dropout, x, 0.1))
-op("uniform_", lambda x: like(x).uniform_, DENSE)
-op("normal_", lambda x: like(x).normal_, DENSE)
-op("bernoulli_", lambda x: partial(like(x).bernoulli_, 0.5), DENSE)
-op("matmul", lambda x: partial(torch.mm, x[:256], square(x)), DENSE)
-op("adamw_fused", lambda x: optimizer_step(x, fused=True), DENSE)
-op("adamw_default", optimizer_step, DENSE)
-
-
-def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Tensor:
-    """`size` random elements, the same on every device."""
-    rows = max(2, int(math.sqrt(size)) // 4)
-    values = torch.randn(rows, max(2, size // rows), generator=torch.Generator().manual_seed(0))
-    return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
-
-
-# The calls whose overhead is timed: ten elements, so that the call itself is what costs.
-
-OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
-    "empty": lambda x: partial(torch.empty, 10, device=x.device),
-    "add": lambda x: partial(torch.add, x, x),
-    "add out=": lambda x: partial(torch.add, x, x, out=torch.empty_like(x)),
-    "add_": lambda x: partial(torch.zeros_like(x).add_, x),
-    "mul scalar": lambda x: partial(torch.mul, x, 2.0),
-    "relu": lambda x: x.relu,
-    "gelu": lambda x: partial(F.gelu, x),
-    "sum": lambda x: x.sum,
-    "softmax": lambda x: partial(torch.softmax, x, -1),
-    "layer_norm": lambda x: partial(F.layer_norm, x, (10,)),
-    "copy_": lambda x: partial(torch.zeros_like(x).copy_, x),
-    "view": lambda x: partial(x.view, 2, 5),
-    "cat": lambda x: partial(torch.cat, [x, x]),
-    "normal_": lambda x: torch.zeros_like(x).normal_,
-    "dropout": lambda x: partial(F.dropout, x, 0.5),
-    "item": lambda x: torch.ones((), device=x.device).item,
-    "mm 8x8": lambda x: partial(torch.mm, *2 * [torch.ones(8, 8, device=x.device)]),
-}
-
-
-class Block(torch.nn.Module):
-    """Two convolutions with a way around them."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.body = torch.nn.Sequential(
-            torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False),
-            torch.nn.BatchNorm2d(channels),
-            torch.nn.ReLU(),
-            torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False),
-            torch.nn.BatchNorm2d(channels),
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of both ways."""
-        return F.relu(x + self.body(x))
-
-
-def resnet_step(device: str) -> Run:
-    """A step of a small residual network on 64 pictures of 32x32."""
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 16, 3, padding=1), Block(16), torch.nn.MaxPool2d(2), Block(16), Block(16),
-        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10),
-    ).to(device)  # fmt: skip
-    x, y = torch.randn(64, 3, 32, 32).to(device), torch.randint(10, (64,)).to(device)
-    return training_step(model, lambda: F.cross_entropy(model(x), y))
-
-
-class Transformer(torch.nn.Module):
-    """A decoder of two layers, width 128, with dropout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = torch.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1, activation="gelu", batch_first=True)
-        self.embed = torch.nn.Embedding(96, 128)
-        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = torch.nn.Linear(128, 96)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Scores of the next token."""
-        mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
-        return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
-
-
-def transformer_step(device: str) -> Run:
-    """A step of a small language model on 16 sequences of 64 tokens."""
-    model = Transformer().to(device)
-    tokens = torch.randint(96, (16, 65)).to(device)
-    return training_step(model, lambda: F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()))
-
-
-def training_step(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> Run:
-    """Forward, backward, clip, step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return step
-
-
-TRAINING = {"resnet": resnet_step, "transformer": transformer_step}
-
-
 # Timing.
 
 
-def timed(run: Run, count: int, device: str) -> float:
+def timed(run: Run, count: int, device: str, clock: Clock) -> float:
     """Microseconds a call, over `count` calls."""
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         run()
     if device == "mpsx":
         torch.mpsx.synchronize()
-    return (time.perf_counter() - start) / count * 1e6
+    return (clock() - start) / count * 1e6
 
 
-def compare(make: Callable[[str], Run], rounds: int) -> tuple[float, float]:
+def compare(make: Callable[[str], Run], rounds: int, clock: Clock) -> tuple[float, float]:
     """Median microseconds a call on the CPU and on mpsx, in turns."""
     devices = ("cpu", "mpsx")
     runs = {device: make(device) for device in devices}
-    first = {device: timed(run, 1, device) for device, run in runs.items()}
-    first = {device: min(first[device], timed(run, 1, device)) for device, run in runs.items()}
+    first = {device: timed(run, 1, device, clock) for device, run in runs.items()}
+    first = {device: max(0.1, min(first[device], timed(run, 1, device, clock))) for device, run in runs.items()}
     counts = {device: max(1, min(5000, int(ROUND_SECONDS * 1e6 / first[device]))) for device in devices}
     times: dict[str, list[float]] = {device: [] for device in devices}
     for _ in range(rounds):
         for device in devices:
-            times[device].append(timed(runs[device], counts[device], device))
+            times[device].append(timed(runs[device], counts[device], device, clock))
     return statistics.median(times["cpu"]), statistics.median(times["mpsx"])
 
 
@@ -292,15 +107,16 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
     """Every measurement that the options ask for."""
+    clock = time.process_time if options.cpu_time else time.perf_counter
     for threads in options.threads:
         torch.set_num_threads(threads)
         for section, name, dtype, size, layout, make in cases(options):
             if options.only and not any(part in name for part in options.only):
                 continue
             try:
-                cpu, device = compare(make, options.rounds)
+                cpu, device = compare(make, options.rounds, clock)
             except RuntimeError as error:  # a type the CPU or the operator lacks
-                print(f"{section:<9} {name:<16} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
+                print(f"{section:<9} {name:<20} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
             yield Row(section, name, dtype, size, layout, threads, cpu, device)
 
@@ -308,13 +124,13 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
 # Output.
 
 
-HEADER = "section   name             dtype   size layout      th       cpu us      mpsx us   ratio"
+HEADER = "section   name                 dtype   size layout      th       cpu us      mpsx us   ratio"
 
 
 def show(row: Row) -> str:
     """A line of the table."""
     size = f"{row.size:.0e}".replace("e+0", "e")
-    return (f"{row.section:<9} {row.name:<16} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
+    return (f"{row.section:<9} {row.name:<20} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
             f"{row.cpu:>12.2f} {row.mpsx:>12.2f} {row.ratio:>7.2f}")  # fmt: skip
 
 
@@ -363,6 +179,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=list(LAYOUTS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cpu-time", action="store_true", help="processor time: for one thread on a busy machine")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--csv", metavar="FILE")
     parser.add_argument("--plot", metavar="FILE.png")

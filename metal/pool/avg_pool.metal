@@ -1,8 +1,24 @@
 // Average pooling over regular (avg_pool2d) and adaptive windows. Backwards gather: an input element adds up the windows
-// that hold it, in order.
+// that hold it, in order. A thread handles kTile neighbours: rows are added up first, in vectors, then columns.
 #include "lib/instantiate.h"
 #include "pool/window.h"
 
+// Taps of regular windows: a[i * step] and b[i] for neighbouring windows i.
+template <int S>
+inline void collect_taps(thread float* to, thread const float* from, int n, int stride) {
+  const int step = S ? S : stride;
+  MPSX_VECTORIZE
+  for (int i = 0; i < n; ++i) to[i] += from[i * step];
+}
+template <int S>
+inline void spread_taps(thread float* to, thread const float* from, int n, int stride) {
+  const int step = S ? S : stride;
+  MPSX_VECTORIZE
+  for (int i = 0; i < n; ++i) to[i * step] += from[i];
+}
+
+// The windows [ox, ox + count) against the columns [x, x + n). collect: each window adds up its columns; spread: each
+// column adds up its windows.
 struct Regular {
   RegularWindow rows, columns;
   int include_pad, divisor_override;
@@ -11,36 +27,108 @@ struct Regular {
         columns(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_w),
         include_pad(p.count_include_pad),
         divisor_override(p.divisor) {}
-  float divisor(int oy, int ox) const {
-    if (divisor_override) return float(divisor_override);
-    if (include_pad) return float(rows.padded(oy) * columns.padded(ox));
-    return float((rows.end(oy) - rows.begin(oy)) * (columns.end(ox) - columns.begin(ox)));
+  // The divisor is the product of both.
+  int row_size(int oy) const {
+    if (divisor_override) return divisor_override;
+    return include_pad ? rows.padded(oy) : rows.end(oy) - rows.begin(oy);
   }
+  int column_size(int ox) const {
+    if (divisor_override) return 1;
+    return include_pad ? columns.padded(ox) : columns.end(ox) - columns.begin(ox);
+  }
+  void collect(thread float* sum, int ox, int count, thread const float* column, int x, int n) const {
+    const int stride = columns.stride;
+    for (int k = 0; k < columns.kernel_size; ++k) {
+      const Taps t(ox * stride - columns.pad + k - x, count, n, stride);
+      if (t.count <= 0) continue;
+      if (stride == 1) {
+        collect_taps<1>(sum + t.window, column + t.column, t.count, 1);
+      } else if (stride == 2) {
+        collect_taps<2>(sum + t.window, column + t.column, t.count, 2);
+      } else {
+        collect_taps<0>(sum + t.window, column + t.column, t.count, stride);
+      }
+    }
+  }
+  void spread(thread float* sum, int x, int n, thread const float* window, int ox, int count) const {
+    const int stride = columns.stride;
+    for (int k = columns.kernel_size - 1; k >= 0; --k) {
+      const Taps t(ox * stride - columns.pad + k - x, count, n, stride);
+      if (t.count <= 0) continue;
+      if (stride == 1) {
+        spread_taps<1>(sum + t.column, window + t.window, t.count, 1);
+      } else if (stride == 2) {
+        spread_taps<2>(sum + t.column, window + t.window, t.count, 2);
+      } else {
+        spread_taps<0>(sum + t.column, window + t.window, t.count, stride);
+      }
+    }
+  }
+
+ private:
+  // Which of the windows have one tap inside the columns; window 0 has it in column `at`.
+  struct Taps {
+    int window, column, count;
+    Taps(int at, int windows, int n, int stride) {
+      window = at >= 0 ? 0 : (-at + stride - 1) / stride;
+      column = at + window * stride;
+      count = column >= n ? 0 : min(windows - window, (n - 1 - column) / stride + 1);
+    }
+  };
 };
 
 struct Adaptive {
   AdaptiveWindow rows, columns;
   explicit Adaptive(constant Pool2dParams& p) : rows(p.in_h, p.out_h), columns(p.in_w, p.out_w) {}
-  float divisor(int oy, int ox) const {
-    return float((rows.end(oy) - rows.begin(oy)) * (columns.end(ox) - columns.begin(ox)));
+  int row_size(int oy) const { return rows.end(oy) - rows.begin(oy); }
+  int column_size(int ox) const { return columns.end(ox) - columns.begin(ox); }
+  void collect(thread float* sum, int ox, int count, thread const float* column, int x, int n) const {
+    for (int j = 0; j < count; ++j) {
+      const int begin = max(columns.begin(ox + j) - x, 0), end = min(columns.end(ox + j) - x, n);
+      float s = 0.0f;
+      MPSX_REDUCE(+ : s)
+      for (int i = begin; i < end; ++i) s += column[i];
+      sum[j] += s;
+    }
+  }
+  void spread(thread float* sum, int x, int n, thread const float* window, int ox, int count) const {
+    for (int j = 0; j < count; ++j) {
+      const int begin = max(columns.begin(ox + j) - x, 0), end = min(columns.end(ox + j) - x, n);
+      const float v = window[j];
+      MPSX_VECTORIZE
+      for (int i = begin; i < end; ++i) sum[i] += v;
+    }
   }
 };
 
-// gid = (output x, output y, plane).
+// gid = (tile of output x, output y, plane).
 template <typename T, typename Windows>
 kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                      constant Pool2dParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
   const Windows w(p);
-  const int oy = int(gid.y), ox = int(gid.x);
+  const int oy = int(gid.y), ox = int(gid.x) * kTile, count = min(kTile, p.out_w - ox);
   device const T* x = in + ulong(gid.z) * ulong(p.in_h) * ulong(p.in_w);
-  const int x_first = w.columns.begin(ox), x_end = w.columns.end(ox);
-  float sum = 0.0f;
-  for (int iy = w.rows.begin(oy), end = w.rows.end(oy); iy < end; ++iy) {
-    device const T* row = x + ulong(iy) * ulong(p.in_w);
-    MPSX_REDUCE(+ : sum)
-    for (int ix = x_first; ix < x_end; ++ix) sum += float(row[ix]);
+  device T* to = out + ((ulong(gid.z) * ulong(p.out_h) + gid.y) * ulong(p.out_w) + ulong(ox));
+  const int y_first = w.rows.begin(oy), y_end = w.rows.end(oy);
+  const int x_first = w.columns.begin(ox), x_end = w.columns.end(ox + count - 1);
+  float sum[kTile], column[kTile];
+  for (int j = 0; j < count; ++j) sum[j] = 0.0f;
+  for (int ix = x_first; ix < x_end; ix += kTile) {
+    const int n = min(kTile, x_end - ix);
+    for (int i = 0; i < n; ++i) column[i] = 0.0f;
+    for (int iy = y_first; iy < y_end; ++iy) {
+      device const T* row = x + (ulong(iy) * ulong(p.in_w) + ulong(ix));
+      MPSX_VECTORIZE
+      for (int i = 0; i < n; ++i) column[i] += float(row[i]);
+    }
+    if (kTile == 1) {
+      sum[0] += column[0];
+    } else {
+      w.collect(sum, ox, count, column, ix, n);
+    }
   }
-  out[(ulong(gid.z) * ulong(p.out_h) + gid.y) * ulong(p.out_w) + gid.x] = T(sum / w.divisor(oy, ox));
+  const int row_size = w.row_size(oy);
+  for (int j = 0; j < count; ++j) to[j] = T(sum[j] / float(row_size * w.column_size(ox + j)));
 }
 
 // channels_last: one threadgroup per output pixel; group = (output x, output y, image).
@@ -53,7 +141,7 @@ kernel void avg_pool_last(device T* out [[buffer(0)]], device const T* in [[buff
   const ulong image = ulong(group.z) * ulong(p.in_h);
   device T* to = out + ((ulong(group.z) * ulong(p.out_h) + group.y) * ulong(p.out_w) + group.x) * ulong(p.channels);
   const int x_first = w.columns.begin(ox), x_end = w.columns.end(ox);
-  const float divisor = w.divisor(oy, ox);
+  const float divisor = float(w.row_size(oy) * w.column_size(ox));
   for (int c = int(tid) * kTile; c < p.channels; c += int(threads.x) * kTile) {
     const int count = min(kTile, p.channels - c);
     float sum[kTile];
@@ -69,43 +157,75 @@ kernel void avg_pool_last(device T* out [[buffer(0)]], device const T* in [[buff
   }
 }
 
-// gid = (input x, input y, plane).
+// gid = (tile of input x, band of input rows, plane).
 template <typename T, typename Windows>
 kernel void avg_pool_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                          constant Pool2dParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
   const Windows w(p);
-  const int iy = int(gid.y), ix = int(gid.x);
+  const int ix = int(gid.x) * kTile, n = min(kTile, p.in_w - ix);
+  const int y_first = int(gid.y) * p.band, y_end = min(y_first + p.band, p.in_h);
   device const T* g = grad_out + ulong(gid.z) * ulong(p.out_h) * ulong(p.out_w);
-  const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix);
-  float sum = 0.0f;
-  for (int oy = w.rows.first(iy), end = w.rows.last(iy); oy < end; ++oy)
-    for (int ox = ox_first; ox < ox_last; ++ox) sum += float(g[oy * p.out_w + ox]) / w.divisor(oy, ox);
-  grad_in[(ulong(gid.z) * ulong(p.in_h) + gid.y) * ulong(p.in_w) + gid.x] = T(sum);
+  device T* to = grad_in + (ulong(gid.z) * ulong(p.in_h) * ulong(p.in_w) + ulong(ix));
+  const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix + n - 1);
+  float sum[kTile], window[kTile], size[kTile];
+  int oy_first = -1, oy_last = -1, sized = -1;
+  for (int iy = y_first; iy < y_end; ++iy) {
+    const int first = w.rows.first(iy), last = w.rows.last(iy);
+    if (first != oy_first || last != oy_last) {  // neighbouring rows often lie in the same windows
+      oy_first = first;
+      oy_last = last;
+      for (int j = 0; j < n; ++j) sum[j] = 0.0f;
+      for (int ox = ox_first; ox < ox_last; ox += kTile) {
+        const int count = min(kTile, ox_last - ox);
+        if (sized != ox)
+          for (int j = 0; j < count; ++j) size[j] = float(w.column_size(ox + j));
+        sized = ox;
+        for (int j = 0; j < count; ++j) window[j] = 0.0f;
+        for (int oy = first; oy < last; ++oy) {
+          device const T* row = g + (ulong(oy) * ulong(p.out_w) + ulong(ox));
+          const float row_size = float(w.row_size(oy));
+          MPSX_VECTORIZE
+          for (int j = 0; j < count; ++j) window[j] += float(row[j]) / (row_size * size[j]);
+        }
+        if (kTile == 1) {
+          sum[0] += window[0];
+        } else {
+          w.spread(sum, ix, n, window, ox, count);
+        }
+      }
+    }
+    device T* row = to + ulong(iy) * ulong(p.in_w);
+    for (int j = 0; j < n; ++j) row[j] = T(sum[j]);
+  }
 }
 
-// group = (input x, input y, image).
+// group = (piece of an input row: band pixels, input y, image).
 template <typename T, typename Windows>
 kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                               constant Pool2dParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
                               uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
   const Windows w(p);
-  const int iy = int(group.y), ix = int(group.x);
+  const int iy = int(group.y), x_first = int(group.x) * p.band, x_end = min(x_first + p.band, p.in_w);
+  const int oy_first = w.rows.first(iy), oy_last = w.rows.last(iy);
   const ulong image = ulong(group.z) * ulong(p.out_h);
-  device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + group.x) * ulong(p.channels);
-  const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix);
-  for (int c = int(tid) * kTile; c < p.channels; c += int(threads.x) * kTile) {
-    const int count = min(kTile, p.channels - c);
-    float sum[kTile];
-    for (int j = 0; j < count; ++j) sum[j] = 0.0f;
-    for (int oy = w.rows.first(iy), end = w.rows.last(iy); oy < end; ++oy) {
-      for (int ox = ox_first; ox < ox_last; ++ox) {
-        const float divisor = w.divisor(oy, ox);
-        device const T* from = grad_out + ((image + ulong(oy)) * ulong(p.out_w) + ulong(ox)) * ulong(p.channels) + c;
-        MPSX_VECTORIZE
-        for (int j = 0; j < count; ++j) sum[j] += float(from[j]) / divisor;
+  for (int ix = x_first; ix < x_end; ++ix) {
+    device T* to =
+        grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + ulong(ix)) * ulong(p.channels);
+    const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix);
+    for (int c = int(tid) * kTile; c < p.channels; c += int(threads.x) * kTile) {
+      const int count = min(kTile, p.channels - c);
+      float sum[kTile];
+      for (int j = 0; j < count; ++j) sum[j] = 0.0f;
+      for (int oy = oy_first; oy < oy_last; ++oy) {
+        for (int ox = ox_first; ox < ox_last; ++ox) {
+          const float divisor = float(w.row_size(oy) * w.column_size(ox));
+          device const T* from = grad_out + ((image + ulong(oy)) * ulong(p.out_w) + ulong(ox)) * ulong(p.channels) + c;
+          MPSX_VECTORIZE
+          for (int j = 0; j < count; ++j) sum[j] += float(from[j]) / divisor;
+        }
       }
+      for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
     }
-    for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
   }
 }
 

@@ -2,11 +2,14 @@
 
 #include "lib/shared.h"
 
+// Neighbouring elements of a row that a CPU thread handles; a GPU's handles one. Rows that it does in turn.
+enum : int32_t { kPoolTile = 64, kPoolBand = 16 };
+
 // One 2-D pooling. Sizes of one plane; `channels` is the innermost size in channels_last, else unused.
 struct Pool2dParams {
   int32_t in_h, in_w, out_h, out_w, channels;
   int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
   int32_t count_include_pad;
   int32_t divisor;  // divisor_override, or 0
-  int32_t band;     // rows of the input that one group of max_pool2d_bwd owns
+  int32_t band;     // backward: rows of the input that one group or thread owns
 };

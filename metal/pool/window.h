@@ -5,7 +5,7 @@
 #include "pool/params.h"
 
 // Neighbouring elements of a row that one thread handles: a loop to vectorise on a CPU, one element on a GPU.
-constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : 64;
+constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : kPoolTile;
 
 inline int ceil_div(int a, int b) { return a >= 0 ? (a + b - 1) / b : -((-a) / b); }
 
@@ -31,8 +31,15 @@ struct RegularWindow {
 struct AdaptiveWindow {
   int in, out;
   AdaptiveWindow(int i, int o) : in(i), out(o) {}
-  int begin(int o) const { return int(long(o) * in / out); }
-  int end(int o) const { return int((long(o + 1) * in + out - 1) / out); }
-  int first(int i) const { return int(long(i) * out / in); }
-  int last(int i) const { return int((long(i + 1) * out + in - 1) / in); }
+  // (k * n + up) / parts for 0 <= k <= parts and up < parts: with n = whole * parts + rest that is k * whole +
+  // (k * rest + up) / parts, which passes 32 bits (64-bit division being slow) only where there are many parts.
+  static int share(int k, int n, int parts, uint up) {
+    const uint whole = uint(n) / uint(parts), rest = uint(n) - whole * uint(parts);
+    const uint part = parts < 65536 ? (uint(k) * rest + up) / uint(parts) : uint((ulong(k) * rest + up) / uint(parts));
+    return int(uint(k) * whole + part);
+  }
+  int begin(int o) const { return share(o, in, out, 0u); }
+  int end(int o) const { return share(o + 1, in, out, uint(out) - 1u); }
+  int first(int i) const { return share(i, out, in, 0u); }
+  int last(int i) const { return share(i + 1, out, in, uint(in) - 1u); }
 };

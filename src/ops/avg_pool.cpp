@@ -20,17 +20,23 @@ struct Kernels {
   explicit Kernels(const std::string& stem) : planes(stem), last(stem + "_last") {}
 };
 
-// Both directions: `to` (of h x w planes) is computed from `from`, both dense in `layout`.
-void launch(const Kernels& kernels, const PoolLayout& layout, const Tensor& to, const Tensor& from,
-            const Pool2dParams& p, uint64_t taps) {
+// `to` (of h x w planes) is computed from `from`, both dense in `layout`. Backwards a CPU thread does some rows (or,
+// channels_last, some pixels of a row) in turn.
+void launch(const Kernels& kernels, const PoolLayout& layout, const Tensor& to, const Tensor& from, Pool2dParams p,
+            uint64_t taps, bool backward) {
+  const bool tiles = runtime::driver().info().vector_bytes == 0;
+  p.band = tiles && backward ? (layout.last ? kPoolTile : kPoolBand) : 1;
+  const auto pieces = [](int64_t n, int64_t piece) { return (n + piece - 1) / piece; };
   const int64_t h = to.size(-2), w = to.size(-1);
   Launch run((layout.last ? kernels.last : kernels.planes).get(tag_of(to)));
   run.pointer(to.data_ptr()).pointer(from.const_data_ptr()).bytes(p);
   if (layout.last) {
-    run.groups(layout.grid(h, w), runtime::threads_for_row(uint64_t(layout.channels) * 4))
-        .work(uint64_t(layout.channels) * taps);
+    run.groups(layout.grid(h, pieces(w, p.band)), runtime::threads_for_row(uint64_t(layout.channels) * 4))
+        .work(uint64_t(layout.channels * p.band) * taps);
   } else {
-    run.threads(uint64_t(w), uint64_t(h), uint64_t(layout.images * layout.channels)).work(taps);
+    const int64_t tile = tiles ? kPoolTile : 1;
+    run.threads(uint64_t(pieces(w, tile)), uint64_t(pieces(h, p.band)), uint64_t(layout.images * layout.channels))
+        .work(uint64_t(std::min(tile, w) * p.band) * taps);
   }
   run.run();
 }
@@ -58,7 +64,7 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
     const Tensor in = self.contiguous(layout.format);
     Pool2dParams p = pool_params(in, out.sizes());
     set_window(p, kernel, stride, padding, count_include_pad, divisor);
-    launch(kernels, layout, out, in, p, uint64_t(p.kernel_h) * uint64_t(p.kernel_w));
+    launch(kernels, layout, out, in, p, uint64_t(p.kernel_h) * uint64_t(p.kernel_w), false);
   }
   outputs.finish();
 }
@@ -96,7 +102,7 @@ void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, I
     const Tensor grad = grad_output.contiguous(layout.format);
     Pool2dParams p = pool_params(self, grad.sizes());
     set_window(p, kernel, stride, padding, count_include_pad, divisor);
-    launch(kernels, layout, grad_input, grad, p, 4);
+    launch(kernels, layout, grad_input, grad, p, 4, true);
   }
   outputs.finish();
 }
@@ -144,7 +150,7 @@ Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
   if (out.numel() == 0) return out;
   const Tensor in = self.contiguous(layout.format);
   const Pool2dParams p = pool_params(in, sizes);
-  launch(kernels, layout, out, in, p, uint64_t((p.in_h / p.out_h + 1) * (p.in_w / p.out_w + 1)));
+  launch(kernels, layout, out, in, p, uint64_t((p.in_h / p.out_h + 1) * (p.in_w / p.out_w + 1)), false);
   return out;
 }
 
@@ -168,7 +174,7 @@ Tensor adaptive_avg_pool2d_backward_new(const Tensor& grad_output, const Tensor&
   const Tensor grad_input = at::empty(self.sizes(), self.options().memory_format(layout.format));
   if (grad_input.numel() == 0 || grad_output.numel() == 0) return grad_input.zero_();
   const Tensor grad = grad_output.contiguous(layout.format);
-  launch(kernels, layout, grad_input, grad, pool_params(self, grad.sizes()), 4);
+  launch(kernels, layout, grad_input, grad, pool_params(self, grad.sizes()), 4, true);
   return grad_input;
 }
 
