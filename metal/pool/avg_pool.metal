@@ -208,20 +208,42 @@ kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* g
   const int iy = int(group.y), x_first = int(group.x) * p.band, x_end = min(x_first + p.band, p.in_w);
   const int oy_first = w.rows.first(iy), oy_last = w.rows.last(iy);
   const ulong image = ulong(group.z) * ulong(p.out_h);
+  const int channels = p.channels;
+  int ox_first = w.columns.first(x_first), ox_last = w.columns.last(x_first);
+  int leaves = w.columns.end(ox_first), enters = ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
   for (int ix = x_first; ix < x_end; ++ix) {
-    device T* to =
-        grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + ulong(ix)) * ulong(p.channels);
-    const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix);
-    for (int c = int(tid) * kTile; c < p.channels; c += int(threads.x) * kTile) {
-      const int count = min(kTile, p.channels - c);
+    device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + ulong(ix)) * ulong(channels);
+    bool same = ix > x_first;  // as the pixel before: in the same windows
+    while (ix >= leaves && ox_first < p.out_w) {
+      leaves = w.columns.end(++ox_first);
+      same = false;
+    }
+    while (ix >= enters && ox_last < p.out_w) {
+      enters = ++ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
+      same = false;
+    }
+    for (int c = int(tid) * kTile; c < channels; c += int(threads.x) * kTile) {
+      const int count = min(kTile, channels - c);
+      if (same) {
+        MPSX_VECTORIZE
+        for (int j = 0; j < count; ++j) to[c + j] = to[c + j - channels];
+        continue;
+      }
+      device const T* from = grad_out + ((image + ulong(oy_first)) * ulong(p.out_w) + ulong(ox_first)) * ulong(channels) + c;
+      if (oy_last - oy_first == 1 && ox_last - ox_first == 1) {
+        const float divisor = float(w.row_size(oy_first) * w.column_size(ox_first));
+        MPSX_VECTORIZE
+        for (int j = 0; j < count; ++j) to[c + j] = T(float(from[j]) / divisor);
+        continue;
+      }
       float sum[kTile];
       for (int j = 0; j < count; ++j) sum[j] = 0.0f;
       for (int oy = oy_first; oy < oy_last; ++oy) {
         for (int ox = ox_first; ox < ox_last; ++ox) {
           const float divisor = float(w.row_size(oy) * w.column_size(ox));
-          device const T* from = grad_out + ((image + ulong(oy)) * ulong(p.out_w) + ulong(ox)) * ulong(p.channels) + c;
+          device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(channels);
           MPSX_VECTORIZE
-          for (int j = 0; j < count; ++j) sum[j] += float(from[j]) / divisor;
+          for (int j = 0; j < count; ++j) sum[j] += float(g[j]) / divisor;
         }
       }
       for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
