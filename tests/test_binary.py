@@ -235,3 +235,31 @@ def test_numbers_of_the_scalar_overloads(name: str) -> None:
     x = torch.arange(1.0, 6.0)
     overload = getattr(torch.ops.aten, f"{name}_").Scalar
     torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
+def test_operands_that_repeat_along_rows(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(3)
+    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than a dispatch has
+
+    def values(*sizes: int) -> torch.Tensor:
+        return torch.randint(1, 7, sizes, generator=generator).to(dtype)
+
+    column, row, full = values(3, 2, 5, 4, 2, 1).expand(shape), values(40).expand(shape), values(*shape)
+    gap = values(3, 2, 5, 4, 2, 43)[..., 1:41]
+    functions = [
+        lambda a: a.neg(), lambda a: a + 3, lambda a: 3 - a, lambda a: a.to(torch.float16), lambda a: a > 3,
+        lambda a: a.clamp(2, 4), lambda a: torch.where(a > 2, a, 5), lambda a: a.masked_fill(a > 4, 1),
+    ]  # fmt: skip
+    for tensor in (column, row, gap, column.transpose(0, 3), values(1).expand(64), column[..., ::2], gap[..., ::2]):
+        for function in functions:
+            check(function, tensor)
+    for a, b, c in itertools.permutations((column, full, gap), 3):
+        check(torch.where, a > 3, b, c)
+        check(torch.add, a, b)
+        check(lambda a, b, c: a.clone().masked_fill_(b > 3, c.flatten()[0]), a, b, c)
+    target = torch.zeros(3, 2, 5, 4, 2, 80, dtype=dtype)
+    result = target.to("mpsx")
+    torch.add(column, 2, out=target[..., ::2])
+    torch.add(on_device(column), 2, out=result[..., ::2])
+    torch.testing.assert_close(result.cpu(), target)

@@ -15,6 +15,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda t: t,
     "transposed": lambda t: t.t().contiguous().t(),
     "broadcast": lambda t: t[:1].clone().expand(t.shape),
+    "columns": lambda t: t[:, :1].clone().expand(t.shape),
+    "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
 # Operators: a function of a matrix (in some layout) that makes the call to time.

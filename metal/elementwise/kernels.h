@@ -44,7 +44,8 @@ kernel void binary_left(device R* out [[buffer(0)]], device const T* b [[buffer(
   MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(scalars<C>(s).c, C(b[i]), scalars<C>(s)));
 }
 
-// Rows: the output's innermost stride is 1 where SA or SB is a constant. Any strides: an operand may be inlined.
+// Rows: the output's innermost stride is 1 where SA or SB is a constant. Any strides: an operand may be inlined; memory
+// is there for it to be read, which it is without a condition, or nothing would be vectorised.
 template <typename T, typename R, typename Op, int SA, int SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
@@ -61,8 +62,9 @@ kernel void binary_any(device R* out [[buffer(0)]], device const T* a [[buffer(1
                        constant StridedParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   typedef compute_t<T> C;
   const C inlined = scalars<C>(s).c;
-  const C va = s.inlined & 2 ? inlined : C(a[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
-  const C vb = s.inlined & 4 ? inlined : C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
+  const C ma = C(a[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
+  const C mb = C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
+  const C va = s.inlined & 2 ? inlined : ma, vb = s.inlined & 4 ? inlined : mb;
   out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = R(Op::template apply<C>(va, vb, scalars<C>(s)));
 }
 
@@ -84,8 +86,9 @@ kernel void ternary_any(device T* out [[buffer(0)]], device const A* a [[buffer(
   typedef compute_t<T> C;
   typedef compute_t<A> CA;
   const CA va = CA(a[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
-  const C vb = s.inlined & 4 ? scalars<C>(s).c : C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
-  const C vc = s.inlined & 8 ? scalars<C>(s).c : C(c[row_offset(p, 3, gid) + long(gid.x) * p.stride[3][0]]);
+  const C mb = C(b[row_offset(p, 2, gid) + long(gid.x) * p.stride[2][0]]);
+  const C mc = C(c[row_offset(p, 3, gid) + long(gid.x) * p.stride[3][0]]);
+  const C vb = s.inlined & 4 ? scalars<C>(s).c : mb, vc = s.inlined & 8 ? scalars<C>(s).c : mc;
   out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = T(Op::template apply<CA, C>(va, vb, vc, scalars<C>(s)));
 }
 

@@ -27,6 +27,12 @@ struct clamp_op {
   static C apply(A x, C low, C high, Scalars<C>) { return propagating_min(propagating_max(C(x), low), high); }
 };
 
+// Numbers at both ends.
+struct clamp_numbers_op {
+  template <typename C>
+  static C apply(C x, Scalars<C> s) { return propagating_min(propagating_max(x, s.a), s.b); }
+};
+
 #define WHERE(T, TAG, ...)                                              \
   MPSX_KERNEL("where_dense_" #TAG, ternary_dense<bool, T, where_op>)    \
   MPSX_KERNEL("where_any_" #TAG, ternary_any<bool, T, where_op>)
@@ -39,3 +45,4 @@ MPSX_FOR_REAL(TERNARY, addcmul)
 MPSX_FOR_FLOAT(TERNARY, addcdiv)
 MPSX_FOR_FLOAT(TERNARY, lerp)
 MPSX_FOR_REAL(TERNARY, clamp)
+MPSX_FOR_REAL(MPSX_UNARY_KERNELS, clamp_numbers, SAME)

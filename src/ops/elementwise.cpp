@@ -3,12 +3,16 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
+
+#include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
 
 constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = 32;  // of copy_transposed
+constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
 
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   p.f[k] = s.isComplex() ? 0.0f : s.to<float>();
@@ -27,10 +31,11 @@ Tensor wrapped_number(const at::Scalar& s) {
   return t;
 }
 
-ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b) {
+ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {
   ScalarParams p{};
   set_scalar(p, 0, a);
   set_scalar(p, 1, b);
+  for (float& f : p.f) f = rounded(f, type);
   return p;
 }
 
@@ -52,6 +57,32 @@ struct ElementwiseKernels::Operands {
     return true;
   }
   int64_t inner(int k) const { return ndim == 0 ? 1 : stride[k][0] / element[k]; }
+  // Every input is the same along x, and the output is not.
+  bool repeats() const {
+    for (int k = 1; k < count; ++k)
+      if (inner(k) != 0) return false;
+    return inner(0) == 1 && size[0] >= kWorthRepeating;
+  }
+  // Some inputs are the same along x, the others lie densely along it, as the output does.
+  bool repeats_in_part() const {
+    bool repeated = false, dense_along = false;
+    for (int k = 1; k < count; ++k) {
+      if (inner(k) != 0 && inner(k) != 1) return false;
+      (inner(k) ? dense_along : repeated) = true;
+    }
+    return repeated && dense_along && inner(0) == 1 && size[0] >= kWorthRepeating;
+  }
+  // Kernels read the inlined operand's memory too, and take no notice: the other one of its type, so that a loop over x
+  // is the same whether one is inlined or not.
+  void point_inlined() {
+    for (int k = 1; k < count; ++k) {
+      if (!inlined[k]) continue;
+      const int other = count > 2 ? 2 * count - 3 - k : 0;
+      data[k] = data[other];
+      element[k] = element[other];
+      for (int d = 0; d < ndim; ++d) stride[k][d] = other ? stride[other][d] : 0;
+    }
+  }
   void swap_inputs() {
     std::swap(data[1], data[2]);
     std::swap(stride[1], stride[2]);
@@ -112,6 +143,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     if (mirror_) kernels = mirror_;
   }
   for (int k = 1; k < o.count; ++k) scalars.inlined |= o.inlined[k] ? 1u << k : 0u;
+  if (scalars.inlined) o.point_inlined();
   if (o.all_dense())
     kernels->run_dense(o, tag, second, scalars);
   else
@@ -145,39 +177,100 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     const KernelSet* rows = x == 1 ? &rows_11_ : x == 0 ? &rows_10_ : &rows_1n_;
     if (rows->has(tag, second)) set = rows;
   }
-  const bool transposed = inputs_ == 1 && !s.inlined && o.ndim >= 2 && o.inner(0) == 1 && o.inner(1) != 1 &&
+  const bool transposed = inputs_ == 1 && !s.inlined && o.ndim >= 2 && o.inner(0) == 1 && o.inner(1) > 1 &&
                           o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= kTile / 2 &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
-  runtime::KernelEntry& kernel = set->get(tag, second);
-  StridedParams p{};
-  uint64_t planes = 1;  // dimensions past the fourth: one dispatch each
-  for (int d = 0; d < 4; ++d) {
-    p.size[d] = d < o.ndim ? uint32_t(o.size[d]) : 1;
-    for (int k = 0; k < o.count; ++k) p.stride[k][d] = d < o.ndim && !o.inlined[k] ? o.stride[k][d] / o.element[k] : 0;
+  if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
+    if (o.repeats()) return run_repeated(o, tag, second, s);
+    if (o.repeats_in_part()) return run_spread(o, tag, second, s);
   }
-  for (int d = 4; d < o.ndim; ++d) planes *= uint64_t(o.size[d]);
-  for (uint64_t plane = 0; plane < planes; ++plane) {
+  runtime::KernelEntry& kernel = set->get(tag, second);
+  std::array<at::IntArrayRef, kMaxOperands> strides;
+  std::array<int64_t, kMaxOperands> elements;
+  elements.fill(1);
+  for (int k = 0; k < o.count; ++k) {
+    strides[size_t(k)] = at::IntArrayRef(o.stride[k], size_t(o.ndim));
+    elements[size_t(k)] = o.element[k];
+  }
+  const at::IntArrayRef sizes(o.size, size_t(o.ndim));
+  each_strided<kMaxOperands>(sizes, strides, elements, [&](const StridedParams& p, const auto& offsets) {
     Launch launch(kernel);
-    for (int k = 0; k < o.count; ++k) {
-      int64_t offset = 0;
-      uint64_t rest = plane;
-      for (int d = 4; d < o.ndim; ++d) {
-        offset += int64_t(rest % uint64_t(o.size[d])) * o.stride[k][d];
-        rest /= uint64_t(o.size[d]);
-      }
-      launch.pointer(o.inlined[k] ? o.data[0] : o.data[k] + offset);
-    }
+    for (int k = 0; k < o.count; ++k) launch.pointer(o.data[k] + offsets[size_t(k)]);
     if (transposed) {
       const auto tiles = [](uint32_t n) { return (n + kTile - 1) / kTile; };
       launch.bytes(p)
           .groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTile)
           .work(kTile * kTile)
           .run();
-      continue;
+      return;
     }
     launch.bytes(s).bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();
+  });
+}
+
+// Memory for `count` elements of `bytes` each.
+static Tensor scratch(uint64_t count, int64_t bytes) {
+  return at::empty({int64_t(count) * bytes}, at::TensorOptions(c10::DeviceType::PrivateUse1).dtype(at::kByte));
+}
+
+// From operand 1 to operand 0, which have elements of the same size.
+void ElementwiseKernels::copy_strided(const Operands& o) {
+  static const ElementwiseKernels copy("copy", 1);
+  const int64_t bytes = o.element[0];
+  copy.run_strided(o, bytes == 1 ? Tag::i8 : bytes == 2 ? Tag::i16 : bytes == 4 ? Tag::i32 : Tag::i64, Tag::none, {});
+}
+
+// What is the same along x is computed once, and copied.
+void ElementwiseKernels::run_repeated(const Operands& o, Tag tag, Tag second, ScalarParams s) const {
+  Operands once = o, along = o;
+  once.numel = o.numel / uint64_t(o.size[0]);
+  const Tensor values = scratch(once.numel, o.element[0]);
+  once.ndim = o.ndim - 1;
+  once.data[0] = static_cast<char*>(values.mutable_data_ptr());
+  int64_t dense = o.element[0];
+  for (int d = 0; d < once.ndim; ++d) {
+    once.size[d] = o.size[d + 1];
+    for (int k = 1; k < o.count; ++k) once.stride[k][d] = o.stride[k][d + 1];
+    once.stride[0][d] = dense;
+    along.stride[1][d + 1] = dense;
+    dense *= once.size[d];
   }
+  if (once.all_dense())
+    run_dense(once, tag, second, s);
+  else
+    run_strided(once, tag, second, s);
+  along.count = 2;
+  along.data[1] = once.data[0];
+  along.stride[1][0] = 0;
+  along.element[1] = o.element[0];
+  along.inlined[1] = false;
+  copy_strided(along);
+}
+
+// Inputs that are the same along x are copied first, so that the loop over x meets one stride.
+void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
+  Operands wide = o;
+  Tensor copies[kMaxOperands];
+  for (int k = 1; k < o.count; ++k) {
+    if (o.inlined[k] || o.inner(k) != 0) continue;
+    copies[k] = scratch(o.numel, o.element[k]);
+    Operands copy = o;
+    copy.count = 2;
+    copy.inlined[1] = false;
+    copy.data[1] = o.data[k];
+    copy.data[0] = wide.data[k] = static_cast<char*>(copies[k].mutable_data_ptr());
+    copy.element[0] = copy.element[1] = o.element[k];
+    int64_t dense = o.element[k];
+    for (int d = 0; d < o.ndim; ++d) {
+      copy.stride[1][d] = o.stride[k][d];
+      copy.stride[0][d] = wide.stride[k][d] = dense;
+      dense *= o.size[d];
+    }
+    copy_strided(copy);
+  }
+  wide.point_inlined();
+  run_strided(wide, tag, second, s);
 }
 
 Tensor to_common(const Tensor& t, at::ScalarType common) {

@@ -18,8 +18,8 @@ inline constexpr uint64_t kMaxDense = uint64_t(1) << 30;
 // A Python number as a tensor: 0-dim, on the CPU, and weak in type promotion.
 Tensor wrapped_number(const at::Scalar& s);
 
-// Scalar arguments a and b of an operator, in both forms that kernels read.
-ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0);
+// Scalar arguments a and b of an operator, in both forms that kernels read; rounded to half or bfloat where asked.
+ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag type = Tag::none);
 
 // The kernels of one operator, by what the operands look like. Names: <op>_<variant>_<tag>, see kernels.h.
 class ElementwiseKernels {
@@ -39,6 +39,9 @@ class ElementwiseKernels {
   struct Operands;
   void run_dense(const Operands&, Tag, Tag, ScalarParams&) const;
   void run_strided(const Operands&, Tag, Tag, const ScalarParams&) const;
+  void run_repeated(const Operands&, Tag, Tag, ScalarParams) const;
+  void run_spread(const Operands&, Tag, Tag, const ScalarParams&) const;
+  static void copy_strided(const Operands&);
   std::string op_;
   int inputs_;
   Order order_ = Order::fixed;

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "elementwise/params.h"
 #include "ops/elementwise.h"
+#include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
@@ -76,27 +76,14 @@ void launch_fill(const Tensor& self, const Pattern& value) {
     return;
   }
   for (auto& part : iter.with_32bit_indexing()) {
-    StridedParams p{};
-    uint64_t planes = 1;
-    for (int d = 0; d < 4; ++d) {
-      p.size[d] = d < part.ndim() ? uint32_t(part.shape()[d]) : 1;
-      p.stride[0][d] = d < part.ndim() ? part.strides(0)[d] / size : 0;
-    }
-    for (int d = 4; d < part.ndim(); ++d) planes *= uint64_t(part.shape()[d]);
-    for (uint64_t plane = 0; plane < planes; ++plane) {
-      int64_t offset = 0;
-      uint64_t rest = plane;
-      for (int d = 4; d < part.ndim(); ++d) {
-        offset += int64_t(rest % uint64_t(part.shape()[d])) * part.strides(0)[d];
-        rest /= uint64_t(part.shape()[d]);
-      }
+    each_strided<1>(part.shape(), {part.strides(0)}, {size}, [&](const StridedParams& p, const auto& offsets) {
       Launch(any.get(value.tag))
-          .pointer(static_cast<char*>(part.data_ptr(0)) + offset)
+          .pointer(static_cast<char*>(part.data_ptr(0)) + offsets[0])
           .bytes(value.bytes, sizeof value.bytes)
           .bytes(p)
           .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
           .run();
-    }
+    });
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "elementwise/params.h"
+
 namespace mpsx::ops {
 
 template <size_t N>
@@ -57,6 +59,31 @@ struct Merged {
     }
   }
 };
+
+// Operands as at::TensorIterator has them: sizes and strides in bytes, innermost first. Calls body(params, offsets in
+// bytes) for every dispatch, each over four dimensions. An operand without strides is one element.
+template <size_t N, typename Body>
+void each_strided(at::IntArrayRef sizes, const std::array<at::IntArrayRef, N>& strides,
+                  const std::array<int64_t, N>& elements, const Body& body) {
+  StridedParams p{};
+  static_assert(N <= std::extent_v<decltype(p.stride)>);
+  for (size_t d = 0; d < 4; ++d) {
+    p.size[d] = d < sizes.size() ? uint32_t(sizes[d]) : 1;
+    for (size_t k = 0; k < N; ++k) p.stride[k][d] = d < strides[k].size() ? strides[k][d] / elements[k] : 0;
+  }
+  uint64_t count = 1;
+  for (size_t d = 4; d < sizes.size(); ++d) count *= uint64_t(sizes[d]);
+  for (uint64_t i = 0; i < count; ++i) {
+    std::array<int64_t, N> offsets{};
+    uint64_t rest = i;
+    for (size_t d = 4; d < sizes.size(); ++d) {
+      for (size_t k = 0; k < N; ++k)
+        if (!strides[k].empty()) offsets[k] += int64_t(rest % uint64_t(sizes[d])) * strides[k][d];
+      rest /= uint64_t(sizes[d]);
+    }
+    body(p, offsets);
+  }
+}
 
 inline char* at_element(const Tensor& t, int64_t offset) {
   return static_cast<char*>(t.data_ptr()) + offset * t.element_size();

@@ -1,6 +1,7 @@
 // where, masked_fill, clamp, addcmul, addcdiv, lerp.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TypeProperties.h>
+#include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
@@ -99,7 +100,6 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Value& value) {
 
 // ---- clamp
 
-// Numbers at both ends are `hardtanh` in the float types and clamp by tensors in general.
 at::ScalarType clamp_type(const Tensor& self, std::initializer_list<const Tensor*> bounds) {
   if (!is_plain(self)) return at::ScalarType::Undefined;
   auto state = at::native::update_result_type_state(self, {});
@@ -122,16 +122,30 @@ const ElementwiseKernels& minimum_kernels() {
   return k;
 }
 
+// Both bounds are numbers, which the CPU's kernels round to the tensor's type.
+Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high,
+                     const Tensor& out) {
+  static const ElementwiseKernels kernels("clamp_numbers", 1);
+  const Tensor x = to_common(self, type);
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .add_output(out)
+                                .add_const_input(x)
+                                .check_all_same_dtype(false)
+                                .declare_static_dtype(type)
+                                .build();
+  kernels.run(iter, tag_of(type), scalar_params(at::_local_scalar_dense(low), at::_local_scalar_dense(high), tag_of(type)));
+  return iter.output();
+}
+
 // Max with the lower bound, then min with the upper; either may be absent. NaN in a bound wins, as in PyTorch.
 Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high,
                      const Tensor& out) {
   static const ElementwiseKernels both("clamp", 3);
-  if (low.defined() && high.defined() && !(low.device().is_cpu() && high.device().is_cpu()))
-    return run(both, type, self, low, high, ScalarParams{}, out);
+  const auto number = [](const Tensor& t) { return t.defined() && t.device().is_cpu(); };
+  if (number(low) && number(high) && is_plain(self)) return clamp_numbers(type, self, low, high, out);
+  if (low.defined() && high.defined()) return run(both, type, self, low, high, ScalarParams{}, out);
   if (!low.defined()) return run_binary(kMinimum, minimum_kernels(), type, self, high, ScalarParams{}, out);
-  const Tensor raised =
-      run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, high.defined() ? Tensor() : out);
-  return high.defined() ? run_binary(kMinimum, minimum_kernels(), type, raised, high, ScalarParams{}, out) : raised;
+  return run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, out);
 }
 
 Tensor bound(const std::optional<Scalar>& s) { return s ? wrapped_number(*s) : Tensor(); }
