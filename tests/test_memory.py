@@ -31,6 +31,20 @@ def test_accelerator_statistics() -> None:
     assert 0 < free <= total == torch.mpsx.recommended_max_memory()
 
 
+def test_results_of_cpu_kernels_are_counted() -> None:
+    x = torch.arange(1 << 18, device="mpsx")
+    gc.collect()
+    before = torch.mpsx.memory_allocated()
+    result = torch.unique(x)  # a fallback whose result the CPU's kernel allocates
+    assert torch.mpsx.memory_allocated() - before >= result.nbytes
+    assert torch.mpsx.memory_reserved() >= torch.mpsx.memory_allocated()
+    kept = result[:10]
+    del result
+    assert torch.mpsx.memory_allocated() > before
+    del kept
+    assert torch.mpsx.memory_allocated() == before
+
+
 def test_torch_mps_names() -> None:
     assert torch.mpsx.current_allocated_memory() == torch.mpsx.memory_allocated()
     assert torch.mpsx.driver_allocated_memory() == torch.mpsx.memory_reserved()

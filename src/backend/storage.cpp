@@ -18,6 +18,7 @@ struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
   driver::Buffer wrapped{};  // adopted memory that the driver was told of
+  size_t adopted = 0;  // bytes of the CPU's own memory
 };
 
 void delete_twin(void* context) {
@@ -25,6 +26,7 @@ void delete_twin(void* context) {
   if (auto* cpu = twin->cpu.load(std::memory_order_acquire)) StoragePtr::reclaim(cpu);
   if (twin->block) runtime::release(twin->block);
   if (C10_UNLIKELY(twin->wrapped.contents)) runtime::driver().release(twin->wrapped);
+  if (twin->adopted) runtime::discount_adopted(twin->adopted);
   delete twin;
 }
 
@@ -65,7 +67,9 @@ c10::DataPtr data_over(StoragePtr cpu) {
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
   if (C10_UNLIKELY(driver.info().exact_allocations) && p) wrapped = driver.wrap(p, cpu->nbytes());
-  return {p, new Twin{nullptr, {cpu.release()}, wrapped}, &delete_twin, this_device()};
+  const size_t adopted = cpu->data_ptr().get_deleter() == &release_block ? 0 : cpu->nbytes();  // blocks are counted
+  if (adopted) runtime::count_adopted(adopted);
+  return {p, new Twin{nullptr, {cpu.release()}, wrapped, adopted}, &delete_twin, this_device()};
 }
 
 // Memory that somebody else's DataPtr owns (from_blob, DLPack): the alias keeps the device storage alive instead.

@@ -53,22 +53,31 @@ class Allocator {
     if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
     block->size = bytes;
     block->references.store(1, std::memory_order_relaxed);
-    count_allocation(*block);
+    count_allocation(block->capacity);
     return block;
   }
 
   void free(Block* block) {
     std::lock_guard<std::mutex> lock(mutex_);
-    stats_.allocated -= block->capacity;
-    stats_.freed_total += block->capacity;
-    ++stats_.frees;
-    --stats_.active_blocks;
+    count_free(block->capacity);
     if (exact_) {
       give_back(block->buffer);
       delete block;
       return;
     }
     free_[size_class(block->capacity).index].push_back(block);
+  }
+
+  void count_adopted(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.reserved += bytes;
+    stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
+    count_allocation(bytes);
+  }
+  void discount_adopted(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.reserved -= bytes;
+    count_free(bytes);
   }
 
   void empty_cache() {
@@ -215,9 +224,15 @@ class Allocator {
     driver().release(buffer);
   }
 
-  void count_allocation(const Block& block) {
-    stats_.allocated += block.capacity;
-    stats_.allocated_total += block.capacity;
+  void count_free(size_t bytes) {
+    stats_.allocated -= bytes;
+    stats_.freed_total += bytes;
+    ++stats_.frees;
+    --stats_.active_blocks;
+  }
+  void count_allocation(size_t bytes) {
+    stats_.allocated += bytes;
+    stats_.allocated_total += bytes;
     ++stats_.allocations;
     stats_.allocated_peak = std::max(stats_.allocated_peak, stats_.allocated);
     stats_.active_blocks_peak = std::max(stats_.active_blocks_peak, ++stats_.active_blocks);
@@ -253,6 +268,8 @@ void release(Block* block) noexcept {
   else
     delete block;
 }
+void count_adopted(size_t bytes) { allocator().count_adopted(bytes); }
+void discount_adopted(size_t bytes) noexcept { allocator().discount_adopted(bytes); }
 Location locate(const void* p) { return allocator().locate(p); }
 MemoryStatistics memory_statistics() { return allocator().statistics(); }
 void reset_peak_statistics() { allocator().reset_peaks(); }

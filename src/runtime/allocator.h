@@ -36,6 +36,10 @@ Block* allocate(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
+// Memory of somebody else's that tensors hold from here on, or no more: counted as allocated and reserved.
+void count_adopted(size_t bytes);
+void discount_adopted(size_t bytes) noexcept;
+
 // Where device memory at `p` lies, for a launch. On a driver with unified addressing the handle is `p`
 // itself.
 struct Location {
