@@ -102,6 +102,20 @@ def test_errors_are_the_cpu_s() -> None:
         assert messages[0] == messages[1]
 
 
+@pytest.mark.parametrize("bad", [-0.25, 1.5, float("nan")])
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_binary_cross_entropy_refuses(dtype: torch.dtype, bad: float) -> None:
+    good = torch.rand(3, 9000).to(dtype)
+    wrong = good.clone()
+    wrong[2, 8990] = bad
+    for reduction in ("none", "mean"):
+        with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+            F.binary_cross_entropy(wrong.to("mpsx"), good.to("mpsx"), reduction=reduction)
+        with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
+            F.binary_cross_entropy(good.to("mpsx"), wrong.to("mpsx"), reduction=reduction)
+        F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error does not stick
+
+
 def test_kernels_run() -> None:
     x = torch.rand(5, 3).to("mpsx").requires_grad_()
     with mpsx.profiler.launch_log() as log:

@@ -1,6 +1,7 @@
 // Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all added
 // up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
 #include "lib/compute.h"
+#include "lib/error.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
@@ -56,6 +57,25 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
 }
 
 constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/pointwise_loss.cpp
+
+// Whether every element lies in [0, 1], by tiles as pointwise_loss_sum has them.
+template <typename T>
+kernel void unit_check(device const T* x [[buffer(0)]], constant PointwiseLossParams& p [[buffer(1)]],
+                       constant uint& operand [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
+                       MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup uint scratch[kScratch];
+  const ulong begin = ulong(g.group.x) * kLossTile;
+  const uint n = uint(min(kLossTile, p.count - begin));
+  device const T* a = x + begin;
+  uint outside = 0;
+  MPSX_REDUCE(+ : outside)
+  for (uint i = g.index; i < n; i += g.count) {
+    const float v = float(a[i]);
+    outside += uint(!(v >= 0.0f && v <= 1.0f));
+  }
+  if (tg_any(outside != 0u, scratch, g) && g.index == 0) report_outside_unit(errors, operand);
+}
 
 template <typename T, typename Op>
 kernel void pointwise_loss_sum(device float* sums [[buffer(0)]], device const T* x [[buffer(1)]],
@@ -114,5 +134,7 @@ MPSX_FOR_FLOAT(LOSS, mse)
 MPSX_FOR_FLOAT(LOSS, smooth_l1)
 MPSX_FOR_FLOAT(LOSS, huber)
 MPSX_FOR_FLOAT(LOSS, binary_cross_entropy)
-#define TOTAL(T, TAG, ...) MPSX_KERNEL("loss_total_" #TAG, loss_total<T>)
+#define TOTAL(T, TAG, ...)                             \
+  MPSX_KERNEL("loss_total_" #TAG, loss_total<T>)       \
+  MPSX_KERNEL("unit_check_" #TAG, unit_check<T>)
 MPSX_FOR_FLOAT(TOTAL, )

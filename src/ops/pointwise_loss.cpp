@@ -7,6 +7,7 @@
 
 #include "loss/params.h"
 #include "ops/op.h"
+#include "runtime/device_error.h"
 
 namespace mpsx::ops {
 namespace {
@@ -127,6 +128,26 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   return out;
 }
 
+// Throws unless the elements of the operand (0: input, 1: target) lie in [0, 1].
+void check_unit(const char* op, const Tensor& operand, uint32_t which) {
+  static const KernelSet kernels("unit_check");
+  const Tensor x = operand.contiguous();
+  PointwiseLossParams p{};
+  p.count = uint64_t(x.numel());
+  const uint64_t tiles = (p.count + kTile - 1) / kTile;
+  TORCH_CHECK(tiles <= UINT32_MAX, op, ": too many elements: ", p.count);
+  if (tiles == 0) return;
+  Launch(kernels.get(tag_of(x)))
+      .pointer(x.const_data_ptr())
+      .bytes(p)
+      .bytes(which)
+      .pointer(runtime::device_error_record(op))
+      .groups({uint32_t(tiles), 1, 1}, runtime::threads_for_row(kTile))
+      .work(kTile)
+      .run();
+  runtime::check_device_errors();
+}
+
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
                 const MaybeTensor& weight, int64_t reduction, double parameter) {
   Operands o(input, target, weight, parameter);
@@ -214,6 +235,8 @@ Tensor& huber_loss_backward_out(const Tensor& grad, const Tensor& self, const Te
 Tensor bce_new(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction) {
   if (!has_kernel(self, target, weight))
     return fallback_call<Tensor>("aten::binary_cross_entropy", "", self, target, weight, reduction);
+  check_unit(bce().name, self, 0);
+  check_unit(bce().name, target, 1);
   return forward(bce(), self, target, weight, reduction, 0);
 }
 Tensor& bce_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction, Tensor& out) {

@@ -35,6 +35,8 @@ void check(const Slot& slot) {
   if (state == 0) return;
   const ErrorRecord found = *slot.record;
   state = 0;
+  TORCH_CHECK(found.state != ErrorRecord::kOutsideUnit, slot.op, ": all elements of ",
+              found.dimension == 0 ? "input" : "target", " should be between 0 and 1");
   TORCH_CHECK_INDEX(false, slot.op, ": index ", found.index, " is out of bounds for dimension ",
                     found.dimension, " with size ", found.size);
 }

@@ -1,4 +1,4 @@
-// Errors that a kernel finds (an index out of range): it writes them to a record in device memory, and they
+// Errors that a kernel finds (an index or a value out of range): it writes them to a record in device memory, and they
 // are thrown when the work is known to be complete: at once on a synchronous driver, else at the next
 // synchronisation. The kernel's side is metal/lib/error.h.
 #pragma once
@@ -11,7 +11,7 @@ namespace mpsx::runtime {
 // after run(). `op` must be a string literal; it names the operator in the message.
 void* device_error_record(const char* op);
 
-// Throws c10::IndexError for the oldest error recorded. Cheap when there is none. On an asynchronous driver
+// Throws the oldest error recorded (an index: c10::IndexError). Cheap when there is none. On an asynchronous driver
 // this does nothing: runtime::synchronize() does it.
 void check_device_errors();
 void check_device_errors_after_synchronize();

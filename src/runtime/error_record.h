@@ -5,10 +5,11 @@
 
 namespace mpsx::runtime {
 
-// The first thread to report wins: `state` goes from 0 to 1 by an atomic exchange.
+// The first thread to report wins: `state` leaves 0 by an atomic exchange.
 struct ErrorRecord {
+  enum : uint32_t { kNone, kIndex, kOutsideUnit };
   uint32_t state;
-  uint32_t dimension;  // the dimension the index is for
+  uint32_t dimension;  // the dimension the index is for; of a value outside of [0, 1], the operand
   int64_t index;       // as given
   int64_t size;        // of that dimension
 };
