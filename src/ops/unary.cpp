@@ -1,6 +1,9 @@
 // Launchers and registration of every operator in unary.def.
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/full.h>
 #include <torch/library.h>
 
+#include <string_view>
 #include <utility>
 
 #include "ops/elementwise.h"
@@ -65,6 +68,10 @@ template <size_t I>
 Tensor functional(const Tensor& self) {
   static const std::string name = std::string("aten::") + kRows[I].name;
   const Tag tag = compute_tag<I>(self);
+  // torch.amp.GradScaler inverts its scale in float64, which no kernel computes in: a single number is inverted here.
+  if constexpr (std::string_view(kRows[I].name) == "reciprocal")
+    if (self.scalar_type() == at::kDouble && self.numel() == 1 && is_plain(self))
+      return at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options());
   if (tag == Tag::none) return fallback_call<Tensor>(name.c_str(), "", self);
   return run<I>(self, tag, Tensor());
 }
