@@ -67,9 +67,10 @@ struct Shape {
 // What a derivative's formula sees.
 class BackwardCall {
  public:
-  BackwardCall(Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Shape> shapes,
+  BackwardCall(const char* op, Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Shape> shapes,
                c10::ArrayRef<Tensor> results, uint64_t needed)
-      : grad_(std::move(grad)), arguments_(arguments), shapes_(shapes), results_(results), needed_(needed) {}
+      : op_(op), grad_(std::move(grad)), arguments_(arguments), shapes_(shapes), results_(results), needed_(needed) {}
+  const char* op() const { return op_; }
   const Tensor& grad() const { return grad_; }
   // An argument as it was passed; a tensor only if the derivative keeps it, while its sizes are always known.
   const IValue& argument(size_t i) const { return arguments_[i]; }
@@ -79,6 +80,7 @@ class BackwardCall {
   bool needs(size_t argument) const { return needed_ >> argument & 1; }
 
  private:
+  const char* op_;
   Tensor grad_;
   c10::ArrayRef<IValue> arguments_;
   c10::ArrayRef<Shape> shapes_;
@@ -106,6 +108,8 @@ struct Derivative {
 };
 
 void add_derivative(torch::Library& m, const Derivative& derivative);
+// A formula for operators of one tensor that aten has by the same name: aten's own derivative, of the operator done again.
+Gradients aten_gradient(const BackwardCall& call);
 // For operators that only derivatives use: a second derivative through them is refused with their name.
 void add_not_differentiable(torch::Library& m, const char* name);
 // For operators that write their arguments: version counters, and no gradient.

@@ -1,5 +1,6 @@
 // Autograd of the explicit operators: one boxed kernel and one graph node for all of them, told apart by a Derivative.
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -70,7 +71,7 @@ struct ExplicitBackward final : torch::autograd::Node {
         edge[i] = k;
         if (task_should_compute_output(k++)) needed |= uint64_t(1) << i;
       }
-    for (auto& [i, gradient] : derivative->formula(BackwardCall(grads[0], values, shapes, results, needed)))
+    for (auto& [i, gradient] : derivative->formula(BackwardCall(derivative->op, grads[0], values, shapes, results, needed)))
       if (needed >> i & 1 && gradient.defined()) gradients[edge[i]] = fitted(std::move(gradient), shapes[i]);
     return gradients;
   }
@@ -136,6 +137,15 @@ class AutogradKernel final : public c10::OperatorKernel {
 };
 
 }  // namespace
+
+Gradients aten_gradient(const BackwardCall& call) {
+  const bool twice = at::GradMode::is_enabled();
+  const at::AutoGradMode recorded(true);
+  const Tensor x = call.tensor(0).requires_grad() ? call.tensor(0) : call.tensor(0).detach().requires_grad_();
+  Stack stack{x};
+  c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + call.op()).c_str(), "").callBoxed(stack);
+  return {{0, torch::autograd::grad({stack[0].toTensor()}, {x}, {call.grad()}, std::nullopt, twice)[0]}};
+}
 
 void add_derivative(torch::Library& m, const Derivative& derivative) {
   m.impl(derivative.op, torch::dispatch(c10::DispatchKey::Autograd,

@@ -74,7 +74,7 @@ V zero_where(const V& condition, const V& x) { return {run<"masked_fill">(x.t, c
 V is_zero(const V& x) { return {run<"eq.Scalar">(x.t, at::Scalar(0))}; }
 V either(const V& a, const V& b) { return {run<"logical_or">(a.t, b.t)}; }
 
-constexpr double kLn2 = 0.693147180559945309, kLn10 = 2.302585092994045684;
+constexpr double kLn2 = 0.693147180559945309;
 constexpr double kTwoOverSqrtPi = 1.128379167095512574;
 
 // SAVED: which tensors the formula of gradient g needs: the input x, the result y, or neither.
@@ -126,6 +126,7 @@ Gradients scalar_power(const BackwardCall& c) {
   return {{0, (g * (f<"pow.Scalar">(x, at::Scalar(exponent.toDouble() - 1.0)) * exponent)).t}};
 }
 
+// Rows of unary.def that are not here have aten's derivative (aten_gradient), at the price of doing them again.
 constexpr Derivative kDerivatives[] = {
     UNARY(neg, NOTHING, -g)
     UNARY(abs, X, g * f<"sign">(x))
@@ -136,32 +137,21 @@ constexpr Derivative kDerivatives[] = {
     UNARY(sqrt, Y, g / (y * 2.0))
     UNARY(rsqrt, Y, g * (y * y * y) * -0.5)
     UNARY(exp, Y, g * y)
-    UNARY(exp2, Y, g * y * kLn2)
     UNARY(expm1, Y, g * (y + 1.0))
     UNARY(log, X, g / x)
     UNARY(log2, X, g / (x * kLn2))
-    UNARY(log10, X, g / (x * kLn10))
     UNARY(log1p, X, g / (x + 1.0))
     UNARY(sin, X, g * f<"cos">(x))
     UNARY(cos, X, -(g * f<"sin">(x)))
-    UNARY(tan, Y, g * (y * y + 1.0))
     UNARY(asin, X, g * f<"rsqrt">(1.0 - x * x))
     UNARY(acos, X, -(g * f<"rsqrt">(1.0 - x * x)))
     UNARY(atan, X, g / (x * x + 1.0))
     UNARY(sinh, X, g * f<"cosh">(x))
     UNARY(cosh, X, g * f<"sinh">(x))
     UNARY(tanh, Y, g * (1.0 - y * y))
-    UNARY(asinh, X, g * f<"rsqrt">(x * x + 1.0))
-    UNARY(acosh, X, g * f<"rsqrt">(x * x - 1.0))
-    UNARY(atanh, X, g / (1.0 - x * x))
     UNARY(erf, X, g * f<"exp">(-(x * x)) * kTwoOverSqrtPi)
-    UNARY(erfc, X, g * f<"exp">(-(x * x)) * -kTwoOverSqrtPi)
     UNARY(sigmoid, Y, g * (y * (1.0 - y)))
     UNARY(floor, NOTHING, zero_like(g))
-    UNARY(ceil, NOTHING, zero_like(g))
-    UNARY(trunc, NOTHING, zero_like(g))
-    UNARY(round, NOTHING, zero_like(g))
-    UNARY(frac, NOTHING, g)
     UNARY(relu, Y, f<"threshold_backward">(g, y.t, at::Scalar(0)))
     UNARY(gelu, X, f<"gelu_backward">(g, x.t, c.argument(1)))
     UNARY(silu, X, f<"silu_backward">(g, x.t))
@@ -261,6 +251,12 @@ constexpr Derivative kDerivatives[] = {
      }},
 };
 
+constexpr const char* kUnary[] = {
+#undef MPSX_UNARY
+#define MPSX_UNARY(NAME, ...) #NAME,
+#include "elementwise/unary.def"
+};
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
@@ -273,6 +269,10 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
     if (std::string_view(mirror.overload) == "Tensor" && exists_in_aten(with_number)) mirror_aten(m, with_number);
   }
   for (const Derivative& derivative : kDerivatives) add_derivative(m, derivative);
+  for (const char* name : kUnary) {
+    const auto same = [&](const Derivative& d) { return std::string_view(d.op) == name; };
+    if (std::ranges::none_of(kDerivatives, same)) add_derivative(m, {name, kept({0}), 0, &aten_gradient});
+  }
   for (const char* name : {"gelu_backward", "silu_backward", "leaky_relu_backward", "elu_backward", "hardtanh_backward",
                            "hardswish_backward", "hardsigmoid_backward", "softplus_backward", "mish_backward",
                            "threshold_backward", "sum_to_size", "floor_divide"})
