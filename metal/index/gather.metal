@@ -29,6 +29,12 @@ kernel void move(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], 
                  uint3 gid [[thread_position_in_grid]]) {
   (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = (in + row_offset(p, 1, gid))[long(gid.x) * p.stride[1][0]];
 }
+// The output lies densely along x, the input backwards.
+template <typename T>
+kernel void move_back(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                      constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  (out + row_offset(p, 0, gid))[gid.x] = (in + row_offset(p, 1, gid))[-long(gid.x)];
+}
 
 // gid = (column, row, matrix); both tensors are dense.
 template <typename T>
@@ -44,6 +50,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
 #define MOVE(T, TAG)                           \
   MPSX_KERNEL("gather_" #TAG, gather<T>)       \
   MPSX_KERNEL("move_" #TAG, move<T>)           \
+  MPSX_KERNEL("move_back_" #TAG, move_back<T>) \
   MPSX_KERNEL("triangle_" #TAG, triangle<T>)
 MOVE(char, i8)
 MOVE(short, i16)

@@ -14,7 +14,7 @@ namespace mpsx::ops {
 namespace {
 
 Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
-  static const KernelSet move("move");
+  static const KernelSet move("move"), back("move_back");
   if (!movable(self)) return fallback_call<Tensor>("aten::flip", "", self, dims);
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
@@ -30,8 +30,9 @@ Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
   IndexParams p{};
   const Merged<2> merged(self.sizes(), {out.strides(), strides});
   merged.write(p, 4);
+  const bool backwards = p.stride[0][0] == 1 && p.stride[1][0] == -1;
   merged.each_beyond(4, [&](const auto& offsets) {
-    Launch(move.get(bits_tag(self)))
+    Launch((backwards ? back : move).get(bits_tag(self)))
         .pointer(at_element(out, offsets[0]))
         .pointer(at_const_element(self, start + offsets[1]))
         .bytes(p)
