@@ -1,0 +1,51 @@
+"""Loops that should be vector loops on a CPU are: tools/vectorized.py over kernel files."""
+
+import pytest
+import vectorized
+from msl.compiler import find_compiler
+from msl.source import MslError
+
+
+@pytest.fixture(autouse=True)
+def clang():
+    """Only clang writes the records that the answer is read from."""
+    try:
+        compiler = find_compiler()
+    except MslError as error:
+        pytest.skip(str(error))
+    if "clang" not in compiler.description:
+        pytest.skip(f"the compiler of kernels is {compiler.description}")
+
+
+def test_sample():
+    assert vectorized.findings(["swiglu", "gather"]) == []
+
+
+@pytest.mark.sweep  # compiles every kernel file
+def test_all():
+    assert vectorized.findings([]) == []
+
+
+def test_a_loop_that_is_not_vectorised_is_found(tmp_path, monkeypatch):
+    folder = tmp_path / "metal" / "scratch"
+    folder.mkdir(parents=True)
+    (folder / "chain.metal").write_text(CHAIN)
+    monkeypatch.setattr(vectorized, "SOURCES", tmp_path / "metal")
+    (found,) = vectorized.findings(["chain"])
+    assert "chain_f32" in found
+    monkeypatch.setitem(vectorized.EXCUSED, "chain_f32", "each step needs the last")
+    assert vectorized.findings(["chain"]) == []
+
+
+CHAIN = """#include "lib/instantiate.h"
+#include "lib/types.h"
+template <typename T>
+kernel void chain(device T* out [[buffer(0)]], constant uint& n [[buffer(1)]],
+                  uint group [[threadgroup_position_in_grid]]) {
+  T x = out[group];
+  MPSX_VECTORIZE
+  for (uint i = 0; i < n; ++i) x = x * x - T(0.5f);
+  out[group] = x;
+}
+MPSX_KERNEL("chain_f32", chain<float>)
+"""
