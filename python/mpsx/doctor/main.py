@@ -65,6 +65,8 @@ def run_stage(stage: str, seconds: float) -> list[Outcome]:
     status = process.wait()
     timer.cancel()
     reader.join()
+    process.stdout.close()
+    process.stderr.close()
     if status != 0 or last is not None:
         end = f"no end after {limit:.0f} s" if hung.is_set() else how_it_ended(status)
         at = f"in {last.name}: " if last is not None else ""

@@ -158,7 +158,7 @@ void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* argumen
   const Size& g = dispatch.grid;
   const Size group = dispatch.by_threads ? Size{} : dispatch.group;
   mpsx_launch launch{
-      {g.x * group.x, g.y * group.y, g.z * group.z}, {g.x, g.y, g.z}, {group.x, group.y, group.z}};
+      {g.x * group.x, g.y * group.y, g.z * group.z}, {g.x, g.y, g.z}, {group.x, group.y, group.z}, nullptr};
   const uint64_t total = record.unit == MPSX_UNIT_THREADS
                              ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
                              : g.count();

@@ -74,7 +74,8 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const Argumen
   std::copy(args, args + MPSX_MAX_BUFFERS, job.args);
   job.launch = {{threads(d.grid.x, d.group.x), threads(d.grid.y, d.group.y), threads(d.grid.z, d.group.z)},
                 {groups(d.grid.x, d.group.x), groups(d.grid.y, d.group.y), groups(d.grid.z, d.group.z)},
-                {d.group.x, d.group.y, d.group.z}};
+                {d.group.x, d.group.y, d.group.z},
+                nullptr};
   job.seed = options.seed;
   job.strict = options.strict;
   if (options.strict) job.make_monitor = &make_memory_check;
