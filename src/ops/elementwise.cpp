@@ -160,7 +160,8 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
     Launch launch(set.get(tag, second));
     for (int k = 0; k < o.count; ++k)
       if (!o.inlined[k]) launch.pointer(o.data[k] + int64_t(begin) * o.element[k]);
-    const uint32_t per_thread = runtime::lanes(size_t(o.element[1]));
+    const int typed = inputs_ == 3 || o.inlined[1] ? 2 : 1;  // an operand of the type that the kernel counts in
+    const uint32_t per_thread = runtime::lanes(size_t(o.element[typed]));
     launch.bytes(s).threads((s.count + per_thread - 1) / per_thread).work(per_thread).run();
   }
 }

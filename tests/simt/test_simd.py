@@ -211,4 +211,6 @@ def test_threadgroup_variables(control, name):
     out = control.memory(np.zeros(64, np.float32))
     assert control.run(f"variables_{name}", out, grid=(1,), group=(64,)) == ""
     j = (np.arange(64) + 1) % 64
-    np.testing.assert_array_equal(out.get(), j + 100.0 * (j + 1) + 10000.0 * (j + 2) + 2 + 3 + sum(range(64)))
+    boxes = np.arange(64)[::-1]
+    expected = j + 100.0 * (j + 1) + 10000.0 * (j + 2) + 2 + 3 + boxes + sum(range(64))
+    np.testing.assert_array_equal(out.get(), expected)

@@ -56,7 +56,7 @@ def at_declaration(src, i):
     for j in range(i, len(src)):
         t = src.texts[j]
         depth += (t == "<") - (t == ">")
-        if depth <= 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", ">", "["):
+        if depth < 0 or (depth == 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", "[")):
             return j
     return len(src)
 

@@ -98,9 +98,14 @@ struct Pair {
   int b[3];
 };
 template <typename T, uint N>
+struct Box {
+  T items[N];
+};
+template <typename T, uint N>
 kernel void variables(device float* out [[buffer(0)]], uint i [[thread_index_in_threadgroup]]) {
   threadgroup T first[N], second[2][N];
   threadgroup Pair pair;
+  threadgroup Box<T, 2> boxes[N];  // a type with template arguments
   threadgroup atomic_uint count;
   if (i == 0) {
     atomic_store_explicit(&count, 0u, memory_order_relaxed);
@@ -110,13 +115,14 @@ kernel void variables(device float* out [[buffer(0)]], uint i [[thread_index_in_
   first[i] = T(i);
   second[0][i] = T(i + 1);
   second[1][i] = T(i + 2);
+  boxes[i].items[1] = T(i);
   threadgroup_barrier(mem_flags::mem_threadgroup);
   atomic_fetch_add_explicit(&count, i, memory_order_relaxed);
   threadgroup_barrier(mem_flags::mem_threadgroup);
   const uint j = (i + 1) % N;
   threadgroup T* row = second[1];
   out[i] = float(first[j]) + 100 * float(second[0][j]) + 10000 * float(row[j]) + pair.a.y + float(pair.b[2]) +
-           float(atomic_load_explicit(&count, memory_order_relaxed));
+           float(boxes[N - 1 - i].items[1]) + float(atomic_load_explicit(&count, memory_order_relaxed));
 }
 template [[host_name("variables_float")]] kernel decltype(variables<float, 64>) variables<float, 64>;
 template [[host_name("variables_half")]] kernel decltype(variables<half, 64>) variables<half, 64>;
