@@ -293,7 +293,10 @@ def once(case: Case) -> None:
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
+        # What stress finds is garbage. How exact results are, on numbers that are always the same, another stage says:
+        # here sums may cancel (a gradient of zero), so that digits depend on the order of adding.
+        scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
 
 
 STAGES: dict[str, Callable[[float], None]] = {
