@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -61,6 +64,50 @@ def test_memory_is_reused_and_returned() -> None:
     reserved = torch.mpsx.memory_reserved()
     torch.accelerator.empty_cache()
     assert torch.mpsx.memory_reserved() <= reserved - 3 * MIB
+
+
+def test_freed_memory_stays_cached_while_there_is_plenty() -> None:
+    torch.mpsx.empty_cache()
+    sizes = [5 * MIB, 7 * MIB, 9 * MIB]
+    for size in sizes:  # each needs memory of its own: nothing is given back for it
+        torch.empty(size, dtype=torch.uint8, device="mpsx")
+    kept = torch.mpsx.memory_reserved()
+    for size in sizes:
+        torch.empty(size, dtype=torch.uint8, device="mpsx")
+    assert kept - torch.mpsx.memory_allocated() >= sum(sizes)
+    assert torch.mpsx.memory_reserved() == kept
+    torch.mpsx.empty_cache()
+    assert torch.mpsx.memory_reserved() <= kept - sum(sizes)
+
+
+def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
+                          capture_output=True, text=True, check=False)
+
+
+def test_high_watermark_is_a_limit() -> None:
+    code = "torch.empty(1 << 20, device='mpsx')\ntorch.empty(1 << 26, dtype=torch.uint8, device='mpsx')"
+    run = in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0.001", PYTORCH_MPS_LOW_WATERMARK_RATIO="0.001")
+    assert run.returncode and "OutOfMemoryError: mpsx: out of memory: tried to allocate 64.00 MiB" in run.stderr
+    assert not in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0").returncode
+
+
+def test_low_watermark_gives_cached_memory_back() -> None:
+    code = """
+for size in (5 << 20, 7 << 20):
+    torch.empty(size, dtype=torch.uint8, device='mpsx')
+print(torch.mpsx.memory_reserved() >> 20)
+"""
+    assert in_a_process(code).stdout == "12\n"
+    assert in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO="0.0001").stdout == "7\n"
+
+
+@pytest.mark.parametrize("ratios", [("x", "1"), ("3", "1"), ("0.5", "0.6")])
+def test_watermarks_that_are_none_are_refused(ratios: tuple[str, str]) -> None:
+    high, low = ratios
+    run = in_a_process("torch.empty(1, device='mpsx')", PYTORCH_MPS_HIGH_WATERMARK_RATIO=high,
+                       PYTORCH_MPS_LOW_WATERMARK_RATIO=low)
+    assert run.returncode > 0 and "PYTORCH_MPS_" in run.stderr and "expected" in run.stderr
 
 
 def test_views_keep_memory_alive() -> None:

@@ -27,6 +27,9 @@ LAYERS = {
 # Vendor routes, aliases, copies between devices and random state live in the backend, and launchers fall back on them.
 EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|torch_version|vendor)\.h",)}
 
+# What .gitignore names at the top level: generated files are no part of the source.
+BUILD_OUTPUTS = ("build", "dist")
+
 
 def check(function):
     CHECKS[function.__name__] = function
@@ -34,13 +37,14 @@ def check(function):
 
 
 def files(*suffixes, under=""):
-    """Tracked and new files, or all of them where there is no git (an sdist)."""
+    """Tracked and new files, or all but build outputs where there is no git (an sdist)."""
     git = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=False, cwd=ROOT,
                          capture_output=True, text=True)
     if git.returncode == 0:
         names = git.stdout.splitlines()
     else:
-        names = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
+        found = (p.relative_to(ROOT) for p in ROOT.rglob("*") if p.is_file())
+        names = [p.as_posix() for p in found if p.parts[0] not in BUILD_OUTPUTS]
     wanted = (n for n in sorted(set(names)) if n.startswith(under) and (ROOT / n).is_file())
     return [ROOT / n for n in wanted if not suffixes or Path(n).suffix in suffixes]
 

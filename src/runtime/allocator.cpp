@@ -40,10 +40,13 @@ SizeClass size_class(size_t bytes) {
 class Allocator {
  public:
   Allocator() {
+    const driver::Info& info = driver().info();
+    const Watermarks marks = watermarks(info);
     const char* env = std::getenv("MPSX_MEMORY_LIMIT");
-    limit_ = env && *env ? std::strtoull(env, nullptr, 10) : driver().info().total_memory;
-    unified_ = driver().info().unified_addressing;
-    exact_ = driver().info().exact_allocations;
+    limit_ = env && *env ? std::strtoull(env, nullptr, 10) : marks.high;
+    low_ = marks.low;
+    unified_ = info.unified_addressing;
+    exact_ = info.exact_allocations;
   }
 
   Block* allocate(size_t bytes) {
