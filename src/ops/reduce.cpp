@@ -227,7 +227,7 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
   }                                                                                                     \
   Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                          \
     if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
-    if (dim && dim->empty()) return x.to(logical_type(#NAME, x, Tensor()));                             \
+    if (dim && dim->empty()) return x.ne(0).to(logical_type(#NAME, x, Tensor()));                       \
     return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
   }                                                                                                     \
   Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {        \

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import pytest
 import torch
-from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.testing._internal.opinfo.core import OpInfo
 
+from .checks import check_backward, check_double_backward, check_forward, check_forward_mode
+from .committed import still_runs
 from .common import (
-    BUFFERS_BY_DEVICE_NAME,
     DEVICE,
     OPS,
-    RANDOM,
-    UNINITIALISED,
     assert_same,
+    backward_dtypes,
     call,
-    gradients,
+    comparable,
+    forward_dtypes,
     has_backward,
-    in_double,
     main_dtype,
-    names_device,
     on_cpu,
     on_device,
     op_id,
     samples,
     storage,
-    tensors,
 )
 
 pytestmark = [
@@ -35,10 +35,8 @@ pytestmark = [
 ]
 
 FEW = 2
-SWEEP_DTYPES = (
-    torch.int64, torch.bool, torch.uint8, torch.bfloat16, torch.float16, torch.float64, torch.complex64,
-)  # fmt: skip
-
+SOME = 6
+HIGHER_ORDER = {torch.float32, torch.float64, torch.complex64, torch.complex128}
 # No sample has an output that depends, differentiably, on a floating-point input.
 NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
@@ -50,68 +48,18 @@ in_place_ops = pytest.mark.parametrize("op", [op for op in OPS if op.get_inplace
 out_ops = pytest.mark.parametrize("op", [op for op in OPS if op.supports_out], ids=op_id)
 
 
-def comparable(op: OpInfo, dtype: torch.dtype) -> bool:
-    """Whether values are the CPU's."""
-    if dtype in (torch.float16, torch.bfloat16) and op_id(op) in BUFFERS_BY_DEVICE_NAME:
-        return False
-    return op_id(op) not in RANDOM and op.name not in UNINITIALISED
-
-
-def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None) -> None:
-    """Results, and which results share a storage with which arguments."""
-    for sample in samples(op, dtype, count):
-        cpu, device = on_cpu(sample), on_device(op, sample)
-        try:
-            expected = call(op, cpu)
-        except Exception:  # a sample that the CPU refuses
-            continue
-        got = call(op, device)
-        assert_same(expected, got, values=comparable(op, dtype), on=DEVICE if names_device(device) else "cpu",
-                    exact=lambda s=sample: call(op, in_double(on_cpu(s))))  # fmt: skip
-        if op_id(op) in RANDOM:
-            torch.testing.assert_close(call(op, on_device(op, sample)), got, rtol=0, atol=0, equal_nan=True)
-
-        def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
-            strided = [t for t in tensors(arguments) if t.layout == torch.strided]
-            outputs = [r for r in tensors(results) if r.layout == torch.strided]
-            shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]
-            return [(which, r.storage_offset(), any(which) and r._is_view()) for r, which in shared]
-
-        assert sharing(device, got) == sharing(cpu, expected)
-
-
-def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None) -> int:
-    """Gradients; returns for how many samples there were any."""
-    compared = 0
-    for sample in samples(op, dtype, count, requires_grad=True):
-        try:
-            expected = gradients(op, sample, on_cpu(sample))
-        except Exception:  # a sample that the CPU refuses
-            continue
-        if not expected:
-            continue
-        got = gradients(op, sample, on_device(op, sample))
-        assert [g is None for g in got] == [g is None for g in expected]
-        present = [i for i, e in enumerate(expected) if e is not None]
-
-        def exact(sample: SampleInput = sample, present: list[int] = present) -> list[torch.Tensor]:
-            right = gradients(op, sample, in_double(on_cpu(sample)))
-            return [right[i] for i in present]
-
-        pairs = [expected[i] for i in present], [got[i] for i in present]
-        assert_same(*pairs, values=comparable(op, dtype), strides=False, exact=exact)
-        compared += 1
-    return compared
-
-
 @all_ops
 def test_forward(op: OpInfo) -> None:
-    check_forward(op, main_dtype(op), FEW)
+    dtype = main_dtype(op)
+    with still_runs(op_id(op), "forward", dtype) as watch:
+        check_forward(op, dtype, FEW, watch)
 
 
 @differentiable_ops
 def test_backward(op: OpInfo) -> None:
-    compared = check_backward(op, main_dtype(op), FEW)
+    dtype = main_dtype(op)
+    with still_runs(op_id(op), "backward", dtype) as watch:
+        compared = check_backward(op, dtype, FEW, watch)
     assert compared > 0 or op_id(op) in NO_GRADIENT
 
 
@@ -165,9 +113,32 @@ def test_all_samples(op: OpInfo) -> None:
         check_backward(op, dtype, None)
 
 
+def with_dtypes(dtypes: Callable[[OpInfo], Iterable[torch.dtype]]) -> pytest.MarkDecorator:
+    """Every OpInfo in each of its types."""
+    pairs = [(op, dtype) for op in OPS for dtype in sorted(dtypes(op), key=str)]
+    ids = [f"{op_id(op)}-{str(dtype).removeprefix('torch.')}" for op, dtype in pairs]
+    return pytest.mark.parametrize(("op", "dtype"), pairs, ids=ids)
+
+
 @pytest.mark.sweep
-@pytest.mark.parametrize("dtype", SWEEP_DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
-@all_ops
-def test_dtype(op: OpInfo, dtype: torch.dtype) -> None:
-    if dtype in op.supported_dtypes("cpu"):
-        check_forward(op, dtype, FEW)
+@with_dtypes(forward_dtypes)
+def test_dtype_forward(op: OpInfo, dtype: torch.dtype) -> None:
+    check_forward(op, dtype, SOME)
+
+
+@pytest.mark.sweep
+@with_dtypes(backward_dtypes)
+def test_dtype_backward(op: OpInfo, dtype: torch.dtype) -> None:
+    check_backward(op, dtype, SOME)
+
+
+@pytest.mark.sweep
+@with_dtypes(lambda op: backward_dtypes(op) & HIGHER_ORDER if op.supports_gradgrad else ())
+def test_double_backward(op: OpInfo, dtype: torch.dtype) -> None:
+    check_double_backward(op, dtype, SOME)
+
+
+@pytest.mark.sweep
+@with_dtypes(lambda op: backward_dtypes(op) & HIGHER_ORDER if op.supports_forward_ad else ())
+def test_forward_mode(op: OpInfo, dtype: torch.dtype) -> None:
+    check_forward_mode(op, dtype, SOME)

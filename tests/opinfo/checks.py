@@ -1,0 +1,166 @@
+"""One OpInfo in one type, on mpsx against the CPU. The tests run these, and so does the op-support matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch.autograd import forward_ad
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_map
+
+from .common import (
+    DEVICE,
+    RANDOM,
+    Arguments,
+    assert_same,
+    call,
+    comparable,
+    in_double,
+    names_device,
+    on_cpu,
+    on_device,
+    op_id,
+    samples,
+    storage,
+    tensors,
+)
+
+# Opened around what runs on the device, and around nothing else: for whoever wants to know what that was.
+Watch = Callable[[], AbstractContextManager[object]]
+Tensors = list[torch.Tensor]
+
+
+def cotangents(outputs: Iterable[torch.Tensor], seed: int) -> Tensors:
+    """Numbers to multiply derivatives with: quarters up to 2, exact in every type and equal on every device."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def quarters(t: torch.Tensor) -> torch.Tensor:
+        return torch.randint(-8, 9, t.shape, generator=generator) / 4
+
+    found = [torch.complex(quarters(t), quarters(t)) if t.is_complex() else quarters(t) for t in outputs]
+    return [c.to(t.dtype).to(t.device) for c, t in zip(found, outputs, strict=True)]
+
+
+def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, bool]]:
+    """Which results share a storage with which arguments, from where, and as views."""
+    strided = [t for t in tensors(arguments) if t.layout == torch.strided]
+    outputs = [r for r in tensors(results) if r.layout == torch.strided]
+    shared = [(r, [storage(r) == storage(a) for a in strided]) for r in outputs]
+    return [(which, r.storage_offset(), any(which) and r._is_view()) for r, which in shared]
+
+
+def check_forward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
+    """Results and aliasing; returns how many samples were compared."""
+    compared = 0
+    for sample in samples(op, dtype, count):
+        cpu, device = on_cpu(sample), on_device(op, sample)
+        try:
+            expected = call(op, cpu)
+        except Exception:  # a sample that the CPU refuses
+            continue
+        with watch():
+            got = call(op, device)
+        assert_same(expected, got, values=comparable(op, dtype), on=DEVICE if names_device(device) else "cpu",
+                    exact=lambda s=sample: call(op, in_double(on_cpu(s))))  # fmt: skip
+        if op_id(op) in RANDOM:
+            torch.testing.assert_close(call(op, on_device(op, sample)), got, rtol=0, atol=0, equal_nan=True)
+        assert sharing(device, got) == sharing(cpu, expected)
+        compared += 1
+    return compared
+
+
+def leaves_of(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[Tensors, Tensors]:
+    """The outputs that have a gradient and the inputs that take one."""
+    result = sample.output_process_fn_grad(call(op, arguments))
+    outputs = [t for t in tensors(result) if t.requires_grad]
+    # What has no strides is summed up: there is no saying what a gradient of its own would look like.
+    outputs = [t if t.layout == torch.strided and not t.is_nested else t.sum() for t in outputs]
+    return outputs, [t for t in tensors(arguments) if t.requires_grad]
+
+
+Gradients = tuple[torch.Tensor | None, ...]
+
+
+def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
+    """The gradients of all outputs with respect to all inputs that take one; empty: there are none."""
+    outputs, inputs = leaves_of(op, sample, arguments)
+    if not outputs or not inputs:
+        return ()
+    weights = cotangents(outputs, 2)
+    torch.manual_seed(2)
+    with watch():
+        return torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+
+
+def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
+    """The gradients of the gradients, with respect to inputs and cotangents; empty: there are none."""
+    outputs, inputs = leaves_of(op, sample, arguments)
+    if not outputs or not inputs:
+        return ()
+    weights = [c.requires_grad_() for c in cotangents(outputs, 2)]
+    torch.manual_seed(2)
+    first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, allow_unused=True)
+    first = [g for g in first if g is not None and g.requires_grad and g.layout == torch.strided]
+    if not first:
+        return ()
+    again = cotangents(first, 3)
+    with watch():
+        return torch.autograd.grad(first, [*inputs, *weights], again, allow_unused=True)
+
+
+def tangents(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watch = nullcontext) -> Gradients:
+    """The outputs' derivatives along one direction, by forward-mode differentiation; empty: there are none."""
+    inputs = [t for t in tensors(arguments) if t.requires_grad]
+    direction = dict(zip(map(id, inputs), cotangents(inputs, 4), strict=True))
+    with forward_ad.dual_level(), watch():
+        dual = tree_map(
+            lambda t: forward_ad.make_dual(t.detach(), direction[id(t)]) if id(t) in direction else t, arguments
+        )
+        result = sample.output_process_fn_grad(call(op, dual))
+        found = [forward_ad.unpack_dual(t).tangent for t in tensors(result) if t.is_floating_point() or t.is_complex()]
+    return () if all(t is None for t in found) else tuple(found)
+
+
+Derivatives = Callable[[OpInfo, SampleInput, Arguments, Watch], Gradients]
+
+
+def check_derivatives(derivatives: Derivatives, op: OpInfo, dtype: torch.dtype, count: int | None,
+                      watch: Watch = nullcontext) -> int:  # fmt: skip
+    """Derivatives of some kind; returns for how many samples there were any."""
+    compared = 0
+    for sample in samples(op, dtype, count, requires_grad=True):
+        try:
+            expected = derivatives(op, sample, on_cpu(sample), nullcontext)
+        except Exception:  # a sample that the CPU refuses
+            continue
+        if not expected:
+            continue
+        got = derivatives(op, sample, on_device(op, sample), watch)
+        assert [g is None for g in got] == [g is None for g in expected]
+        present = [i for i, e in enumerate(expected) if e is not None]
+
+        def exact(sample: SampleInput = sample, present: list[int] = present) -> Tensors:
+            right = derivatives(op, sample, in_double(on_cpu(sample)), nullcontext)
+            return [right[i] for i in present]
+
+        pairs = [expected[i] for i in present], [got[i] for i in present]
+        assert_same(*pairs, values=comparable(op, dtype), strides=False, exact=exact, derivative=True)
+        compared += 1
+    return compared
+
+
+def check_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
+    """Gradients; returns for how many samples there were any."""
+    return check_derivatives(gradients, op, dtype, count, watch)
+
+
+def check_double_backward(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
+    """Second gradients; returns for how many samples there were any."""
+    return check_derivatives(second_gradients, op, dtype, count, watch)
+
+
+def check_forward_mode(op: OpInfo, dtype: torch.dtype, count: int | None, watch: Watch = nullcontext) -> int:
+    """Forward-mode derivatives; returns for how many samples there were any."""
+    return check_derivatives(tangents, op, dtype, count, watch)

@@ -1,0 +1,111 @@
+"""Every module of torch's module_db on mpsx against the CPU: outputs, gradients of inputs and parameters, buffers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.testing._internal.common_modules import ModuleInfo, ModuleInput, module_db
+from torch.testing._internal.common_utils import set_rng_seed
+from torch.utils._pytree import tree_map
+
+from .checks import cotangents
+from .common import DEVICE, tensors
+
+pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
+
+# Random numbers differ by design (see common.RANDOM): what is compared are shapes and types.
+RANDOM = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
+
+FEW, SOME = 3, None
+
+
+def name_of(info: ModuleInfo) -> str:
+    return info.name
+
+
+def inputs(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> Iterator[ModuleInput]:
+    """Arguments of constructors and of calls, the same in every process."""
+    set_rng_seed(0)
+    options = {"device": "cpu", "dtype": dtype, "requires_grad": True, "training": training}
+    yield from list(info.module_inputs_func(info, **options))[:count]
+
+
+def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
+    """Whether a call draws numbers."""
+    drops = any(getattr(m, "dropout", 0) for m in module.modules() if isinstance(getattr(m, "dropout", 0), float))
+    dropout = any(isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules())
+    return info.name in RANDOM or (module.training and (drops or dropout))
+
+
+def moved(value: object) -> object:
+    """Tensors on mpsx, leaves as leaves, and one for each (some modules get a tensor twice)."""
+    twins: dict[int, torch.Tensor] = {}
+
+    def move(t: object) -> object:
+        if not isinstance(t, torch.Tensor):
+            return t
+        return twins.setdefault(id(t), t.detach().to(DEVICE).requires_grad_(t.requires_grad))
+
+    return tree_map(move, value)
+
+
+def results(module: torch.nn.Module, args: object, kwargs: object) -> tuple[list, list, list]:
+    """Outputs, gradients, and the module's state afterwards."""
+    torch.manual_seed(1)
+    outputs = tensors(module(*args, **kwargs))
+    differentiable = [t for t in outputs if t.requires_grad]
+    leaves = [t for t in tensors((args, kwargs)) if t.requires_grad] + list(module.parameters())
+    grads = []
+    if differentiable and leaves:
+        grads = torch.autograd.grad(differentiable, leaves, cotangents(differentiable, 2), allow_unused=True)
+    return outputs, list(grads), list(module.state_dict().values())
+
+
+def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | None) -> None:
+    """Compares the first `count` inputs (None: all)."""
+    for one in inputs(info, dtype, training, count):
+        module = info.module_cls(*one.constructor_input.args, **one.constructor_input.kwargs).to(dtype).train(training)
+        if one.forward_input is None:
+            continue
+        args, kwargs = one.forward_input.args, one.forward_input.kwargs
+        if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
+            module(*args, **kwargs)  # draws the parameters
+        twin = copy.deepcopy(module).to(DEVICE)
+        device_args, device_kwargs = moved((args, kwargs))
+        try:
+            expected = results(module, args, kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            if "not implemented for" in str(error):  # a type that the CPU does not have
+                continue
+            raise
+        got = results(twin, device_args, device_kwargs)
+        compare_values = not is_random(info, module)
+        for want, have in zip(expected, got, strict=True):
+            assert [t is None for t in want] == [t is None for t in have]
+            for w, h in zip(want, have, strict=True):
+                if w is None or not isinstance(w, torch.Tensor):
+                    continue
+                assert (h.device.type, h.dtype, h.shape) == (DEVICE, w.dtype, w.shape)
+                if compare_values:
+                    torch.testing.assert_close(h.detach().cpu(), w.detach(), equal_nan=True)
+
+
+both_modes = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+
+
+@both_modes
+@pytest.mark.parametrize("info", module_db, ids=name_of)
+def test_module(info: ModuleInfo, training: bool) -> None:
+    check(info, torch.float32, training, FEW)
+
+
+@pytest.mark.sweep
+@both_modes
+@pytest.mark.parametrize("info", module_db, ids=name_of)
+def test_module_all_inputs(info: ModuleInfo, training: bool) -> None:
+    for dtype in (torch.float32, torch.float64):
+        if dtype in info.dtypes:
+            check(info, dtype, training, None)

@@ -1,0 +1,88 @@
+"""Every optimizer of torch's optim_db on mpsx against the CPU, in every configuration: parameters after some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.testing._internal.common_optimizers import OptimizerInfo, OptimizerInput, optim_db
+
+from .common import DEVICE
+
+pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
+
+STEPS = 5
+SHAPES = ((7, 5), (11,), (3, 4, 2), ())
+
+
+def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
+    """What to choose from besides the loop."""
+    found: list[dict[str, bool]] = [{}]
+    for flag in info.supported_impls:
+        if flag != "fused" or "cpu" in info.supports_fused_on:
+            found.append({flag: True})
+    return found + ([{"capturable": True}] if info.has_capturable_arg else [])
+
+
+def configurations() -> list[object]:
+    """Every optimizer with every input and implementation."""
+    found = []
+    for info in optim_db:
+        for given in info.optim_inputs_func("cpu"):
+            for chosen in implementations(info):
+                # What is chosen twice is chosen.
+                if any(given.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
+                    continue
+                name = f"{info.optim_cls.__name__}-{given.desc or 'default'}-{next(iter(chosen), 'loop')}"
+                found.append(pytest.param(info, given, chosen, id=name.replace(" ", "_")))
+    return found
+
+
+def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
+    """The same numbers on every device."""
+    generator = torch.Generator().manual_seed(0)
+    name = info.optim_cls.__name__
+    shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES[:3] if name == "SparseAdam" else SHAPES
+    # What LBFGS does depends on the last digits of what it did before.
+    dtype = torch.float64 if name == "LBFGS" else torch.float32
+    return [torch.randn(s, generator=generator).to(device, dtype).requires_grad_() for s in shapes]
+
+
+def trained(info: OptimizerInfo, given: OptimizerInput, chosen: dict[str, bool], device: str) -> list[torch.Tensor]:
+    """Parameters and the optimizer's state after some steps with gradients that are the same everywhere."""
+    params = parameters(info, device)
+    options = given.kwargs | chosen
+    if options.get("differentiable"):
+        params = [p.clone() for p in params]  # leaves cannot be written in the graph
+    groups: object = params
+    if given.params is not None:
+        groups = [dict(group, params=[p]) for group, p in zip(given.params, params, strict=False)]
+    optimizer = info.optim_cls(groups, **options)
+    generator = torch.Generator().manual_seed(1)
+    wanted = [torch.randn(p.shape, generator=generator).to(device, p.dtype) for p in params]
+
+    def set_gradients() -> torch.Tensor:
+        loss = sum(((p - w) ** 2).sum() for p, w in zip(params, wanted, strict=True))
+        for p, grad in zip(params, torch.autograd.grad(loss, params), strict=True):
+            p.grad = grad.to_sparse() if info.only_supports_sparse_grads else grad
+        return loss.detach()
+
+    for _ in range(STEPS):
+        closure: Callable[[], torch.Tensor] | None = set_gradients if info.step_requires_closure else None
+        set_gradients()
+        optimizer.step(closure) if closure else optimizer.step()
+    state = [v for p in params for _, v in sorted(optimizer.state[p].items()) if isinstance(v, torch.Tensor)]
+    return [*params, *state]
+
+
+@pytest.mark.parametrize(("info", "given", "chosen"), configurations())
+def test_optimizer(info: OptimizerInfo, given: OptimizerInput, chosen: dict[str, bool]) -> None:
+    if info.only_supports_sparse_grads and chosen:
+        pytest.skip("SparseAdam has one implementation")
+    on_cpu = {} if "capturable" in chosen else chosen  # the CPU has no such thing
+    expected = trained(info, given, on_cpu, "cpu")
+    got = trained(info, given, chosen, DEVICE)
+    assert len(got) == len(expected)
+    for have, want in zip(got, expected, strict=True):
+        torch.testing.assert_close(have.detach().cpu(), want.detach())

@@ -1,0 +1,203 @@
+"""The command line of tools/opmatrix.py."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from . import export, page, pool, records, summary, totals
+from .tags import DIRECTIONS, DRIVERS, MORE_DIRECTIONS, SHOWN, STATUSES, TAGS
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTPUT = ROOT / "build" / "opmatrix"
+SAMPLES = {"host": 6, "simt": 2, "metal": 2}
+
+
+class Unavailable(RuntimeError):
+    """A driver that cannot run here."""
+
+
+def package() -> Path:
+    """Where mpsx is: in the environment, or else what tools/dev.py built."""
+    spec = importlib.util.find_spec("mpsx")
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent
+    built = ROOT / "build" / "dev" / "site" / "mpsx"
+    if not (built / "__init__.py").exists():
+        raise Unavailable("mpsx is not installed, nor built: python tools/dev.py build")
+    return built
+
+
+def environment(driver: str) -> dict[str, str]:
+    """The environment in which a worker runs `driver`."""
+    found = package()
+    path = os.pathsep.join(filter(None, [str(found.parent), os.environ.get("PYTHONPATH")]))
+    if driver == "metal" and sys.platform != "darwin":
+        import emulated_metal
+
+        os.environ["PYTHONPATH"] = path
+        try:
+            return emulated_metal.environment(found)
+        except emulated_metal.Unavailable as error:
+            raise Unavailable(str(error)) from error
+    if driver == "simt" and not (found / "lib" / "libmpsx_kernels_simt.so").exists():
+        raise Unavailable("no library for the driver simt: python tools/dev.py build --simt")
+    return dict(os.environ, PYTHONPATH=path, MPSX_DRIVER=driver)
+
+
+class Progress:
+    """Lines on the error output: how far it is, and what fails."""
+
+    def __init__(self, driver: str, total: int) -> None:
+        self.driver, self.total, self.done, self.start = driver, total, 0, time.monotonic()
+        self.statuses: Counter[str] = Counter()
+        self.shown = 0.0
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """One more."""
+        self.done += 1
+        self.statuses[record["status"]] += 1
+        if record["status"] == "fails":
+            print(f"\r{record['op']} {record['direction']} {record['dtype']}: {record['why']}", file=sys.stderr)
+        now = time.monotonic()
+        if now - self.shown > (0.2 if sys.stderr.isatty() else 30) or self.done == self.total:
+            self.shown = now
+            left = (now - self.start) / self.done * (self.total - self.done)
+            counts = ", ".join(f"{self.statuses[s]} {s}" for s in SHOWN if self.statuses[s])
+            end = "" if sys.stderr.isatty() and self.done < self.total else "\n"
+            print(f"\r{self.driver}: {self.done}/{self.total} ({counts}), {left:.0f} s left ", end=end, file=sys.stderr,
+                  flush=True)  # fmt: skip
+
+
+def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
+    """Measures what has no current result; returns all results, and which of these cases are current."""
+    import torch
+
+    store = records.Store(arguments.output / f"{driver}.jsonl")
+    count = arguments.samples if arguments.samples is not None else SAMPLES[driver]
+    env = environment(driver)
+    versions = (torch.__version__, driver)
+    tests = [ROOT / "tests" / "opinfo" / name for name in ("checks.py", "common.py")]
+    now = records.fingerprint(package(), tests, count or None, versions)
+
+    def is_current(key: records.Key) -> bool:
+        record = store.records.get(key)
+        return record is not None and (arguments.keep or record.get("fingerprint") == now)
+
+    keys = [(case.op, case.direction, case.dtype) for case in cases]
+    wanted = [key for key in keys if arguments.fresh or not is_current(key)]
+    if arguments.report:
+        wanted = []
+    # What took long before goes first, so that no worker is left alone with it in the end.
+    wanted.sort(key=lambda key: -store.records.get(key, {}).get("seconds", 0.0))
+    if wanted:
+        progress = Progress(driver, len(wanted))
+
+        def done(record: dict[str, Any]) -> None:
+            store.add(record | {"fingerprint": now})
+            progress(record)
+
+        requests = [{"op": op, "direction": direction, "dtype": dtype, "count": count or None}
+                    for op, direction, dtype in wanted]  # fmt: skip
+        pool.measure_all(requests, env, jobs=arguments.jobs, seconds=arguments.timeout, done=done)
+        store.compact()
+    return store, {key for key in keys if is_current(key)}
+
+
+def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.Key], partial: bool) -> list[str]:
+    """What is wrong with the committed summary, or with what was measured."""
+    committed = summary.load(driver)
+    if committed is None:
+        return [f"{driver}: no committed summary ({summary.path_of(driver).relative_to(ROOT)})"]
+    worse, stale = summary.differences(committed, measured)
+    found = [f"{driver}: {text}" for text in worse]
+    found += [f"{driver}: the summary is stale: {text}" for text in stale]
+    if not partial:
+        gone = set(committed.statuses) - {key for key in keys if key[1] in DIRECTIONS}
+        found += [f"{driver}: the summary is stale: no such case: {' '.join(key)}" for key in sorted(gone)]
+    if driver == "host" and totals.in_readme(totals.README.read_text()) != totals.section(committed, driver):
+        found.append(f"{driver}: the totals in README.md are not those of the summary")
+    return found
+
+
+def parse(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    description = __import__("__main__").__doc__
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
+                        help="operators whose names contain one of these")  # fmt: skip
+    parser.add_argument("--drivers", nargs="+", choices=DRIVERS, default=["host"])
+    parser.add_argument("--dtypes", nargs="+", choices=TAGS, default=[])
+    parser.add_argument("--directions", nargs="+", choices=DIRECTIONS + MORE_DIRECTIONS, default=list(DIRECTIONS))
+    parser.add_argument("--samples", type=lambda word: 0 if word == "all" else int(word),
+                        help=f"how many of an OpInfo's samples, or 'all'; default {SAMPLES}")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="worker processes; default: one a core")
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one case")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="where results go; default build/opmatrix")
+    parser.add_argument("--fresh", action="store_true", help="measure again what has a current result")
+    parser.add_argument("--keep", action="store_true", help="take results of other builds too")
+    parser.add_argument("--report", action="store_true", help="measure nothing, write from results that there are")
+    parser.add_argument("--check", action="store_true",
+                        help="compare with the committed summary; status 1 if it differs")  # fmt: skip
+    parser.add_argument("--update", action="store_true",
+                        help="write the summary that is committed, and the totals in README.md")  # fmt: skip
+    return parser.parse_args(words)
+
+
+def update(driver: str, version: str, store: records.Store, current: set[records.Key], partial: bool,
+           mps: dict[records.Key, str]) -> None:  # fmt: skip
+    """Writes the committed summary; of a run over some operators only, over what is there."""
+    found = summary.summarize(version, (store.records[key] for key in current), mps)
+    before = summary.load(driver) if partial else None
+    if before is not None:
+        found = summary.Summary(version, before.statuses | found.statuses, before.mps | found.mps)
+    summary.save(driver, found)
+    if driver == "host":
+        totals.write_readme(found, driver)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs it; the exit status."""
+    arguments = parse(words)
+    import torch
+
+    from . import upstream
+    from .cases import by_id, cases, family
+
+    wanted = cases(arguments.directions, arguments.dtypes, arguments.only)
+    if not wanted:
+        print(f"opmatrix: no operator is named like {', '.join(arguments.only)}", file=sys.stderr)
+        return 2
+    partial = bool(arguments.only or arguments.dtypes or arguments.directions != list(DIRECTIONS))
+    version = torch.__version__.partition("+")[0]
+    keys = [(case.op, case.direction, case.dtype) for case in wanted]
+    mps = upstream.statuses(by_id(), keys)
+    families = {name: family(op) for name, op in by_id().items()}
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    rows, problems = [], []
+    for driver in arguments.drivers:
+        try:
+            store, current = measure(driver, wanted, arguments)
+        except (Unavailable, pool.WorkerFailed) as error:
+            print(f"opmatrix: {driver}: {error}", file=sys.stderr)
+            return 2
+        measured = {key: store.records[key]["status"] for key in keys if key in current}
+        rows += [export.row(driver, store.records[key], families, mps) for key in keys if key in store.records]
+        print(totals.markdown(summary.Summary(version, measured, mps), driver))
+        if arguments.update:
+            update(driver, version, store, current, partial, mps)
+        if arguments.check:
+            problems += check(driver, measured, keys, partial)
+    about = {"torch": version, "drivers": arguments.drivers, "statuses": STATUSES}
+    export.write(arguments.output, rows, about)
+    page.write(arguments.output / "index.html", rows, about)
+    print(f"{arguments.output / 'index.html'}, matrix.json, matrix.csv")
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0

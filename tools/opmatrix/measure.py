@@ -1,0 +1,91 @@
+"""One case, measured: the OpInfo test is run, and the launch log says what ran on the device meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+import mpsx
+
+from .cases import CHECKS, Case, by_id, common
+from .routes import names, route, worst
+from .tags import DTYPES
+
+LONGEST_REASON = 400
+
+
+@dataclass
+class Record:
+    """What a case came to."""
+
+    op: str
+    direction: str
+    dtype: str
+    status: str
+    samples: int = 0
+    shares: dict[str, int] = field(default_factory=dict)  # how many samples went which way
+    kernels: list[str] = field(default_factory=list)
+    vendor: dict[str, str] = field(default_factory=dict)  # operator -> library
+    fallback: list[str] = field(default_factory=list)
+    why: str = ""  # of "fails" and "untested"
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; what is empty is left out."""
+        return {key: value for key, value in asdict(self).items() if value not in ("", [], {})}
+
+
+def reason(error: BaseException) -> str:
+    """An exception in a few words, with the line of the test that noticed."""
+    where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
+    text = " ".join(str(error).split())[:LONGEST_REASON] or (where[-1].line if where else "")
+    return f"{type(error).__name__}: {text}"
+
+
+def libraries() -> dict[str, str]:
+    """The library of every vendor operator that was called."""
+    return {row.name: row.library for row in mpsx.profiler.rows() if row.route == "vendor"}
+
+
+def measure(case: Case, count: int | None) -> Record:
+    """Runs the OpInfo test of a case with `count` samples (None: all)."""
+    if case.op in common.NOT_COMPARABLE:
+        return Record(case.op, case.direction, case.dtype, "untested", why=common.NOT_COMPARABLE[case.op])
+    logs: list[list[str]] = []
+
+    @contextlib.contextmanager
+    def watch() -> Iterator[None]:
+        with mpsx.profiler.launch_log() as log:
+            yield
+        logs.append(log)
+
+    op, dtype = by_id()[case.op], getattr(torch, DTYPES[case.dtype])
+    why, start, compared = "", time.perf_counter(), 0
+    torch.manual_seed(0)
+    try:
+        with warnings.catch_warnings(), mpsx.fallback.using_mode("silent"):
+            warnings.simplefilter("ignore")
+            compared = CHECKS[case.direction](op, dtype, count, watch)
+    except Exception as error:
+        why = reason(error)
+    shares = Counter(route(log) for log in logs)
+    if why:
+        status = "fails"
+    elif not compared:
+        status, why = "untested", "no sample that the CPU takes has a result to compare"
+    else:
+        status = worst(shares)
+    known = libraries()
+    return Record(
+        case.op, case.direction, case.dtype, status, compared, dict(shares), names(logs, "kernel:"),
+        {name: known.get(name, "") for name in names(logs, "vendor:")}, names(logs, "fallback:"), why,
+        round(time.perf_counter() - start, 3),
+    )  # fmt: skip

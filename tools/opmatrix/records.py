@@ -1,0 +1,67 @@
+"""Measured results on disk: one JSON object a line, appended as they come, so that a run can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+Record = dict[str, Any]
+Key = tuple[str, str, str]  # operator, direction, type
+
+
+def key_of(record: Record) -> Key:
+    """What identifies a record."""
+    return record["op"], record["direction"], record["dtype"]
+
+
+def fingerprint(package: Path, tests: Iterable[Path], count: int | None, versions: Iterable[str]) -> str:
+    """Changes with whatever results depend on: the native libraries, the tests, the number of samples, versions."""
+    digest = hashlib.sha256()
+    files = [*sorted((package / "lib").glob("*")), *sorted(package.glob("_runtime*")), *tests]
+    for path in files:
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    digest.update(repr((count, *versions)).encode())
+    return digest.hexdigest()[:16]
+
+
+class Store:
+    """The results of one driver."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records: dict[Key, Record] = {}
+        self.file: IO[str] | None = None
+        if path.exists():
+            for line in path.read_text().splitlines():
+                try:
+                    record = json.loads(line)
+                except ValueError:  # the last line of a run that was ended while it wrote
+                    continue
+                self.records[key_of(record)] = record
+
+    def add(self, record: Record) -> None:
+        """Keeps a record, on disk at once."""
+        self.records[key_of(record)] = record
+        if self.file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = self.path.open("a")
+        self.file.write(json.dumps(record) + "\n")
+        self.file.flush()
+
+    def compact(self) -> None:
+        """One line a case, in their order."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+        if not self.records:
+            return
+        beside = self.path.with_suffix(".tmp")
+        beside.write_text("".join(json.dumps(self.records[key]) + "\n" for key in sorted(self.records)))
+        os.replace(beside, self.path)

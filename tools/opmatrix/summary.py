@@ -1,0 +1,103 @@
+"""The committed summary of a driver: a table with a line for each operator and direction, and types under their status.
+
+Tab-separated, so that git can show what changed and a web page can show the table; PyTorch's MPS backend is beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .records import Key, Record
+from .tags import MORE_DIRECTIONS, SHOWN, TAGS
+
+FOLDER = Path(__file__).resolve().parent / "status"
+RANK = {"fails": 0, "fallback": 1, "vendor": 2, "native": 3, "view": 3}
+MPS = ("passes", "fails", "skipped")
+COLUMNS = ("operator", "direction", *SHOWN, *(f"mps {status}" for status in MPS))
+
+
+@dataclass
+class Summary:
+    """Statuses of cases, and those of PyTorch's MPS backend."""
+
+    torch: str  # the version whose OpInfos these are
+    statuses: dict[Key, str] = field(default_factory=dict)
+    mps: dict[Key, str] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[tuple[str, str, dict[str, str], dict[str, str]]]:
+        """Operator, direction, status by type, MPS status by type; in the order in which they were added."""
+        grouped: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
+        for which, found in enumerate((self.statuses, self.mps)):
+            for (op, direction, dtype), status in found.items():
+                grouped.setdefault((op, direction), ({}, {}))[which][dtype] = status
+        for (op, direction), (ours, theirs) in grouped.items():
+            if ours:
+                yield op, direction, ours, theirs
+
+    def text(self) -> str:
+        """As it is committed."""
+        lines = [f"# torch {self.torch}", "\t".join(COLUMNS)]
+        for op, direction, ours, theirs in sorted(self.rows(), key=lambda row: row[:2]):
+            cells = [cell(ours, status) for status in SHOWN] + [cell(theirs, status) for status in MPS]
+            lines.append("\t".join([op, direction, *cells]))
+        return "\n".join(lines) + "\n"
+
+
+def cell(statuses: dict[str, str], status: str) -> str:
+    """The types that have a status."""
+    return ",".join(sorted((t for t, s in statuses.items() if s == status), key=TAGS.index)) or "-"
+
+
+def parse(text: str) -> Summary:
+    """Reads `Summary.text()`."""
+    first, header, *lines = text.splitlines()
+    if not first.startswith("# torch ") or tuple(header.split("\t")) != COLUMNS:
+        raise ValueError(f"expected a summary with the columns {', '.join(COLUMNS)}")
+    summary = Summary(first.removeprefix("# torch "))
+    for line in lines:
+        op, direction, *cells = line.split("\t")
+        for i, (status, types) in enumerate(zip((*SHOWN, *MPS), cells, strict=True)):
+            into = summary.statuses if i < len(SHOWN) else summary.mps
+            into |= {(op, direction, dtype): status for dtype in types.split(",") if dtype != "-"}
+    return summary
+
+
+def path_of(driver: str) -> Path:
+    """Where a driver's summary is committed."""
+    return FOLDER / f"{driver}.tsv"
+
+
+def load(driver: str) -> Summary | None:
+    """A driver's committed summary, if there is one."""
+    path = path_of(driver)
+    return parse(path.read_text()) if path.exists() else None
+
+
+def save(driver: str, summary: Summary) -> None:
+    """Writes what is to be committed."""
+    FOLDER.mkdir(exist_ok=True)
+    path_of(driver).write_text(summary.text())
+
+
+def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
+    """What measured records say. Directions that the matrix does not have by itself stay out."""
+    statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
+                if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
+    return Summary(torch, statuses, mps)
+
+
+def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str], list[str]]:
+    """What got worse, and what else the committed summary has wrong, of the measured cases."""
+    worse, stale = [], []
+    for (op, direction, dtype), status in measured.items():
+        if direction in MORE_DIRECTIONS:
+            continue
+        before = committed.statuses.get((op, direction, dtype))
+        if before == status:
+            continue
+        text = f"{op} {direction} {dtype}: was {before or 'not there'}, is {status}"
+        lost = before in RANK and status in RANK and RANK[status] < RANK[before]
+        (worse if lost else stale).append(text)
+    return worse, stale

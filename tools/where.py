@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Where an operator is: kernels, launchers, registrations, tests, and what the op-support matrix says of it.
+
+    python tools/where.py softmax
+    python tools/where.py nn.functional.gelu
+
+Found by name, in the source: `softmax` is also `_softmax`, `native_softmax`, `_softmax_backward_data`. What the matrix
+has observed (python tools/opmatrix.py --only softmax) adds kernels of other names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msl.compiler import find_compiler
+from msl.translate import load
+from opmatrix import summary
+from opmatrix.tags import DRIVERS, SHOWN, TAGS
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "opmatrix"
+TYPE = re.compile(rf"(_({'|'.join(TAGS)}))+$")
+
+Found = tuple[str, str]  # path:line, what is there
+
+
+def place(path: Path, line: int) -> str:
+    """As editors take it."""
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int, re.Match[str]]]:
+    """Every line that has a match."""
+    compiled = re.compile(pattern)
+    for path in sorted(paths):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = compiled.search(line)
+            if match:
+                yield path, number, match
+
+
+def spelled(name: str) -> str:
+    """A pattern for the aten operators that belong to a name."""
+    return rf"_?(?:native_)?{re.escape(name)}(?:_backward\w*|_forward\w*|_)?"
+
+
+def registrations(name: str) -> Iterator[Found]:
+    """Rows of tables, and calls that register."""
+    for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
+        yield place(path, line), f"row {match[1]}"
+    call = rf'(?:\bimpl\(\s*"|\w+_FORMS\(|Vendor\{{"aten::|_vendor\(\w+,\s*")({spelled(name)}(?:\.\w+)?)(?=["),])'
+    for path, line, match in lines_with(ROOT.glob("src/**/*.cpp"), call):
+        yield place(path, line), match[1] + (" (vendor)" if "endor" in match[0] else "")
+
+
+def definitions(path: Path, function: str, name: str) -> Iterator[Found]:
+    """Where a function is written out, or made by a macro: FORMS(softmax) makes softmax_backward_out too."""
+    written = rf"^(?:[\w:<>,&* ]+\b({function})\(|[A-Z_]+\(({spelled(name)})[,)])"
+    for _, line, found in lines_with([path], written):
+        if found[1] or function.startswith(found[2]):
+            yield place(path, line), found[1] or found[0].rstrip(",")
+
+
+def launchers(name: str) -> Iterator[Found]:
+    """The functions that registrations name, and files that read a table with a row of this name."""
+    named = rf'\bimpl\(\s*"{spelled(name)}(?:\.\w+)?",\s*&(\w+)|^\s+\w+_FORMS\(({spelled(name)})\)'
+    for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
+        yield from definitions(path, match[1] or match[2], name)
+    for table, _, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
+        for path, line, _ in lines_with(ROOT.glob("src/ops/*.cpp"), rf'#include ".*\b{table.name}"'):
+            yield place(path, line), f"reads the row {match[1]} of {table.name}"
+
+
+def observed(name: str) -> dict[str, set[str]]:
+    """Kernels that ran in the matrix's measurements, by operator; of other operators' kernels only what has no name."""
+    found: dict[str, set[str]] = {}
+    for driver in DRIVERS:
+        path = RESULTS / f"{driver}.jsonl"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            record = json.loads(line)
+            if is_row_of(record["op"], name):
+                found.setdefault(record["op"], set()).update(record.get("kernels", ()))
+    return found
+
+
+def kernels(name: str, ran: set[str]) -> Iterator[Found]:
+    """The kernels of this name and those that ran, by the function that they are instances of."""
+    word = re.compile(rf"^{re.escape(name)}(_|$)")
+    stems = {TYPE.sub("", kernel) for kernel in ran}
+    preprocessor = find_compiler().preprocessor()
+    for path in sorted(ROOT.glob("metal/*/*.metal")):
+        texts = [path.read_text(), *(table.read_text() for table in path.parent.glob("*.def"))]
+        if not any(part in text for text in texts for part in {name, *(stem.split("_")[0] for stem in stems)}):
+            continue
+        source, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+        by_function: dict[str, list[str]] = {}
+        for instance in module.instances:
+            stem = TYPE.sub("", instance.host_name)
+            if word.search(stem) or stem in stems:
+                by_function.setdefault(source.location(instance.kernel.token), []).append(instance.host_name)
+        for location, names in by_function.items():
+            file, line, *_ = location.rsplit(":", 2) if location.count(":") > 1 else location.split(":")
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield place((ROOT / file).resolve(), int(line)), ", ".join(names[:3]) + more
+
+
+def tests(name: str) -> Iterator[Found]:
+    """Files of tests that name it, with the first line that does."""
+    seen: dict[Path, list[int]] = {}
+    for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
+        seen.setdefault(path, []).append(line)
+    for path, at in sorted(seen.items(), key=lambda item: (item[0].stem != f"test_{name}", -len(item[1]))):
+        yield place(path, at[0]), f"{len(at)} line{'s' if len(at) > 1 else ''}"
+
+
+def is_row_of(operator: str, name: str) -> bool:
+    """softmax: also nn.functional.softmax and softmax.with_dtype."""
+    return re.search(rf"(^|\.){re.escape(name)}(\.|$)", operator) is not None
+
+
+def matrix(name: str) -> Iterator[Found]:
+    """The committed rows, driver by driver."""
+    for driver in DRIVERS:
+        committed = summary.load(driver)
+        for operator, direction, ours, theirs in committed.rows() if committed else ():
+            if is_row_of(operator, name):
+                parts = [f"{status} {cell}" for status in SHOWN if (cell := summary.cell(ours, status)) != "-"]
+                mps = summary.cell(theirs, "passes")
+                yield f"{driver} {operator} {direction}", "; ".join(parts) + f" (on PyTorch's MPS {mps})"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax")
+    full = parser.parse_args().name.removeprefix("aten::")
+    name = full.rpartition(".")[2].strip("_")
+    ran = observed(name)
+    sections = {
+        "kernels": kernels(name, set().union(*ran.values())),
+        "launchers": launchers(name),
+        "registrations": registrations(name),
+        "tests": tests(name),
+        "matrix": matrix(name),
+    }
+    empty = True
+    for title, found in sections.items():
+        rows = list(dict.fromkeys(found))
+        empty = empty and not rows
+        print(f"{title}:" if rows else f"{title}: none")
+        width = max((len(at) for at, _ in rows), default=0)
+        for at, what in rows:
+            print(f"  {at:<{width}}  {what}")
+    sys.exit(f"where: nothing is named {name}" if empty else 0)
+
+
+if __name__ == "__main__":
+    main()
