@@ -48,6 +48,12 @@ kernel void swiglu_backward_strided(device T* grad_x [[buffer(0)]], device T* gr
   MPSX_KERNEL("swiglu_backward_dense_" #TAG, swiglu_backward_dense<T>)                      \
   MPSX_KERNEL("swiglu_backward_rows_" #TAG, swiglu_backward_strided<T, 1>)                  \
   MPSX_KERNEL("swiglu_backward_any_" #TAG, swiglu_backward_strided<T, kAnyStride>)
-MPSX_FOR_FLOAT(MPSX_BINARY_KERNELS, swiglu, SAME)
-MPSX_FOR_FLOAT(MPSX_BINARY_LEFT_KERNELS, swiglu, SAME)
+// Of a binary operator's kernels those without a number for an operand.
+#define SWIGLU(T, TAG, ...)                                                      \
+  MPSX_KERNEL("swiglu_dense_" #TAG, binary_dense<T, T, swiglu_op>)               \
+  MPSX_KERNEL("swiglu_rows_11_" #TAG, binary_rows<T, T, swiglu_op, 1, 1>)        \
+  MPSX_KERNEL("swiglu_rows_10_" #TAG, binary_rows<T, T, swiglu_op, 1, 0>)        \
+  MPSX_KERNEL("swiglu_rows_01_" #TAG, binary_rows<T, T, swiglu_op, 0, 1>)        \
+  MPSX_KERNEL("swiglu_any_" #TAG, binary_any<T, T, swiglu_op>)
+MPSX_FOR_FLOAT(SWIGLU, )
 MPSX_FOR_FLOAT(SWIGLU_BACKWARD, )

@@ -2,12 +2,14 @@
 #include "norm/batch_norm.h"
 
 // One threadgroup per chunk and channel. Two passes: the chunk is still in the cache in the second, which also finds
-// what rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm).
+// what rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm). Threads
+// combine their means as distances from the first one's: rounded to their own size, they would lose what they differ by.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments scratch[kScratch];
+  threadgroup float pivots[1];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
   device const T* x = in + s.offset;
@@ -29,13 +31,13 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
       m2 += d * d;
     }
   }
-  const float off = rest / max(count, 1.0f);
-  const Moments m = tg_moments({count, mean + off, m2 - rest * off}, scratch, g);
+  const float off = rest / max(count, 1.0f), pivot = tg_broadcast(mean, 0, pivots, g);
+  const Moments m = tg_moments({count, own ? (mean - pivot) + off : 0.0f, m2 - rest * off}, scratch, g);
   if (g.index > 0) return;
   const ulong quantity = ulong(p.channels) * p.chunks;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
   to[0] = m.count;
-  to[quantity] = m.mean;
+  to[quantity] = pivot + m.mean;
   to[2 * quantity] = m.m2;
 }
 

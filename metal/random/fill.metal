@@ -150,7 +150,8 @@ MPSX_FOR_ALL(MPSX_FILL, "random_bernoulli", Bernoulli)
 MPSX_FOR_ALL(MPSX_FILL, "random_integer", Integer)
 
 #define MPSX_WIDE(T, tag, ...) MPSX_KERNEL("random_wide_" #tag, random_wide<T>)
-MPSX_FOR_FLOAT(MPSX_WIDE)
+MPSX_WIDE(float, f32)  // half holds no range that wide
+MPSX_WIDE(bfloat, bf16)
 MPSX_WIDE(long, i64)
 MPSX_WIDE(int, i32)
 

@@ -65,7 +65,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   }
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : tag_of(o.self);
   if (tag == Tag::none || !set.has(tag)) return false;
-  if (runtime::driver().info().asynchronous && suits_segments(op, o)) {
+  if (runtime::driver().info().vector_bytes > 0 && suits_segments(op, o)) {
     SegmentParams p{};
     p.pitch = 1;
     p.padding = -1;

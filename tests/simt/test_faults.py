@@ -37,7 +37,7 @@ def check(fault, kernel, what, group=None, thread=None):
 
 @pytest.fixture(params=[1, 2, 77, 4000000000])
 def driver(request, native, checked_kernels):
-    from conftest import Driver
+    from simt_library import Driver
     return Driver(native, checked_kernels(*sorted(FAULTS.glob("*.metal"))), request.param)
 
 
@@ -216,7 +216,7 @@ def test_right_kernels(driver):
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):
     """The same seed gives the same fault, down to the thread; other seeds other threads."""
-    from conftest import Driver
+    from simt_library import Driver
     kernels = checked_kernels(*sorted(FAULTS.glob("*.metal")))
 
     def thread(seed):

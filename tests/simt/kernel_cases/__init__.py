@@ -1,0 +1,92 @@
+"""Calls of operators that between them launch every kernel: one module a family, each with a generator `cases()`.
+
+A kernel that nothing here launches fails tests/simt/test_every_kernel.py. Add a case to the family's module: a name, a
+function of tensors, and the tensors, with which the function is called on the device and on the CPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from layouts import on_device
+
+# Kernels that no case can launch, each with the reason.
+OUT_OF_REACH: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """`function` of `inputs`, which are tensors, lists of tensors, or anything else."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple
+    # What to compare with on the CPU: "exact" is the function of float64 tensors, rounded once; "same" is the function
+    # of tensors of the same types, where these are what it is about; "none": PyTorch's CPU has other numbers (random).
+    reference: str
+
+
+def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact") -> Case:
+    """A case; see the class."""
+    return Case(name, function, inputs, reference)
+
+
+def all_cases() -> Iterator[Case]:
+    """Those of every module here."""
+    for module in pkgutil.iter_modules(__path__):
+        yield from importlib.import_module(f"{__name__}.{module.name}").cases()
+
+
+def values(
+    *shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3, seed: int = 0
+) -> torch.Tensor:
+    """Numbers in [low, high] (bool: both), fixed by `seed`."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    if dtype.is_floating_point:
+        return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+    first = max(0, int(low)) if dtype == torch.uint8 else int(low)
+    return torch.randint(first, int(high) + 1, shape, generator=generator).to(dtype)
+
+
+def whole(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
+    """The same of whole numbers, whose sums are exact."""
+    x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
+    return x.round() if dtype.is_floating_point else x
+
+
+def gapped(t: torch.Tensor) -> torch.Tensor:
+    """The same values with a gap after every element, so that no dimension is dense."""
+    wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
+    wide[..., 0] = t
+    return wide[..., 0]
+
+
+def _place(value: Any, device: str, widen: bool) -> Any:
+    if isinstance(value, torch.Tensor):
+        if device == "cpu":
+            return value.double() if widen and value.is_floating_point() else value.clone()
+        return on_device(value, device)
+    if isinstance(value, list):
+        return [_place(v, device, widen) for v in value]
+    return value
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value.detach().cpu()
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _tensors(v)
+
+
+def run(c: Case, device: str) -> list[torch.Tensor]:
+    """The tensors that the case's function gives on `device`, on the CPU."""
+    torch.manual_seed(0)
+    return list(_tensors(c.function(*(_place(v, device, c.reference == "exact") for v in c.inputs))))

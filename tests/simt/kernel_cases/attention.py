@@ -1,0 +1,37 @@
+"""Rotary embedding, in each arrangement of pairs and angles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tables import FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+
+def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
+    """The operator, or its formula on the CPU."""
+    if x.device.type != "cpu":
+        return torch.ops.mpsx.rotary_embedding(x, cos, sin, interleaved)
+
+    def pair(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (t[..., 0::2], t[..., 1::2]) if interleaved else t.chunk(2, -1)
+
+    a, b = pair(x)
+    (cos_a, cos_b), (sin_a, sin_b) = (pair(t) if t.shape[-1] == x.shape[-1] else (t, t) for t in (cos, sin))
+    turned = [a * cos_a - b * sin_a, b * cos_b + a * sin_b]
+    return torch.stack(turned, -1 if interleaved else -2).flatten(-2)
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for dtype in FLOAT:
+        for angle in dict.fromkeys([dtype, torch.float32]):
+            x = values(2, 3, 5, 16, dtype=dtype)
+            tag = f"{TAGS[dtype]} {TAGS[angle]}"
+            for interleaved in (False, True):
+                for width in (8, 16):
+                    cos, sin = (values(5, width, dtype=angle, low=0, high=1, seed=s) for s in (1, 2))
+                    label = f"rotary_embedding{' interleaved' if interleaved else ''} by {width} angles {tag}"
+                    yield case(label, rotary_embedding, x, cos, sin, interleaved)

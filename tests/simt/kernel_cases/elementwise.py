@@ -1,0 +1,175 @@
+"""Operators of one, two and three tensors: each kernel of the tables in metal/elementwise for every type and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from tables import DTYPES, FLOAT, TAGS, rows
+
+from kernel_cases import Case, case, gapped, values
+
+aten = torch.ops.aten
+# Where a function is defined, and far from where it changes sharply.
+DOMAIN = {"sqrt": (0.1, 9), "rsqrt": (0.1, 9), "log": (0.1, 9), "log2": (0.1, 9), "log10": (0.1, 9),
+          "log1p": (-0.9, 9), "tan": (-1, 1), "acosh": (1.1, 9), "reciprocal": (0.5, 4),
+          "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9)}  # fmt: skip
+ROWS, COLUMNS = 9, 35
+
+
+def matrix(dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
+    """More elements than the smallest threadgroup has threads, and no multiple of anything."""
+    return values(ROWS, COLUMNS, dtype=dtype, low=low, high=high, seed=seed)
+
+
+def part(t: torch.Tensor) -> torch.Tensor:
+    """Rows with a gap between them."""
+    wide = torch.zeros(t.shape[0], t.shape[1] + 5, dtype=t.dtype)
+    wide[:, 2:-3] = t
+    return wide[:, 2:-3]
+
+
+def number(value: float, like: torch.Tensor) -> torch.Tensor:
+    """A number of the tensor's type, which launchers pass by value."""
+    return torch.tensor(value).to(like.dtype)
+
+
+def unary_cases() -> Iterator[Case]:
+    for name, types in rows("elementwise/unary.def", "MPSX_UNARY", 2):
+        for dtype in DTYPES[types]:
+            x = matrix(dtype, *DOMAIN.get(name, (-3, 3)))
+            yield case(f"{name} {TAGS[dtype]}", getattr(torch, name), x)
+            yield case(f"{name} of gapped {TAGS[dtype]}", getattr(torch, name), gapped(x))
+
+
+def binary_cases() -> Iterator[Case]:
+    table = [(name, types) for name, _, types in rows("elementwise/binary.def", "MPSX_BINARY", 3)]
+    table += [(name, "ALL") for name, _ in rows("elementwise/compare.def", "MPSX_COMPARE", 2)]
+    for name, types in table:
+        yield from two_operands(name, getattr(torch, name), DTYPES[types])
+    yield from two_operands("swiglu", swiglu, FLOAT)
+    for name, function in {
+        "floor_divide": torch.floor_divide,
+        "div_trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        "fmod": torch.fmod,
+        "remainder": torch.remainder,
+        "pow": torch.pow,
+    }.items():
+        yield from two_operands(name, function, DTYPES["REAL"], low=1)
+
+
+def swiglu(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+    """The operator, or its formula on the CPU."""
+    return x * F.silu(gate) if x.device.type == "cpu" else torch.ops.mpsx.swiglu(x, gate)
+
+
+def swiglu_backward(g: torch.Tensor, x: torch.Tensor, gate: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The same for the gradients."""
+    if x.device.type != "cpu":
+        return torch.ops.mpsx.swiglu_backward(g, x, gate)
+    leaves = [t.detach().requires_grad_() for t in (x, gate)]
+    return torch.autograd.grad(swiglu(*leaves), leaves, g)
+
+
+def swiglu_packed_backward(g: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    """The same for both halves of one tensor."""
+    if packed.device.type != "cpu":
+        return torch.ops.mpsx.swiglu_packed_backward(g, packed)
+    return torch.cat(swiglu_backward(g, *packed.chunk(2, -1)), -1)
+
+
+def two_operands(
+    name: str, function: Callable[..., torch.Tensor], dtypes: tuple[torch.dtype, ...], low: float = -3
+) -> Iterator[Case]:
+    """Dense, with a number on either side, with one operand's rows repeated, with gaps."""
+    for dtype in dtypes:
+        a, b = matrix(dtype, low), matrix(dtype, low, seed=1)
+        if name in ("div", "atan2", "swiglu"):
+            b = b.abs() + 1
+        label = f"{name} {TAGS[dtype]}"
+        # Of numbers of another type a rounded quotient is another whole number.
+        reference = "same" if low == 1 or dtype not in FLOAT else "exact"
+        one = b[:, :1].clone()
+        yield case(label, function, a, b, reference=reference)
+        if name != "swiglu":  # whose operands have one shape
+            yield case(f"{label}, number", lambda x, f=function: f(x, number(2, x)), a, reference=reference)
+            yield case(f"number, {label}", lambda x, f=function: f(number(2, x), x), b, reference=reference)
+        yield case(f"{label} of parts", function, part(a), part(b), reference=reference)
+        yield case(f"{label}, repeated", function, a, one.expand(a.shape), reference=reference)
+        yield case(f"repeated, {label}", function, one.expand(a.shape), b, reference=reference)
+        yield case(f"{label}, gapped", function, gapped(a), b, reference=reference)
+
+
+def three_operands() -> Iterator[Case]:
+    operators = {
+        "where": (lambda a, b, c: torch.where(a > 0, b, c), DTYPES["ALL"]),
+        "addcmul": (lambda a, b, c: torch.addcmul(a, b, c, value=2), DTYPES["REAL"]),
+        "addcdiv": (lambda a, b, c: torch.addcdiv(a, b, c.abs() + 1, value=2), FLOAT),
+        "lerp": (torch.lerp, FLOAT),
+        "clamp": (torch.clamp, DTYPES["REAL"]),
+        "clamp between numbers": (lambda a, b, c: torch.clamp(a, -1, 2) + b * c, DTYPES["REAL"]),
+    }
+    for name, (function, dtypes) in operators.items():
+        for dtype in dtypes:
+            inputs = [matrix(dtype, seed=s) for s in range(3)]
+            reference = "exact" if name == "lerp" else "same"
+            yield case(f"{name} {TAGS[dtype]}", function, *inputs, reference=reference)
+            yield case(f"{name} of gapped {TAGS[dtype]}", function, *map(gapped, inputs), reference=reference)
+
+
+ACTIVATIONS = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "elu": lambda x: F.elu(x, 0.7),
+    "hardtanh": lambda x: F.hardtanh(x, -0.5, 0.8),
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "softplus": lambda x: F.softplus(x, 2.0, 5.0),
+    "mish": F.mish,
+    "log_sigmoid": F.logsigmoid,
+    "threshold": lambda x: F.threshold(x, 0.1, -7.0),
+}
+BACKWARD = {
+    "gelu": aten.gelu_backward,
+    "gelu_tanh": lambda g, x: aten.gelu_backward(g, x, approximate="tanh"),
+    "silu": aten.silu_backward,
+    "sigmoid": aten.sigmoid_backward,
+    "tanh": aten.tanh_backward,
+    "threshold": lambda g, x: aten.threshold_backward(g, x, 0.1),
+    "leaky_relu": lambda g, x: aten.leaky_relu_backward(g, x, 0.2, False),
+    "elu": lambda g, x: aten.elu_backward(g, 0.7, 1.0, 1.5, False, x),
+    "elu of its result": lambda g, x: aten.elu_backward(g, 0.7, 1.0, 1.5, True, x),
+    "hardtanh": lambda g, x: aten.hardtanh_backward(g, x, -0.5, 0.8),
+    "hardswish": aten.hardswish_backward,
+    "hardsigmoid": aten.hardsigmoid_backward,
+    "softplus": lambda g, x: aten.softplus_backward(g, x, 2.0, 5.0),
+    "mish": aten.mish_backward,
+    "log_sigmoid": lambda g, x: aten.log_sigmoid_backward(g, x, torch.exp(-x.abs())),
+}
+
+
+def activation_cases() -> Iterator[Case]:
+    for dtype in FLOAT:
+        x, g = matrix(dtype), matrix(dtype, seed=1)
+        for name, function in ACTIVATIONS.items():
+            yield case(f"{name} {TAGS[dtype]}", function, x, reference="same")
+            yield case(f"{name} of gapped {TAGS[dtype]}", function, gapped(x), reference="same")
+        for name, function in BACKWARD.items():
+            yield case(f"{name} backward {TAGS[dtype]}", function, g, x, reference="same")
+            yield case(f"{name} backward of gapped {TAGS[dtype]}", function, gapped(g), gapped(x), reference="same")
+        gate = matrix(dtype, seed=2)
+        yield case(f"swiglu backward {TAGS[dtype]}", swiglu_backward, g, x, gate)
+        yield case(f"swiglu backward of gapped {TAGS[dtype]}", swiglu_backward, *map(gapped, (g, x, gate)))
+        packed = torch.cat([x, gate], 1)
+        yield case(f"swiglu backward of halves {TAGS[dtype]}", swiglu_packed_backward, g, packed)
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    yield from unary_cases()
+    yield from binary_cases()
+    yield from three_operands()
+    yield from activation_cases()

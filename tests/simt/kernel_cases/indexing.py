@@ -1,0 +1,81 @@
+"""Operators with an index: reading by it, writing by it, and finding one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tables import DTYPES, FLOAT, INT, TAGS
+
+from kernel_cases import Case, case, values, whole
+
+OF_SIZE = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def index(*shape: int, below: int, seed: int = 5, distinct: bool = False) -> torch.Tensor:
+    """Positions in a dimension of `below` elements."""
+    generator = torch.Generator().manual_seed(seed)
+    if distinct:
+        return torch.randperm(below, generator=generator)[: shape[0]]
+    return torch.randint(0, below, shape, generator=generator)
+
+
+def reading() -> Iterator[Case]:
+    for dtype in OF_SIZE:
+        tag, x = TAGS[dtype], values(13, 37, dtype=dtype, low=-100, high=100)
+        rows, elements = index(29, below=13), index(13, 37, below=37)
+        yield case(f"index_select {tag}", lambda t, i: (t.index_select(0, i), t.t().contiguous().index_select(1, i)), x,
+                   rows, reference="same")  # fmt: skip
+        yield case(f"index_select of elements {tag}", lambda t, i: t.view(-1).index_select(0, i.view(-1)), x, elements,
+                   reference="same")  # fmt: skip
+        yield case(f"gather {tag}", lambda t, i: (t.gather(1, i), t.take(i)), x, elements, reference="same")
+        yield case(f"index {tag}", lambda t, i: (t[i], t[i, i]), x, rows, reference="same")
+        yield case(f"masked_select {tag}", lambda t: t[t > 0], x, reference="same")
+    yield case("embedding", torch.embedding, values(13, 37), index(5, 6, below=13))
+
+
+def writing() -> Iterator[Case]:
+    for dtype in OF_SIZE:
+        tag, x = TAGS[dtype], values(13, 37, dtype=dtype, low=-100, high=100)
+        rows, elements = index(7, below=13, distinct=True), index(37, below=37, distinct=True).expand(13, 37)
+        source = values(13, 37, dtype=dtype, low=-100, high=100, seed=1)
+        yield case(f"index_put {tag}", lambda t, i, s: t.index_put_((i,), s[:7]), x, rows, source, reference="same")
+        yield case(f"scatter {tag}", lambda t, i, s: (t.scatter(1, i, s), t.scatter(1, i[:, :20], 3)), x, elements,
+                   source, reference="same")  # fmt: skip
+        yield case(f"index_copy {tag}", lambda t, i, s: (t.index_copy(0, i, s[:7]), t.index_fill(0, i, 3)), x, rows,
+                   source, reference="same")  # fmt: skip
+    for dtype in (*FLOAT, *INT):
+        x, source = whole(13, 37, dtype=dtype), whole(13, 80, dtype=dtype, low=0, high=2, seed=1)
+        where = index(13, 80, below=37)
+        for reduce in ("sum", "prod", "amax", "amin"):
+            yield case(f"scatter {reduce} {TAGS[dtype]}", lambda t, i, s, r=reduce: t.scatter_reduce(1, i, s, r), x,
+                       where, source, reference="same")  # fmt: skip
+    flags, more = values(13, 37, dtype=torch.bool), values(13, 80, dtype=torch.bool, seed=1)
+    yield case("scatter sum bool", lambda t, i, s: t.scatter_add(1, i, s), flags, index(13, 80, below=37), more,
+               reference="same")  # fmt: skip
+
+
+def adding_rows() -> Iterator[Case]:
+    for dtype in DTYPES["ALL"]:
+        x, source = whole(13, 37, dtype=dtype), whole(300, 37, dtype=dtype, low=0, high=1, seed=1)
+        yield case(f"index_add {TAGS[dtype]}", lambda t, i, s: t.index_add(0, i, s), x, index(300, below=13), source,
+                   reference="exact" if dtype in FLOAT else "same")  # fmt: skip
+    for dtype in FLOAT:
+        g = values(20, 16, 37, dtype=dtype)
+        yield case(f"embedding backward {TAGS[dtype]}",
+                   lambda t, i: torch.ops.aten.embedding_dense_backward(t, i, 300, -1, False), g,
+                   index(20, 16, below=300))  # fmt: skip
+
+
+def finding() -> Iterator[Case]:
+    for dtype in DTYPES["ALL"]:
+        x = whole(41, 67, dtype=dtype)
+        yield case(f"nonzero {TAGS[dtype]}", torch.nonzero, x, reference="same")
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    yield from reading()
+    yield from writing()
+    yield from adding_rows()
+    yield from finding()

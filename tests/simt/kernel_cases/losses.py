@@ -1,0 +1,56 @@
+"""Losses: of every element, and added up, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from tables import FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+LOSSES = {
+    "mse": F.mse_loss,
+    "smooth_l1": partial(F.smooth_l1_loss, beta=0.7),
+    "huber": partial(F.huber_loss, delta=0.7),
+    "binary_cross_entropy": F.binary_cross_entropy,
+}
+
+
+def loss(
+    function: Callable[..., torch.Tensor], reduction: str, x: torch.Tensor, target: torch.Tensor, g: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """A loss and its gradient."""
+    leaf = x.detach().requires_grad_()
+    result = function(leaf, target, reduction=reduction)
+    return result, *torch.autograd.grad(result, leaf, g)
+
+
+def pointwise() -> Iterator[Case]:
+    for dtype in FLOAT:
+        for name, function in LOSSES.items():
+            unit = name == "binary_cross_entropy"
+            x, t = (values(91, 101, dtype=dtype, low=0.1 if unit else -2, high=0.9 if unit else 2, seed=s)
+                    for s in (0, 1))  # fmt: skip
+            for reduction in ("none", "mean"):
+                g = values(*((91, 101) if reduction == "none" else ()), dtype=dtype, seed=2)
+                yield case(f"{name} {reduction} {TAGS[dtype]}", loss, function, reduction, x, t, g)
+
+
+def classes() -> Iterator[Case]:
+    generator = torch.Generator().manual_seed(0)
+    for dtype in FLOAT:
+        # So many samples that their sums are added up in two steps.
+        x, target = values(5000, 3, dtype=dtype), torch.randint(0, 3, (5000,), generator=generator)
+        for reduction in ("none", "mean"):
+            g = values(*((5000,) if reduction == "none" else ()), dtype=dtype, seed=2)
+            yield case(f"nll_loss {reduction} {TAGS[dtype]}",
+                       loss, F.nll_loss, reduction, x, target, g)  # fmt: skip
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    yield from pointwise()
+    yield from classes()

@@ -1,0 +1,51 @@
+"""Pooling of planes and of rows of channels, and the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from tables import DTYPES, FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+aten = torch.ops.aten
+FORMATS = {"planes": torch.contiguous_format, "channels last": torch.channels_last}
+WINDOW = ([3, 2], [2, 2], [1, 1])
+
+
+def max_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The result, where it was found, and the gradient."""
+    window = (*WINDOW, [1, 1], False)
+    result, where = aten.max_pool2d_with_indices(x, *window)
+    return result, where, aten.max_pool2d_with_indices_backward(g, x, *window, where)
+
+
+def avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The result and the gradient."""
+    window = (*WINDOW, False, True, None)
+    return aten.avg_pool2d(x, *window), aten.avg_pool2d_backward(g, x, *window)
+
+
+def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The result and the gradient."""
+    return F.adaptive_avg_pool2d(x, (5, 3)), aten._adaptive_avg_pool2d_backward(g, x)
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for where, memory_format in FORMATS.items():
+        for dtype in DTYPES["REAL"]:
+            def image(height: int, width: int, seed: int, dtype: torch.dtype = dtype,
+                      memory_format: torch.memory_format = memory_format) -> torch.Tensor:  # fmt: skip
+                x = values(2, 5, height, width, dtype=dtype, low=-9, high=9, seed=seed)
+                return x.to(memory_format=memory_format)
+
+            x, g = image(13, 11, 0), image(7, 6, 1)
+            # PyTorch's CPU has no gradient for integers.
+            yield case(f"max_pool2d of {where} {TAGS[dtype]}", max_pool, x, g,
+                       reference="same" if dtype in FLOAT else "none")  # fmt: skip
+            if dtype in FLOAT:
+                yield case(f"avg_pool2d of {where} {TAGS[dtype]}", avg_pool, x, g)
+                yield case(f"adaptive_avg_pool2d of {where} {TAGS[dtype]}", adaptive_avg_pool, x, image(5, 3, 2))

@@ -1,0 +1,51 @@
+"""Random numbers, which are those of wide mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from tables import DTYPES, FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+N = 2500  # more than a chunk
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for dtype in DTYPES["ALL"]:
+        tag, x = TAGS[dtype], torch.zeros(N, dtype=dtype)
+        functions = {"bernoulli": lambda t: t.bernoulli_(0.3), "random": lambda t: t.random_(0, 2)}
+        if dtype in FLOAT:
+            functions |= {
+                "uniform": lambda t: t.uniform_(-1, 3),
+                "normal": lambda t: t.normal_(1, 2),
+                "log_normal": lambda t: t.log_normal_(0.1, 0.5),
+                "exponential": lambda t: t.exponential_(2),
+                "cauchy": lambda t: t.cauchy_(1, 2),
+            }
+        if dtype != torch.bool:
+            functions["geometric"] = lambda t: t.geometric_(0.3)
+        if dtype in (torch.float32, torch.bfloat16, torch.int64):
+            functions["wide random"] = lambda t: t.random_(-(2**40), 2**40)
+        if dtype == torch.int32:
+            functions["wide random"] = lambda t: t.random_(-(2**31), None)
+        for name, function in functions.items():
+            yield case(f"{name} {tag}", function, x, reference="none")
+        yield case(f"bernoulli of probabilities {tag}", lambda t, p: t.bernoulli_(p), x, values(N, low=0.1, high=0.9),
+                   reference="none")  # fmt: skip
+    for dtype in FLOAT:
+        x, g = values(N, dtype=dtype), values(N, dtype=dtype, seed=1)
+
+        def dropout(t: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            leaf = t.detach().requires_grad_()
+            result = F.dropout(leaf, 0.3)
+            return result, *torch.autograd.grad(result, leaf, gradient)
+
+        yield case(f"dropout {TAGS[dtype]}", dropout, x, g, reference="none")
+    for dtype in (torch.int32, torch.int64):
+        for n in (50, 5000):
+            yield case(f"randperm of {n} {TAGS[dtype]}", lambda n, t: torch.randperm(n, out=t), n,
+                       torch.zeros(n, dtype=dtype), reference="none")  # fmt: skip

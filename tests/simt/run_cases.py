@@ -1,0 +1,35 @@
+"""A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
+that is its argument what came out, what the CPU says (with --cpu), and which kernels were launched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+
+import torch  # noqa: E402
+from kernel_cases import all_cases, run  # noqa: E402
+
+import mpsx  # noqa: E402
+
+
+def main(path: str, with_cpu: bool) -> None:
+    """Runs all of them; an error is an outcome too."""
+    torch.set_num_threads(1)
+    mpsx.fallback.set_mode("error")
+    results, expected = {}, {}
+    for c in all_cases():
+        assert c.name not in results, f"two cases are named {c.name}"
+        try:
+            results[c.name] = run(c, "mpsx")
+        except Exception as e:
+            results[c.name] = f"{type(e).__name__}: {e}"
+        if with_cpu and c.reference != "none":
+            expected[c.name] = run(c, "cpu")
+    launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
+    torch.save({"results": results, "expected": expected, "launched": launched}, path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "--cpu" in sys.argv[2:])

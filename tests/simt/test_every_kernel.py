@@ -1,0 +1,75 @@
+"""Every kernel of the library with real threadgroups of 32, 64, 256 and 1024 threads, every access checked, against
+wide mode and PyTorch's CPU: the calls of tests/simt/kernel_cases, in a process for each size."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from kernel_cases import OUT_OF_REACH
+from simt_library import once
+
+import mpsx
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = Path(mpsx.__file__).parent / "lib" / "libmpsx_kernels_simt.so"
+SIZES = (32, 64, 256, 1024)
+
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="a build without it: tools/dev.py build --simt makes it")
+
+
+def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
+    """What tests/simt/run_cases.py found with these variables of the environment."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
+    command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    assert run.returncode == 0, run.stderr[-4000:]
+    return torch.load(path)
+
+
+@pytest.fixture(scope="session")
+def wide(shared_folder: Path) -> dict:
+    """What wide mode and the CPU say."""
+    folder = shared_folder / "every-kernel"
+    return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
+
+
+def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
+    """What torch.testing says of two results."""
+    try:
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
+    except (AssertionError, ValueError) as e:
+        return str(e)
+    return ""
+
+
+def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
+    """The cases whose outcome is not that of wide mode and of the CPU."""
+    wrong = {}
+    for name, result in found["results"].items():
+        if isinstance(result, str):
+            wrong[name] = result
+        elif isinstance(wide["results"][name], str):
+            wrong[name] = f"wide mode: {wide['results'][name]}"
+        elif text := difference(result, wide["results"][name]):
+            wrong[name] = f"against wide mode: {text}"
+        elif name in wide["expected"] and (text := difference(result, wide["expected"][name])):
+            wrong[name] = f"against the CPU: {text}"
+    return wrong
+
+
+@pytest.mark.parametrize("threads", SIZES)
+def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
+    found = run_cases(tmp_path / "simt.pt", MPSX_DRIVER="simt", MPSX_SIMT_THREADS=str(threads))
+    wrong = wrong_ones(found, wide)
+    assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
+    missing = set(mpsx._runtime.kernel_names()) - found["launched"]
+    assert missing == set(OUT_OF_REACH), (
+        f"no case launches {sorted(missing - set(OUT_OF_REACH))}: add one to tests/simt/kernel_cases; "
+        f"launched, or no kernels, though out of reach: {sorted(set(OUT_OF_REACH) - missing)}"
+    )
