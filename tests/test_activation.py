@@ -87,7 +87,9 @@ def test_where_and_masked_fill(layout: str) -> None:
         torch.testing.assert_close(torch.where(dmask, da, db).cpu(), torch.where(mask, a, b))
         torch.testing.assert_close(torch.where(dmask, da, 1).cpu(), torch.where(mask, a, 1))
         torch.testing.assert_close(torch.where(dmask, 1, da).cpu(), torch.where(mask, 1, a))
-        torch.testing.assert_close(da.masked_fill(dmask, 1).cpu(), a.masked_fill(mask, 1))
+        filled, expected = da.masked_fill(dmask, 1), a.masked_fill(mask, 1)
+        assert filled.stride() == expected.stride()
+        torch.testing.assert_close(filled.cpu(), expected)
         torch.testing.assert_close(da.masked_fill(dmask, torch.tensor(1).to(dtype)).cpu(), a.masked_fill(mask, 1))
         if layout != "expanded":
             torch.testing.assert_close(on_device(a).masked_fill_(dmask, 1).cpu(), a.clone().masked_fill_(mask, 1))

@@ -2,6 +2,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
@@ -94,8 +95,9 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Value& value) {
                 value.dim(), " dimension(s).");
     other = value;
   }
-  return run(where_kernels(), self.scalar_type(), mask.expand(sizes), other, self.expand(sizes), ScalarParams{},
-             Tensor(), true);
+  const Tensor out = at::empty(sizes, self.options());  // contiguous, whatever self is: as the CPU's is
+  return run(where_kernels(), self.scalar_type(), mask.expand(sizes), other, self.expand(sizes), ScalarParams{}, out,
+             true);
 }
 
 // ---- clamp
@@ -133,7 +135,8 @@ Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Tensor& low,
                                 .check_all_same_dtype(false)
                                 .declare_static_dtype(type)
                                 .build();
-  kernels.run(iter, tag_of(type), scalar_params(at::_local_scalar_dense(low), at::_local_scalar_dense(high), tag_of(type)));
+  kernels.run(iter, tag_of(type),
+              scalar_params(at::_local_scalar_dense(low), at::_local_scalar_dense(high), tag_of(type)));
   return iter.output();
 }
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "lib/shared.h"
+
+enum : uint32_t {
+  kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
+  kCounters = 4096  // of digits, for all threads of a threadgroup
+};
+
+// Rows of `size` elements. `order` is 0 for ascending, ~0 for descending: it flips the bits of keys.
+struct SortParams {
+  uint32_t size;
+  uint32_t order;
+};
+
+// The `count` first elements in order of a row, or (kthvalue, median) the one of rank `rank`.
+struct SelectParams {
+  uint32_t size;
+  uint32_t order;
+  uint32_t count;  // topk: elements wanted, from 1 to size
+  uint32_t rank;   // kthvalue: which element, from 0; median and nanmedian find it themselves
+  uint32_t which;  // SelectWhich
+};
+enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };

@@ -1,0 +1,53 @@
+// Digits of keys, counted by all threads of a threadgroup: thread t has neighbouring elements, and a counter for every
+// digit at counts[digit * threads + t], so that a prefix sum over all of them is where each thread puts its elements.
+#pragma once
+
+#include "lib/collective.h"
+#include "sort/keys.h"
+#include "sort/params.h"
+
+// The bits of a digit: as many as there are counters for, 8 where the group is one thread.
+inline uint digit_bits(GroupThread g) {
+  uint bits = 8;
+  while (bits > 1 && (g.count << bits) > kCounters) --bits;
+  return bits;
+}
+
+struct Digits {
+  uint shift, mask;
+  template <typename K> uint of(K key) const { return uint(key >> shift) & mask; }
+};
+
+// The part of a row that a thread owns.
+struct Part {
+  uint begin, end;
+};
+inline Part part_of(uint n, GroupThread g) {
+  const uint each = n / g.count, rest = n - each * g.count;
+  const uint begin = g.index * each + min(g.index, rest);
+  return {begin, begin + each + (g.index < rest ? 1u : 0u)};
+}
+
+inline void clear_counts(threadgroup uint* counts, uint digits, GroupThread g) {
+  for (uint d = 0; d < digits; ++d) counts[d * g.count + g.index] = 0;
+}
+
+// Counters become the sums of those before them.
+inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* scratch, GroupThread g) {
+  tg_barrier();
+  const uint first = g.index * digits;
+  uint own = 0, all;
+  for (uint i = 0; i < digits; ++i) own += counts[first + i];
+  uint before = tg_prefix_sum(own, all, scratch, g);
+  for (uint i = 0; i < digits; ++i) {
+    const uint here = counts[first + i];
+    counts[first + i] = before;
+    before += here;
+  }
+  tg_barrier();
+}
+
+// How many elements have a smaller digit; `n` of them in all. For summed counters.
+inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
+  return digit < digits ? counts[digit * g.count] : n;
+}

@@ -1,0 +1,189 @@
+// Elements of rows by their rank, without sorting: the digits of the key of that rank, from the first digit on.
+#include "lib/instantiate.h"
+#include "sort/radix.h"
+
+// The element of a rank: keys less `least`, without their last `shift` bits, are `prefix`; or smaller, which `before` are.
+template <typename K>
+struct Threshold {
+  K least, prefix;
+  uint shift, before;
+  uint left;  // elements that have the prefix
+
+  // (A shift by all bits would be undefined.)
+  K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
+};
+
+// Keys of a row lie in [least, most].
+template <typename K>
+struct Span {
+  K least, most;
+};
+template <typename T>
+inline Span<sort_key_t<T>> span_of(device const T* x, uint n, uint order, threadgroup ulong* scratch, GroupThread g) {
+  typedef sort_key_t<T> K;
+  K least = K(~K(0)), most = 0;
+  MPSX_REDUCE(min : least)
+  for (uint i = g.index; i < n; i += g.count) {
+    const K key = key_in_order(x[i], order);
+    least = key < least ? key : least;
+  }
+  MPSX_REDUCE(max : most)
+  for (uint i = g.index; i < n; i += g.count) {
+    const K key = key_in_order(x[i], order);
+    most = key > most ? key : most;
+  }
+  return {K(tg_min(ulong(least), scratch, g)), K(tg_max(ulong(most), scratch, g))};
+}
+
+inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
+
+// Which element of a row has rank `rank` (from 0). Stops as soon as it is told apart from the others, or (`together`) is
+// the last of those that share its prefix.
+template <typename T>
+inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool together,
+                                          threadgroup uint* counts, threadgroup uint* scratch,
+                                          threadgroup ulong* span_scratch, GroupThread g) {
+  typedef sort_key_t<T> K;
+  const Span<K> span = span_of(x, n, order, span_scratch, g);
+  const uint bits = digit_bits(g);
+  const Part part = part_of(n, g);
+  Threshold<K> t = {span.least, K(0), bits_of(ulong(K(span.most - span.least))), 0, n};
+  while (t.shift > 0 && !(together && t.left == rank - t.before + 1) && t.left > 1) {
+    const uint step = min(bits, t.shift), digits = 1u << step;
+    const uint shift = t.shift - step;
+    clear_counts(counts, digits, g);
+    for (uint i = part.begin; i < part.end; ++i) {
+      const K key = key_in_order(x[i], order);
+      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // of others 0 is added, which costs less than a branch
+      counts[(uint(K(key - t.least) >> shift) & (digits - 1)) * g.count + g.index] += matches;
+    }
+    sum_counts(counts, digits, scratch, g);
+    uint low = 0, high = digits;  // the last digit with at most `rank - before` elements before it
+    while (high - low > 1) {
+      const uint middle = (low + high) / 2;
+      if (before_digit(counts, middle, digits, t.left, g) <= rank - t.before)
+        low = middle;
+      else
+        high = middle;
+    }
+    const uint at = before_digit(counts, low, digits, t.left, g);
+    t.left = before_digit(counts, low + 1, digits, t.left, g) - at;
+    t.before += at;
+    t.prefix = K(K(t.prefix << step) | K(low));
+    t.shift = shift;
+    tg_barrier();
+  }
+  return t;
+}
+
+// How many elements of a short row come before element i.
+template <typename T>
+inline uint rank_of(device const T* x, uint i, uint n, uint order) {
+  const sort_key_t<T> key = key_in_order(x[i], order);
+  uint rank = 0;
+  MPSX_REDUCE(+ : rank)
+  for (uint k = 0; k < i; ++k) rank += key_in_order(x[k], order) <= key ? 1u : 0u;
+  MPSX_REDUCE(+ : rank)
+  for (uint k = i + 1; k < n; ++k) rank += key_in_order(x[k], order) < key ? 1u : 0u;
+  return rank;
+}
+
+// topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
+// else as they come.
+template <typename T>
+kernel void select_first(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+                         device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
+                         MPSX_GROUP_PARAMETERS) {
+  typedef sort_key_t<T> K;
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup uint counts[kCounters];
+  threadgroup uint scratch[kScratch];
+  threadgroup ulong spans[kScratch];
+  const uint n = p.size;
+  device const T* x = in + ulong(g.group.x) * n;
+  values += ulong(g.group.x) * p.count;
+  places += ulong(g.group.x) * p.count;
+  if (n <= kRanked) {
+    for (uint i = g.index; i < n; i += g.count) {
+      const uint rank = rank_of(x, i, n, p.order);
+      if (rank >= p.count) continue;
+      values[rank] = x[i];
+      places[rank] = long(i);
+    }
+    return;
+  }
+  const Threshold<K> found = find_rank(x, n, p.count - 1, p.order, true, counts, scratch, spans, g);
+  const Part part = part_of(n, g);
+  uint less = 0, equal = 0;
+  if (g.count > 1) {
+    for (uint i = part.begin; i < part.end; ++i) {
+      const K key = found.of(key_in_order(x[i], p.order));
+      less += key < found.prefix ? 1u : 0u;
+      equal += key == found.prefix ? 1u : 0u;
+    }
+  }
+  uint all;
+  less = tg_prefix_sum(less, all, scratch, g);
+  equal = tg_prefix_sum(equal, all, scratch, g);
+  const uint room = p.count - found.before;
+  uint to = less + min(equal, room);
+  for (uint i = part.begin; i < part.end; ++i) {
+    const K key = found.of(key_in_order(x[i], p.order));
+    if (key > found.prefix || (key == found.prefix && equal >= room)) continue;
+    if (key == found.prefix) ++equal;
+    values[to] = x[i];
+    places[to] = long(i);
+    ++to;
+  }
+}
+
+// kthvalue, median, nanmedian: one element a row; of its equals the one that a stable sort would put there.
+template <typename T>
+kernel void select_one(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+                       device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
+                       MPSX_GROUP_PARAMETERS) {
+  typedef sort_key_t<T> K;
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup uint counts[kCounters];
+  threadgroup uint scratch[kScratch];
+  threadgroup ulong spans[kScratch];
+  const uint n = p.size;
+  device const T* x = in + ulong(g.group.x) * n;
+  uint rank = p.rank;
+  if (p.which != kKth) {
+    uint valid = 0;
+    MPSX_REDUCE(+ : valid)
+    for (uint i = g.index; i < n; i += g.count) valid += x[i] == x[i] ? 1u : 0u;
+    valid = tg_sum(valid, scratch, g);
+    // A NaN, which is the largest, is the median of a row that has one; nanmedian passes over them.
+    rank = valid == n ? (n - 1) / 2 : p.which == kMedian || valid == 0 ? valid : (valid - 1) / 2;
+  }
+  if (n <= kRanked) {
+    for (uint i = g.index; i < n; i += g.count) {
+      if (rank_of(x, i, n, p.order) != rank) continue;
+      values[g.group.x] = x[i];
+      places[g.group.x] = long(i);
+    }
+    return;
+  }
+  const Threshold<K> found = find_rank(x, n, rank, p.order, false, counts, scratch, spans, g);
+  const Part part = part_of(n, g);
+  uint equal = 0, all;
+  if (g.count > 1)
+    for (uint i = part.begin; i < part.end; ++i) equal += found.of(key_in_order(x[i], p.order)) == found.prefix ? 1u : 0u;
+  equal = tg_prefix_sum(equal, all, scratch, g);
+  const uint wanted = rank - found.before;
+  for (uint i = part.begin; i < part.end; ++i) {
+    if (found.of(key_in_order(x[i], p.order)) != found.prefix) continue;
+    if (equal == wanted) {
+      values[g.group.x] = x[i];
+      places[g.group.x] = long(i);
+    }
+    ++equal;
+  }
+}
+
+#define MPSX_SELECT(T, TAG, ...)                                \
+  MPSX_KERNEL("select_first_" #TAG, select_first<T>)            \
+  MPSX_KERNEL("select_one_" #TAG, select_one<T>)
+MPSX_FOR_REAL(MPSX_SELECT)

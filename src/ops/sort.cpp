@@ -1,0 +1,248 @@
+// Launchers of metal/sort: sort, topk, kthvalue, median, nanmedian.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/sort_meta.h>
+#include <ATen/ops/topk_meta.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/structured.h"
+#include "sort/params.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Pair = std::tuple<Tensor, Tensor>;
+using PairOut = std::tuple<Tensor&, Tensor&>;
+
+bool has_kernel(const Tensor& x) { return is_plain(x) && tag_of(x) < Tag::c64; }
+bool has_kernel(const Tensor& x, const Tensor& values, const Tensor& indices) {
+  return has_kernel(x) && is_plain(values) && is_plain(indices) && values.scalar_type() == x.scalar_type() &&
+         indices.scalar_type() == at::kLong;
+}
+
+// The dimension `dim` comes last, and its elements lie side by side.
+Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : x.movedim(dim, -1).contiguous(); }
+struct Rows {
+  uint64_t size, count;
+};
+Rows rows_of(const char* name, const Tensor& rows) {
+  const uint64_t size = uint64_t(rows.size(-1)), count = uint64_t(rows.numel()) / size;
+  TORCH_CHECK(size < UINT32_MAX && count < UINT32_MAX, name, ": expected sizes below 2^32 - 1, got ", rows.sizes());
+  return {size, count};
+}
+// A result that kernels write row by row, for one of the shape of `out`: itself if it lies so.
+Tensor row_target(const Tensor& out, int64_t dim) {
+  if (out.dim() == 0) return out.reshape({1});
+  const Tensor moved = out.movedim(dim, -1);
+  return moved.is_contiguous() ? moved : at::empty(moved.sizes(), moved.options());
+}
+void deliver(const Tensor& rows, const Tensor& out, int64_t dim) {
+  if (out.dim() > 0 && rows.data_ptr() != out.data_ptr()) out.movedim(dim, -1).copy_(rows);
+}
+
+// Elements of a row times what one of them costs, in plain elements: a pass over them for each byte of a key.
+uint64_t row_work(const Tensor& rows) { return uint64_t(rows.size(-1)) * uint64_t(rows.element_size()) * 4; }
+
+// ---- sort
+
+constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // rows are sorted in batches of about that many
+
+void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
+  static const KernelSet kernels("sort_rows");
+  const auto [size, count] = rows_of("sort", x);
+  const uint64_t batch = std::clamp<uint64_t>(kScratchElements / size, 1, count);
+  const bool scratch = size > kRanked;
+  const auto bytes = x.options().dtype(at::kByte);
+  const Tensor keys = at::empty({scratch ? int64_t(2 * batch * size * x.element_size()) : 0}, bytes);
+  const Tensor order = at::empty({scratch ? int64_t(2 * batch * size) : 0}, bytes.dtype(at::kInt));
+  const SortParams p{uint32_t(size), descending ? ~0u : 0u};
+  for (uint64_t row = 0; row < count; row += batch) {
+    const int64_t first = int64_t(row * size);
+    Launch(kernels.get(tag_of(x)))
+        .pointer(static_cast<char*>(values.data_ptr()) + first * values.element_size())
+        .pointer(indices.mutable_data_ptr<int64_t>() + first)
+        .pointer(keys.mutable_data_ptr())
+        .pointer(order.mutable_data_ptr())
+        .pointer(static_cast<const char*>(x.const_data_ptr()) + first * x.element_size())
+        .bytes(p)
+        .groups({uint32_t(std::min(batch, count - row))}, std::min(256u, runtime::threads_for_row(size)))
+        .work(row_work(x))
+        .run();
+  }
+}
+
+void sort_to(const Tensor& x, int64_t dim_given, bool descending, const Tensor& values, const Tensor& indices) {
+  if (x.numel() == 0) return;
+  const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
+  const Tensor sorted = row_target(values, dim), places = row_target(indices, dim);
+  Tensor rows = as_rows(x, dim);
+  if (rows.data_ptr() == sorted.data_ptr()) rows = rows.clone();
+  sort_rows(rows, sorted, places, descending);
+  deliver(sorted, values, dim);
+  deliver(places, indices, dim);
+}
+Pair sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending) {
+  if (!has_kernel(x)) return fallback_call<Pair>("aten::sort", "stable", x, stable, dim, descending);
+  Structured<at::meta::structured_sort_stable, 2> op;
+  op.meta(x, stable, dim, descending);
+  sort_to(x, dim, descending, op.result(0), op.result(1));
+  return {op.result(0), op.result(1)};
+}
+PairOut sort_out(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values,
+                 Tensor& indices) {
+  if (!has_kernel(x, values, indices)) {
+    fallback_call<Pair>("aten::sort", "values_stable", x, stable, dim, descending, values, indices);
+    return {values, indices};
+  }
+  Structured<at::meta::structured_sort_stable, 2> op(values, indices);
+  op.meta(x, stable, dim, descending);
+  sort_to(x, dim, descending, op.result(0), op.result(1));
+  op.finish();
+  return {values, indices};
+}
+
+// ---- topk
+
+void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool sorted, const Tensor& values,
+             const Tensor& indices) {
+  static const KernelSet kernels("select_first");
+  if (values.numel() == 0) return;
+  if (x.dim() == 0) {  // the element itself, even where none is asked for: as on the CPU
+    values.copy_(x);
+    indices.zero_();
+    return;
+  }
+  const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
+  const Tensor rows = as_rows(x, dim);
+  const auto [size, count] = rows_of("topk", rows);
+  const Tensor found = row_target(values, dim), places = row_target(indices, dim);
+  const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
+  Launch(kernels.get(tag_of(x)))
+      .pointer(found.mutable_data_ptr())
+      .pointer(places.mutable_data_ptr())
+      .pointer(rows.const_data_ptr())
+      .bytes(p)
+      .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(size)))
+      .work(row_work(rows))
+      .run();
+  if (sorted && k > 1 && size > kRanked) {
+    const Tensor in_order = at::empty(found.sizes(), found.options());
+    const Tensor moved = at::empty(places.sizes(), places.options());
+    sort_rows(found, in_order, moved, largest);
+    found.copy_(in_order);
+    places.copy_(places.gather(-1, moved));
+  }
+  deliver(found, values, dim);
+  deliver(places, indices, dim);
+}
+Pair topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted) {
+  if (!has_kernel(x)) return fallback_call<Pair>("aten::topk", "", x, k, dim, largest, sorted);
+  Structured<at::meta::structured_topk, 2> op;
+  op.meta(x, k, dim, largest, sorted);
+  topk_to(x, k, dim, largest, sorted, op.result(0), op.result(1));
+  return {op.result(0), op.result(1)};
+}
+PairOut topk_out(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
+  if (!has_kernel(x, values, indices)) {
+    fallback_call<Pair>("aten::topk", "values", x, k, dim, largest, sorted, values, indices);
+    return {values, indices};
+  }
+  Structured<at::meta::structured_topk, 2> op(values, indices);
+  op.meta(x, k, dim, largest, sorted);
+  topk_to(x, k, dim, largest, sorted, op.result(0), op.result(1));
+  op.finish();
+  return {values, indices};
+}
+
+// ---- kthvalue, median, nanmedian
+
+// One element a row of `rows`, into contiguous results.
+void select(const char* name, const Tensor& rows, SelectWhich which, int64_t rank, const Tensor& values,
+            const Tensor& indices) {
+  static const KernelSet kernels("select_one");
+  const auto [size, count] = rows_of(name, rows);
+  const SelectParams p{uint32_t(size), 0, 0, uint32_t(rank), which};
+  Launch(kernels.get(tag_of(rows)))
+      .pointer(values.mutable_data_ptr())
+      .pointer(indices.mutable_data_ptr())
+      .pointer(rows.const_data_ptr())
+      .bytes(p)
+      .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(size)))
+      .work(row_work(rows))
+      .run();
+}
+
+Pair select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim) {
+  const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
+  at::native::zero_numel_check_dims(x, dim, name);
+  const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
+  TORCH_CHECK(which != kKth || (k >= 1 && k <= size), name, "(): selected number k out of range for dimension ", dim);
+  at::DimVector shape(x.sizes());
+  if (x.dim() > 0) shape.erase(shape.begin() + dim);
+  Tensor values = at::empty(shape, x.options()), indices = at::empty(shape, x.options().dtype(at::kLong));
+  if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, values, indices);
+  if (keepdim && x.dim() > 0) values = values.unsqueeze(dim), indices = indices.unsqueeze(dim);
+  return {values, indices};
+}
+PairOut deliver_pair(const Pair& found, Tensor& values, Tensor& indices) {
+  at::native::resize_output(values, std::get<0>(found).sizes());
+  at::native::resize_output(indices, std::get<1>(found).sizes());
+  values.copy_(std::get<0>(found));
+  indices.copy_(std::get<1>(found));
+  return {values, indices};
+}
+
+Pair kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
+  if (!has_kernel(x) || x.scalar_type() == at::kBool)
+    return fallback_call<Pair>("aten::kthvalue", "", x, k, dim, keepdim);
+  return select_along("kthvalue", x, kKth, k, dim, keepdim);
+}
+PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  if (!has_kernel(x, values, indices) || x.scalar_type() == at::kBool) {
+    fallback_call<Pair>("aten::kthvalue", "values", x, k, dim, keepdim, values, indices);
+    return {values, indices};
+  }
+  return deliver_pair(select_along("kthvalue", x, kKth, k, dim, keepdim), values, indices);
+}
+
+#define MEDIAN(NAME, WHICH)                                                                             \
+  Pair NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                         \
+    if (!has_kernel(x) || x.scalar_type() == at::kBool)                                                 \
+      return fallback_call<Pair>("aten::" #NAME, "dim", x, dim, keepdim);                               \
+    return select_along(#NAME, x, WHICH, 0, dim, keepdim);                                              \
+  }                                                                                                     \
+  PairOut NAME##_dim_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) { \
+    if (!has_kernel(x, values, indices) || x.scalar_type() == at::kBool) {                              \
+      fallback_call<Pair>("aten::" #NAME, "dim_values", x, dim, keepdim, values, indices);              \
+      return {values, indices};                                                                         \
+    }                                                                                                   \
+    return deliver_pair(select_along(#NAME, x, WHICH, 0, dim, keepdim), values, indices);               \
+  }                                                                                                     \
+  Tensor NAME(const Tensor& x) {                                                                        \
+    if (!has_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                               \
+      return fallback_call<Tensor>("aten::" #NAME, "", x);                                              \
+    return std::get<0>(select_along(#NAME, x.flatten(), WHICH, 0, 0, false));                           \
+  }
+MEDIAN(median, kMedian)
+MEDIAN(nanmedian, kNanMedian)
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("sort.stable", &sort);
+  m.impl("sort.values_stable", &sort_out);
+  m.impl("topk", &topk);
+  m.impl("topk.values", &topk_out);
+  m.impl("kthvalue", &kthvalue);
+  m.impl("kthvalue.values", &kthvalue_out);
+  m.impl("median", &median);
+  m.impl("median.dim", &median_dim);
+  m.impl("median.dim_values", &median_dim_out);
+  m.impl("nanmedian", &nanmedian);
+  m.impl("nanmedian.dim", &nanmedian_dim);
+  m.impl("nanmedian.dim_values", &nanmedian_dim_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,51 @@
+"""Scans, sorts, and elements by their rank: rows short and long, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tables import DTYPES, FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+LONG = 700  # sorted by radix; several elements a thread
+
+
+def scans() -> Iterator[Case]:
+    for dtype in DTYPES["REAL"]:
+        reference = "exact" if dtype in FLOAT else "same"
+        for where, (shape, dim) in {"rows": ((2, LONG), 1), "columns": ((21, 45), 0)}.items():
+            x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
+            label = f"of {where} {TAGS[dtype]}"
+            # The type is given: integers would be summed as long.
+            yield case(f"cumsum {label}", lambda x, d: x.clone().cumsum_(d), x, dim, reference=reference)
+            near_one = values(*shape, dtype=dtype, low=0.99, high=1.01)
+            yield case(f"cumprod {label}", lambda x, d: x.clone().cumprod_(d), near_one, dim, reference=reference)
+            if dtype in FLOAT:
+                yield case(f"logcumsumexp {label}", torch.logcumsumexp, x, dim)
+
+
+def extrema() -> Iterator[Case]:
+    for dtype in DTYPES["ALL"]:
+        for where, (shape, dim) in {"rows": ((2, LONG), 1), "columns": ((21, 45), 0)}.items():
+            x = values(*shape, dtype=dtype)
+            for function in (torch.cummax, torch.cummin):
+                yield case(f"{function.__name__} of {where} {TAGS[dtype]}", function, x, dim, reference="same")
+
+
+def sorts() -> Iterator[Case]:
+    for dtype in DTYPES["ALL"]:
+        for size in (100, LONG):
+            x = values(2, size, dtype=dtype)
+            label = f"{size} {TAGS[dtype]}"
+            yield case(f"sort {label}", lambda x: torch.sort(x, dim=1, stable=True), x, reference="same")
+            if dtype != torch.bool:
+                yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
+                yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
+
+
+def cases() -> Iterator[Case]:
+    yield from scans()
+    yield from extrema()
+    yield from sorts()

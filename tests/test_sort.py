@@ -1,0 +1,197 @@
+"""sort, topk, kthvalue, median, nanmedian: values, places, layouts, dimensions, special values, out= forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from layouts import LAYOUTS, make, on_device
+from tables import DTYPES, TAGS
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+INF, NAN = float("inf"), float("nan")
+SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # around the sizes at which the algorithm changes
+ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
+
+
+def distinct(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    """No two elements of a row are equal, so that places can be compared."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randperm(shape[-1], generator=generator) for _ in range(torch.Size(shape[:-1]).numel())]
+    return (torch.stack(rows).reshape(shape) - shape[-1] // 2).to(dtype)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sort(layout: str) -> None:
+    for dtype in DTYPES["ALL"]:
+        x = make(layout, dtype)
+        d = on_device(x)
+        for dim in range(-x.dim(), max(x.dim(), 1)):
+            for descending in (False, True):
+                with mpsx.profiler.launch_log() as log:
+                    ours = torch.sort(d, dim=dim, descending=descending, stable=True)
+                assert not x.numel() or f"kernel:sort_rows_{TAGS[dtype]}" in log
+                theirs = torch.sort(x, dim=dim, descending=descending, stable=True)
+                assert ours.values.stride() == theirs.values.stride()
+                assert torch.equal(ours.values.cpu(), theirs.values)
+                assert torch.equal(ours.indices.cpu(), theirs.indices)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", DTYPES["ALL"])
+def test_sizes_and_ties(size: int, dtype: torch.dtype) -> None:
+    x = torch.randint(0, 2 if dtype == torch.bool else 100, (3, size), generator=torch.Generator().manual_seed(size))
+    x = x.to(dtype)
+    if dtype.is_floating_point:
+        x = (x - 50) / 8
+    elif dtype.is_signed:
+        x = x - 50
+    for descending in (False, True):
+        ours = torch.sort(x.to("mpsx"), dim=1, descending=descending, stable=True)
+        theirs = torch.sort(x, dim=1, descending=descending, stable=True)
+        assert torch.equal(ours.values.cpu(), theirs.values) and torch.equal(ours.indices.cpu(), theirs.indices)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_extreme_integers(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    x = torch.tensor([info.max, info.min, 0, info.max - 1, info.min + 1, 1, -1 if info.min else 7] * 30, dtype=dtype)
+    assert torch.equal(x.to("mpsx").sort().values.cpu(), x.sort().values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES["FLOAT"])
+def test_special_values(dtype: torch.dtype) -> None:
+    few = torch.tensor([NAN, 1.0, -INF, 0.0, -0.0, INF, NAN, -1.0, -NAN, 1e-7, -1e-7], dtype=dtype)
+    for x in (few, few.repeat(20)):
+        for descending in (False, True):
+            ours = torch.sort(x.to("mpsx"), dim=0, descending=descending, stable=True)
+            theirs = torch.sort(x, dim=0, descending=descending, stable=True)
+            torch.testing.assert_close(ours.values.cpu(), theirs.values, equal_nan=True, rtol=0, atol=0)
+            assert torch.equal(ours.indices.cpu(), theirs.indices)
+        for k in (1, 3, x.numel()):
+            for largest in (False, True):
+                ours, theirs = (torch.topk(t, k, largest=largest).values.cpu() for t in (x.to("mpsx"), x))
+                torch.testing.assert_close(ours, theirs, equal_nan=True, rtol=0, atol=0)
+        for function in (torch.median, torch.nanmedian):
+            torch.testing.assert_close(function(x.to("mpsx")).cpu(), function(x), equal_nan=True)
+            ours, theirs = function(x.to("mpsx"), 0), function(x, 0)
+            torch.testing.assert_close(ours.values.cpu(), theirs.values, equal_nan=True)
+            torch.testing.assert_close(x[ours.indices.cpu()], theirs.values, equal_nan=True)
+    nothing = torch.full((5,), NAN, dtype=dtype)
+    assert torch.isnan(nothing.to("mpsx").nanmedian()).item()
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
+def test_topk(layout: str) -> None:
+    for dtype in ORDERED:
+        x = make(layout, dtype)
+        d = on_device(x)
+        for dim in range(max(x.dim(), 1)):
+            size = x.size(dim) if x.dim() else 1
+            for k in {0, 1, size // 2, size}:
+                for largest in (False, True):
+                    ours, theirs = (torch.topk(t, k, dim, largest) for t in (d, x))
+                    assert torch.equal(ours.values.cpu(), theirs.values)
+                    picked = torch.gather(x, dim, ours.indices.cpu()) if x.dim() else x
+                    assert torch.equal(picked if k else theirs.values, theirs.values)
+                    if k:  # each place once
+                        places = ours.indices.cpu().sort(dim if x.dim() else 0).values
+                        assert k == 1 or (places.diff(dim=dim) > 0).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_topk_sizes(size: int) -> None:
+    x = distinct(2, size, seed=size)
+    for k in sorted({1, min(5, size), size // 2, size} - {0}):
+        for largest in (False, True):
+            ours, theirs = (torch.topk(t, k, 1, largest) for t in (x.to("mpsx"), x))
+            assert torch.equal(ours.values.cpu(), theirs.values) and torch.equal(ours.indices.cpu(), theirs.indices)
+            some = torch.topk(x.to("mpsx"), k, 1, largest, sorted=False)
+            assert torch.equal(some.indices.cpu().sort(1).values, theirs.indices.sort(1).values)
+            assert torch.equal(some.values.cpu(), x.gather(1, some.indices.cpu()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_kthvalue_and_medians(size: int) -> None:
+    x = distinct(4, size, seed=size)
+    d = x.to("mpsx")
+    for k in sorted({1, size // 3 + 1, size}):
+        for keepdim in (False, True):
+            ours, theirs = torch.kthvalue(d, k, 1, keepdim), torch.kthvalue(x, k, 1, keepdim)
+            assert torch.equal(ours.values.cpu(), theirs.values) and torch.equal(ours.indices.cpu(), theirs.indices)
+    x[1, size // 2] = NAN
+    d = x.to("mpsx")
+    for function in (torch.median, torch.nanmedian):
+        for y, z in ((d, x), (d.t(), x.t())):
+            for dim in (0, 1):
+                ours, theirs = function(y, dim), function(z, dim)
+                torch.testing.assert_close(ours.values.cpu(), theirs.values, equal_nan=True)
+                at = ours.indices.cpu().unsqueeze(dim)
+                torch.testing.assert_close(z.gather(dim, at).squeeze(dim), theirs.values, equal_nan=True)
+        torch.testing.assert_close(function(d).cpu(), function(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
+def test_medians_of_layouts(layout: str) -> None:
+    for dtype in ORDERED:
+        x = make(layout, dtype)
+        d = on_device(x)
+        x = x.contiguous()  # the CPU's median of an expanded tensor reads beyond its memory
+        for dim in range(max(x.dim(), 1)):
+            for keepdim in (False, True):
+                ours, theirs = torch.median(d, dim, keepdim), torch.median(x, dim, keepdim)
+                assert torch.equal(ours.values.cpu(), theirs.values) and ours.indices.shape == theirs.indices.shape
+                ours, theirs = torch.kthvalue(d, 1, dim, keepdim), torch.kthvalue(x, 1, dim, keepdim)
+                assert torch.equal(ours.values.cpu(), theirs.values) and ours.indices.shape == theirs.indices.shape
+
+
+def test_out_forms() -> None:
+    x = distinct(5, 7)
+    d = x.to("mpsx")
+    for function in (lambda t, **o: torch.sort(t, 1, **o), lambda t, **o: torch.topk(t, 3, 1, **o),
+                     lambda t, **o: torch.kthvalue(t, 3, 1, **o), lambda t, **o: torch.median(t, 1, **o)):
+        values, indices = function(x)
+        transposed = torch.empty(values.t().shape if values.dim() == 2 else (10,), device="mpsx")
+        given = transposed.t() if values.dim() == 2 else transposed[::2]
+        places = torch.empty(0, dtype=torch.long, device="mpsx")
+        result = function(d, out=(given, places))
+        assert result[0] is given and result[1] is places
+        assert torch.equal(given.cpu(), values) and torch.equal(places.cpu(), indices)
+    y = d.clone()
+    torch.sort(y, 1, out=(y, torch.empty(0, dtype=torch.long, device="mpsx")))
+    assert torch.equal(y.cpu(), x.sort(1).values)
+
+
+def test_relatives() -> None:
+    x = distinct(6, 40)
+    d = x.to("mpsx")
+    assert torch.equal(torch.argsort(d, 1).cpu(), torch.argsort(x, 1))
+    assert torch.equal(torch.msort(d).cpu(), torch.msort(x))
+    torch.testing.assert_close(torch.quantile(d, 0.3, dim=1).cpu(), torch.quantile(x, 0.3, dim=1))
+
+
+def test_backward() -> None:
+    x = distinct(4, 9)
+    for function in (lambda t: t.sort(1, descending=True).values, lambda t: t.topk(4, 1).values,
+                     lambda t: t.kthvalue(3, 1).values, lambda t: t.median(1).values, lambda t: t.median()):
+        gradients = []
+        for device in ("cpu", "mpsx"):
+            leaf = x.detach().to(device).requires_grad_()
+            result = function(leaf)
+            (result * torch.arange(result.numel(), device=device).view(result.shape)).sum().backward()
+            gradients.append(leaf.grad.cpu())
+        torch.testing.assert_close(*gradients)
+
+
+def test_errors() -> None:
+    x = torch.ones(3, 4, device="mpsx")
+    with pytest.raises(RuntimeError, match="selected index k out of range"):
+        torch.topk(x, 5)
+    with pytest.raises(RuntimeError, match="selected number k out of range"):
+        torch.kthvalue(x, 5)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.sort(x, 2)
+    with pytest.raises(IndexError, match="kthvalue"):
+        torch.kthvalue(torch.ones(3, 0, device="mpsx"), 1, 1)
