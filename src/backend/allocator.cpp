@@ -30,8 +30,7 @@ struct Allocator final : c10::DeviceAllocator {
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes == 0) return;
-    runtime::prepare_cpu_access(to);
-    runtime::prepare_cpu_access(from);
+    runtime::prepare_cpu_access();
     std::memcpy(to, from, bytes);
   }
 

@@ -5,6 +5,7 @@
 
 #include "backend/alias.h"
 #include "backend/vendor.h"
+#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -13,7 +14,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 struct Cell {
-  explicit Cell(runtime::RouteEntry& route) : call(route) {}
+  explicit Cell(runtime::RouteEntry& route) : call(route) { runtime::prepare_cpu_access(); }
   VendorCall call;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;

@@ -12,8 +12,9 @@ namespace {
 bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
 ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at::Scalar& c = 0) {
+  for (const auto* s : {&a, &b, &c}) check_holds(at::kFloat, *s);
   ScalarParams p = scalar_params(a, b);
-  p.f[3] = c.to<float>();
+  p.f[3] = float(c.toDouble());
   return p;
 }
 

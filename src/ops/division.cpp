@@ -29,7 +29,9 @@ const ElementwiseKernels& kernels() {
 // Integer division by zero is an error on the CPU, and no kernel may see it (it traps).
 void check_divisor(at::ScalarType type, const Tensor& b) {
   if (!at::isIntegralType(type, true) || b.numel() == 0) return;
-  TORCH_CHECK(at::isFloatingType(b.scalar_type()) || b.all().item<bool>(), "ZeroDivisionError");
+  // A number may be zero only as what it is brought to: 256 as uint8.
+  const Tensor as_used = b.device().is_cpu() ? b.to(type) : b;
+  TORCH_CHECK(at::isFloatingType(b.scalar_type()) || as_used.all().item<bool>(), "ZeroDivisionError");
 }
 
 template <const BinaryRow& Row>
@@ -123,6 +125,7 @@ Tensor pow_number(const Tensor& a, const Scalar& exponent) {
   const auto type = binary_compute_type(kPow, a, b);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
+  if (type != at::kFloat) check_holds(type, exponent);
   if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
     return pow_small(a, exponent.toDouble());
   return compute<kPow>(type, a, b);
@@ -133,6 +136,7 @@ Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
   if (type == at::ScalarType::Undefined || !is_plain(out))
     return fallback_call<Tensor>("aten::pow", "Tensor_Scalar_out", a, exponent, out), out;
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
+  if (type != at::kFloat) check_holds(type, exponent);
   if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
     return write_out("pow", pow_small(a, exponent.toDouble()), out);
   return compute_out<kPow>(type, a, b, out);

@@ -1,5 +1,6 @@
 #include "ops/elementwise.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -11,12 +12,12 @@ namespace mpsx::ops {
 namespace {
 
 constexpr int kMaxOperands = 4;
-constexpr uint32_t kTile = 32;  // of copy_transposed
+constexpr uint32_t kTile = 32;           // of copy_transposed
 constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
 
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
-  p.f[k] = s.isComplex() ? 0.0f : s.to<float>();
-  p.i[k] = s.isFloatingPoint() ? int64_t(s.toDouble()) : s.isComplex() ? 0 : s.to<int64_t>();
+  p.f[k] = s.isComplex() ? 0.0f : float(s.toDouble());  // what is too large for a float is infinite, as on the CPU
+  p.i[k] = s.isFloatingPoint() ? int64_t(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
 
 float rounded(float x, Tag tag) {
@@ -29,6 +30,10 @@ Tensor wrapped_number(const at::Scalar& s) {
   Tensor t = c10::scalar_to_tensor(s);
   t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
+}
+
+void check_holds(at::ScalarType type, const at::Scalar& s) {
+  AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "check_holds", [&] { (void)s.to<scalar_t>(); });
 }
 
 ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {

@@ -18,6 +18,9 @@ inline constexpr uint64_t kMaxDense = uint64_t(1) << 30;
 // A Python number as a tensor: 0-dim, on the CPU, and weak in type promotion.
 Tensor wrapped_number(const at::Scalar& s);
 
+// Throws where elements of `type` cannot hold a number, in PyTorch's words: where its kernels convert one with a check.
+void check_holds(at::ScalarType type, const at::Scalar& s);
+
 // Scalar arguments a and b of an operator, in both forms that kernels read; rounded to half or bfloat where asked.
 ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag type = Tag::none);
 

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "backend/alias.h"
-#include "backend/mps.h"
 #include "ops/op.h"
 #include "runtime/stream.h"
 
@@ -30,8 +29,7 @@ std::string place(const Tensor& t) {
 }
 
 bool is_served(const Tensor& t) {
-  return t.layout() == at::kStrided &&
-         (t.device().is_privateuseone() || t.device().is_cpu() || t.device().is_mps() || t.device().is_meta());
+  return t.layout() == at::kStrided && (t.device().is_privateuseone() || t.device().is_cpu() || t.device().is_meta());
 }
 
 void check_types(const std::string& op, Accepts accepts, c10::ArrayRef<IValue> arguments) {
@@ -73,17 +71,16 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces tensors, also those in lists.
-template <typename Change>
-void change_tensors(IValue& value, const Change& change) {
+// Replaces tensors on the CPU by views of their memory on this device.
+void to_device(IValue& value, backend::CpuAliases& aliases) {
   if (value.isTensor()) {
-    if (const Tensor& t = value.toTensor(); t.defined()) value = change(t);
+    if (const Tensor& t = value.toTensor(); t.defined()) value = aliases.device(t);
   } else if (value.isTensorList()) {
     const auto list = value.toTensorList();
-    c10::List<Tensor> changed;
-    changed.reserve(list.size());
-    for (const Tensor& t : list) changed.push_back(change(t));
-    value = std::move(changed);
+    c10::List<Tensor> views;
+    views.reserve(list.size());
+    for (const Tensor& t : list) views.push_back(aliases.device(t));
+    value = std::move(views);
   }
 }
 
@@ -109,12 +106,12 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   std::vector<IValue> originals, views;
   if (copies) originals.assign(stack->begin() + int64_t(first), stack->end());
   backend::CpuAliases aliases;
-  for (size_t i = first; i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const Tensor& t) { return aliases.device(t); });
+  for (size_t i = first; i < stack->size(); ++i) to_device((*stack)[i], aliases);
   if (copies) views.assign(stack->begin() + int64_t(first), stack->end());
 
   op.redispatchBoxed(kDevice, stack);
 
+  runtime::prepare_cpu_access();
   if (copies) write_back(schema, originals, views, aliases);
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i) {
     IValue& value = (*stack)[i];
@@ -122,23 +119,10 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   }
 }
 
-// The kernel for PyTorch's own mps device: this device's, on the same memory.
-void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-  const auto& schema = op.schema();
-  const size_t count = schema.arguments().size(), first = stack->size() - count;
-  check_devices(schema.name(), torch::jit::last(*stack, count));
-  backend::MpsArguments arguments;
-  for (size_t i = first; i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.take(t); });
-  op.redispatchBoxed(kDevice, stack);
-  for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
-    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.give_back(t); });
-}
-
 // Every other backend's kernel: says what is served.
 void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   check_devices(op.schema().name(), torch::jit::last(*stack, op.schema().arguments().size()));
-  TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx, mps or cpu");
+  TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx or cpu");
 }
 
 c10::OperatorHandle aten_op(const char* name, const char* overload) {
@@ -155,7 +139,6 @@ CppFunction checked(Accepts accepts, Operator op) {
 void add_kernels(torch::Library& m, const char* name, bool writes, CppFunction device, CppFunction meta) {
   m.impl(name, torch::dispatch(DispatchKey::PrivateUse1, std::move(device)));
   m.impl(name, torch::dispatch(DispatchKey::CPU, CppFunction::makeFromBoxedFunction<&run_on_views>()));
-  m.impl(name, torch::dispatch(DispatchKey::MPS, CppFunction::makeFromBoxedFunction<&run_on_mps>()));
   m.impl(name, torch::dispatch(DispatchKey::Meta, std::move(meta)));
   m.impl(name, torch::dispatch(DispatchKey::CompositeExplicitAutograd, CppFunction::makeFromBoxedFunction<&refuse>()));
   if (writes) add_in_place_autograd(m, name);

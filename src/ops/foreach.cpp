@@ -23,7 +23,7 @@ class Scalars {
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {
-    const float s = (many_.empty() ? one_ : many_[tensor]).to<float>();
+    const float s = float((many_.empty() ? one_ : many_[tensor]).toDouble());
     if (!rounds_) return s;
     return type == at::kHalf ? float(at::Half(s)) : type == at::kBFloat16 ? float(at::BFloat16(s)) : s;
   }

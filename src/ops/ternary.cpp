@@ -1,5 +1,6 @@
 // where, masked_fill, clamp, addcmul, addcdiv, lerp.
 #include <ATen/ExpandUtils.h>
+#include <ATen/OpMathType.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
@@ -67,15 +68,21 @@ Tensor& masked_fill_write(Tensor& self, const Tensor& mask, const Scalar& value)
   if (!fill_fits(self, mask)) return fallback_call<Tensor>("aten::masked_fill_", "Scalar", self, mask, value), self;
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "masked_fill_: expected a mask that broadcasts to ",
               self.sizes(), ", got ", mask.sizes());
+  check_holds(self.scalar_type(), value);
   run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), wrapped_number(value), self, ScalarParams{}, self,
       true);
   return self;
+}
+// A value of another type is looked at, as the CPU does with any.
+void check_fill_value(const Tensor& self, const Tensor& value) {
+  if (value.scalar_type() != self.scalar_type()) check_holds(self.scalar_type(), at::_local_scalar_dense(value));
 }
 Tensor& masked_fill_tensor_write(Tensor& self, const Tensor& mask, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill_: only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   if (!fill_fits(self, mask) || !usable(value))
     return fallback_call<Tensor>("aten::masked_fill_", "Tensor", self, mask, value), self;
+  check_fill_value(self, value);
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "masked_fill_: expected a mask that broadcasts to ",
               self.sizes(), ", got ", mask.sizes());
   run(where_kernels(), self.scalar_type(), mask.expand(self.sizes()), value, self, ScalarParams{}, self, true);
@@ -89,10 +96,12 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Value& value) {
   const auto sizes = at::infer_size(self.sizes(), mask.sizes());
   Tensor other;
   if constexpr (std::is_same_v<Value, Scalar>) {
+    check_holds(self.scalar_type(), value);
     other = wrapped_number(value);
   } else {
     TORCH_CHECK(value.dim() == 0, "masked_fill: only supports a 0-dimensional value tensor, but got tensor with ",
                 value.dim(), " dimension(s).");
+    check_fill_value(self, value);
     other = value;
   }
   const Tensor out = at::empty(sizes, self.options());  // contiguous, whatever self is: as the CPU's is
@@ -153,6 +162,10 @@ Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low,
 
 Tensor bound(const std::optional<Scalar>& s) { return s ? wrapped_number(*s) : Tensor(); }
 Tensor bound(const std::optional<Tensor>& t) { return t ? *t : Tensor(); }
+void check_bound(at::ScalarType type, const std::optional<Scalar>& s) {
+  if (s) check_holds(type, *s);
+}
+void check_bound(at::ScalarType, const std::optional<Tensor>&) {}
 
 template <typename Bound>
 Tensor& clamp_into(const char* overload, const Tensor& self, const std::optional<Bound>& low,
@@ -164,6 +177,8 @@ Tensor& clamp_into(const char* overload, const Tensor& self, const std::optional
     type = !a.defined() ? clamp_type(self, {&b}) : !b.defined() ? clamp_type(self, {&a}) : clamp_type(self, {&a, &b});
   if (type == at::ScalarType::Undefined)
     return fallback_call<Tensor>("aten::clamp", overload, self, low, high, out), out;
+  check_bound(type, low);
+  check_bound(type, high);
   if (out.scalar_type() != type) return write_out("clamp", clamp_tensors(type, self, a, b, Tensor()), out);
   clamp_tensors(type, self, a, b, out);
   return out;
@@ -177,6 +192,8 @@ Tensor clamp_new(const char* overload, const Tensor& self, const std::optional<B
   if (!self.is_complex())
     type = !a.defined() ? clamp_type(self, {&b}) : !b.defined() ? clamp_type(self, {&a}) : clamp_type(self, {&a, &b});
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::clamp", overload, self, low, high);
+  check_bound(type, low);
+  check_bound(type, high);
   return clamp_tensors(type, self, a, b, Tensor());
 }
 
@@ -237,22 +254,23 @@ constexpr TernaryOp kAddcmul{"aten::addcmul", "addcmul", Types::REAL};
 constexpr TernaryOp kAddcdiv{"aten::addcdiv", "addcdiv", Types::FLOAT};
 
 template <const TernaryOp& Op>
+Tensor addc(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
+  static const ElementwiseKernels kernels(Op.kernels, 3);
+  const auto type = common_type(Op.types, self, a, b);
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(Op.name, "", self, a, b, value);
+  check_holds(at::toOpMathType(type), value);
+  return run(kernels, type, self, a, b, scalar_params(value), Tensor());
+}
+template <const TernaryOp& Op>
 Tensor& addc_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
   static const ElementwiseKernels kernels(Op.kernels, 3);
   const auto type = common_type(Op.types, self, a, b);
   if (type == at::ScalarType::Undefined || !is_plain(out))
     return fallback_call<Tensor>(Op.name, "out", self, a, b, value, out), out;
-  if (out.scalar_type() != type)
-    return write_out(Op.kernels, run(kernels, type, self, a, b, scalar_params(value), Tensor()), out);
+  if (out.scalar_type() != type) return write_out(Op.kernels, addc<Op>(self, a, b, value), out);
+  check_holds(at::toOpMathType(type), value);
   run(kernels, type, self, a, b, scalar_params(value), out);
   return out;
-}
-template <const TernaryOp& Op>
-Tensor addc(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  static const ElementwiseKernels kernels(Op.kernels, 3);
-  const auto type = common_type(Op.types, self, a, b);
-  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(Op.name, "", self, a, b, value);
-  return run(kernels, type, self, a, b, scalar_params(value), Tensor());
 }
 template <const TernaryOp& Op>
 Tensor& addc_write(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
@@ -270,6 +288,7 @@ Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char*
     if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
     return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;
   }
+  if (number) check_holds(at::toOpMathType(a.scalar_type()), *number);
   run(kernels, a.scalar_type(), a, b, number ? wrapped_number(*number) : w, ScalarParams{}, out);
   return out;
 }

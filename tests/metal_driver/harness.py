@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -46,8 +45,7 @@ def build_program(driver: Path = emulated_metal.DRIVER, flags: tuple[str, ...] =
 def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
               environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs the driver's test program, or some of its cases."""
-    with tempfile.TemporaryDirectory() as cache:
-        return subprocess.run(
-            [program, kernels, *cases],
-            env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, MPSX_CACHE_DIR=cache, **(environment or {})),
-            capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+    return subprocess.run(
+        [program, kernels, *cases],
+        env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, **(environment or {})),
+        capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip

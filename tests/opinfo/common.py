@@ -161,8 +161,8 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
                  derivative: bool) -> None:  # fmt: skip
     """As close to the CPU's result as PyTorch asks, or else at least as close to the one in float64 as the CPU's is.
 
-    The operators of a derivative round after each step, which in half types leaves it to luck who comes closer: there,
-    twice the CPU's error and one rounding of the largest number are allowed.
+    The operators of a derivative round after each step, which leaves it to luck who comes closer: there, twice the
+    CPU's error and one rounding of the largest number are allowed.
     """
     try:
         torch.testing.assert_close(have, want, equal_nan=True)
@@ -171,7 +171,7 @@ def assert_close(have: torch.Tensor, want: torch.Tensor, exact: Callable[[], tor
             raise
         right = exact().detach().to(torch.complex128 if want.is_complex() else torch.double)
         allowed = error(want.to(right.dtype), right)
-        if derivative and want.dtype in (torch.float16, torch.bfloat16):
+        if derivative:
             allowed = 2 * allowed + torch.finfo(want.dtype).eps * right[right.isfinite()].abs().max().item()
         if not error(have.to(right.dtype), right) <= allowed:
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .records import Key
 from .summary import Summary
-from .tags import DIRECTIONS, SHOWN, TAGS
+from .tags import DIRECTIONS, MORE_DIRECTIONS, SHOWN, TAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -29,7 +29,7 @@ def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Co
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
     """Direction, name of the group of types, our counts, those of PyTorch's MPS."""
-    for direction in DIRECTIONS:
+    for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)
             if ours:

@@ -1,0 +1,103 @@
+"""Python numbers that do not fit a tensor's type: the CPU's result, or an error as on the CPU; never something else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+DTYPES = (
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool, torch.float32, torch.float16,
+    torch.bfloat16,
+)  # fmt: skip
+NUMBERS = (
+    300, -1, -200, 70000, 2**40, -(2**40), 2**63 - 1, 1e5, 1e39, math.inf, -math.inf, math.nan, 2.75, -2.75, True,
+    1 + 2j, 0,
+)  # fmt: skip
+
+
+OPERATORS: dict[str, Callable[[torch.Tensor, object], torch.Tensor]] = {
+    "fill_": lambda x, v: x.clone().fill_(v),
+    "full_like": torch.full_like,
+    "full": lambda x, v: torch.full((3,), v, dtype=x.dtype, device=x.device),
+    "masked_fill": lambda x, v: x.masked_fill(x > 0, v),
+    "masked_fill_": lambda x, v: x.clone().masked_fill_(x > 0, v),
+    "masked_fill by a tensor": lambda x, v: x.masked_fill(x > 0, torch.tensor(v, device=x.device)),
+    "add": lambda x, v: x + v,
+    "add_": lambda x, v: x.clone().add_(v),
+    "mul": lambda x, v: x * v,
+    "mul_": lambda x, v: x.clone().mul_(v),
+    "div": lambda x, v: x / v,
+    "floor_divide": lambda x, v: x // v,
+    "remainder": lambda x, v: x % v,
+    "fmod": torch.fmod,
+    "remainder of a number": lambda x, v: torch.remainder(v, x + 1),
+    "pow": lambda x, v: x**v,
+    "pow of a number": lambda x, v: v**x,
+    "eq": lambda x, v: x == v,
+    "lt": lambda x, v: x < v,
+    "clamp": lambda x, v: x.clamp(v),
+    "clamp_max": lambda x, v: x.clamp(max=v),
+    "clamp between": lambda x, v: x.clamp(0, v),
+    "clamp_": lambda x, v: x.clone().clamp_(0, v),
+    "and": lambda x, v: x & v,
+    "xor_": lambda x, v: x.clone().bitwise_xor_(v),
+    "addcmul": lambda x, v: torch.addcmul(x, x, x, value=v),
+    "lerp": lambda x, v: torch.lerp(x, x, v),
+    "foreach_add": lambda x, v: torch._foreach_add([x], v)[0],
+    "foreach_mul": lambda x, v: torch._foreach_mul([x, x], v)[1],
+    "linspace": lambda x, v: torch.linspace(0, v, 4, dtype=x.dtype, device=x.device),
+}
+
+
+def outcome(function: Callable[..., torch.Tensor], x: torch.Tensor, v: object) -> torch.Tensor | None:
+    """The result; None for an error."""
+    try:
+        return function(x, v).cpu()
+    except (RuntimeError, ValueError, TypeError, OverflowError, NotImplementedError):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_numbers(name: str) -> None:
+    for dtype in DTYPES:
+        x = torch.tensor([0, 1, 3]).to(dtype)
+        for v in NUMBERS:
+            want, got = outcome(OPERATORS[name], x, v), outcome(OPERATORS[name], x.to("mpsx"), v)
+            said = f"{name} of {dtype} and {v}: {want}, on mpsx {got}"
+            assert (got is None) == (want is None), said
+            if want is not None:
+                torch.testing.assert_close(got, want, equal_nan=True, msg=said)
+
+
+def test_any_and_all_over_no_dimension() -> None:
+    """A new tensor of truth values, not the input."""
+    for dtype in DTYPES:
+        x = torch.tensor([0, 5, 1]).to(dtype)
+        for operator in (torch.ops.aten.any.dims, torch.ops.aten.all.dims):
+            d = x.to("mpsx")
+            got, want = operator(d, []), operator(x, [])
+            assert got.dtype == want.dtype
+            assert torch.equal(got.cpu(), want)
+            assert got.data_ptr() != d.data_ptr()
+
+
+def test_zeros_without_memory() -> None:
+    """Forward-mode derivatives are full of torch's ZeroTensors."""
+    zeros, x = torch._efficientzerotensor((2, 3), device="mpsx"), torch.ones(2, 3, device="mpsx")
+    assert torch.equal(x.clone().copy_(zeros).cpu(), torch.zeros(2, 3))
+    assert torch.equal(zeros.clone().cpu(), torch.zeros(2, 3))
+    assert torch.equal(torch.ones(2, 3).copy_(zeros), torch.zeros(2, 3))
+    assert torch.equal((x + zeros).cpu(), torch.ones(2, 3))
+    assert torch.equal(zeros.t().contiguous().cpu(), torch.zeros(3, 2))
+    assert zeros.sum().item() == 0
+    with pytest.raises(RuntimeError, match="ZeroTensors are immutable"):
+        zeros.copy_(x)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(torch.sgn(dual)).tangent.cpu(), torch.zeros(2, 3))
