@@ -17,6 +17,10 @@
 extern "C" {
 #endif
 
+/* Which exception the thread's last message stands for. */
+enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2 };
+MPSX_API int mpsx_error_kind(void);
+
 /* Registers the device with torch. `library_directory`: where kernel libraries lie. */
 MPSX_API const char* mpsx_initialize(const char* library_directory);
 
@@ -98,6 +102,12 @@ MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shade
                                       mpsx_shader_kernel_info* info);
 /* `reported` becomes 1 when the message is the kernel's own (TORCH_REPORT_ERROR). */
 MPSX_API const char* mpsx_shader_run(mpsx_shader_kernel*, const mpsx_shader_call*, int* reported);
+
+/* For people: names of regions of work, of the calling thread; and a record of the GPU's work in a file. */
+MPSX_API const char* mpsx_begin_label(const char* name);
+MPSX_API const char* mpsx_end_label(void);
+MPSX_API const char* mpsx_start_capture(const char* path);
+MPSX_API const char* mpsx_stop_capture(void);
 
 /* What ran. */
 MPSX_API void mpsx_set_profiling(int on);

@@ -64,11 +64,10 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
-def headers(driver: Path) -> str:
-    """The text of every header that the sources may include."""
-    folders = [driver, EMULATION, ROOT / "src" / "driver", HOST, HOST / "simt"]
-    paths = {p for folder in folders for p in folder.glob("*.h")} | set(EMULATION.glob("include/*/*.h"))
-    return "\0".join(p.read_text() for p in sorted(paths))
+def headers(*folders: Path) -> str:
+    """The text of every header in some folders, and of those that all sources may include."""
+    paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
+    return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
 
 def compile_object(source: Path, include: list[str], flags: list[str], context: str) -> Path:
@@ -98,11 +97,19 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
     """Everything compiled: the driver (or a changed copy of it), the emulation, and more sources."""
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
-    context = headers(driver)
-    sources = [*driver.glob("*.mm"), *driver.glob("*.cpp"), *EMULATION.glob("*.mm"), *EMULATION.glob("*.cpp"), *more]
-    sources += (HOST / "simt").glob("*.cpp")  # the engine that runs the emulated GPU's kernels
+    own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt")
+    sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
+    sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
+    sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)  # the engine that runs the emulated GPU's kernels
+    sources |= dict.fromkeys(more, others)
+
+    def build(entry: tuple[Path, str]) -> Path:
+        source, context = entry
+        # The engine runs kernels on stacks of its own, which sanitizers do not follow.
+        return compile_object(source, include, [] if HOST in source.parents else flags, context)
+
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda s: compile_object(s, include, flags, context), sorted(sources)))
+        return list(pool.map(build, sorted(sources.items())))
 
 
 def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> Path:
@@ -181,6 +188,8 @@ def environment(package: Path, site: Path = OUTPUT / "site") -> dict[str, str]:
     return dict(
         os.environ,
         MPSX_DRIVER="metal",
+        # What the GPU owns is known by buffer: tensors of two threads must not share one.
+        MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
         LD_PRELOAD=os.pathsep.join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
         MPSX_EMULATION_COMPILER=f"{sys.executable} {ROOT / 'tools' / 'emulated_metal_compiler.py'}",

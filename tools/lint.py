@@ -24,8 +24,8 @@ LAYERS = {
     "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
     "metal/lib": (r"lib/",),
 }
-# Vendor routes, aliases, copies between devices and random state live in the backend, and launchers fall back on them.
-EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|torch_version|vendor)\.h",)}
+# Vendor routes, aliases, tensors of other devices and random state live in the backend, and launchers use them.
+EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|mps|torch_version|vendor)\.h",)}
 
 # What .gitignore names at the top level: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")

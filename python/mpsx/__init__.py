@@ -71,11 +71,11 @@ except Exception as error:
 else:
     from . import fallback, profiler
     from ._runtime import driver
-    from .views import cpu_view, device_view, numpy_view
+    from .views import cpu_view, device_view, from_mps, numpy_view, to_mps
 
     __all__ = [
-        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "numpy_view", "ops",
-        "profiler",
+        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps", "numpy_view",
+        "ops", "profiler", "to_mps",
     ]  # fmt: skip
 
 

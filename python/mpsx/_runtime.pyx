@@ -1,4 +1,4 @@
-"""The C side of mpsx (src/c_api.h), as Python functions. Errors are raised as RuntimeError."""
+"""The C side of mpsx (src/c_api.h), as Python functions. Errors are raised as torch would."""
 
 import sys
 import warnings
@@ -7,6 +7,9 @@ from libc.stdint cimport uint32_t, uint64_t
 
 
 cdef extern from "c_api.h" nogil:
+    int MPSX_INDEX_ERROR, MPSX_OUT_OF_MEMORY
+    int mpsx_error_kind()
+
     const char* mpsx_initialize(const char* library_directory)
 
     ctypedef struct mpsx_driver_info:
@@ -59,6 +62,11 @@ cdef extern from "c_api.h" nogil:
     mpsx_row mpsx_list_row(const mpsx_list* list, size_t index)
     void mpsx_list_free(mpsx_list* list)
 
+    const char* mpsx_begin_label(const char* name)
+    const char* mpsx_end_label()
+    const char* mpsx_start_capture(const char* path)
+    const char* mpsx_stop_capture()
+
     void mpsx_set_profiling(int on)
     int mpsx_profiling()
     void mpsx_reset_profile()
@@ -71,6 +79,13 @@ _error_text = b""  # keeps the message that _warn handed out alive
 
 cdef int check(const char* message) except -1:
     if message != NULL:
+        kind = mpsx_error_kind()
+        if kind == MPSX_INDEX_ERROR:
+            raise IndexError(message.decode())
+        if kind == MPSX_OUT_OF_MEMORY:
+            import torch
+
+            raise torch.OutOfMemoryError(message.decode())
         raise RuntimeError(message.decode())
     return 0
 
@@ -262,3 +277,23 @@ def profiling():
 def reset_profile():
     """Sets counts and times to zero."""
     mpsx_reset_profile()
+
+
+def begin_label(str name):
+    """Names what this thread dispatches until `end_label`; names nest."""
+    check(mpsx_begin_label(name.encode()))
+
+
+def end_label():
+    """Ends the innermost name of this thread."""
+    check(mpsx_end_label())
+
+
+def start_capture(str path):
+    """Starts a record of the GPU's work in a file."""
+    check(mpsx_start_capture(path.encode()))
+
+
+def stop_capture():
+    """Ends the record."""
+    check(mpsx_stop_capture())

@@ -5,11 +5,16 @@ with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f
 with mpsx.profiler.profile() as profile:    # counts and times
     model(x)
 print(profile.table())
+with mpsx.profiler.label("attention"):      # a name, in Instruments, in Xcode's captures and in errors of the GPU
+    layer(x)
+with mpsx.profiler.capture("step.gputrace"):  # a record for Xcode's Metal debugger
+    step()
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -85,3 +90,30 @@ def launch_log() -> Iterator[list[str]]:
         yield names
     finally:
         names.extend(_runtime.close_launch_log())
+
+
+@contextlib.contextmanager
+def label(name: str) -> Iterator[None]:
+    """Names what this thread dispatches inside the block; labels nest.
+
+    On Metal the name is a signpost interval in Instruments (subsystem "mpsx"), a debug group in GPU captures, and part
+    of the message when the GPU fails. Other drivers ignore it.
+    """
+    _runtime.begin_label(name)
+    try:
+        yield
+    finally:
+        _runtime.end_label()
+
+
+@contextlib.contextmanager
+def capture(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Records the GPU's work inside the block to a .gputrace file, which must not exist, for Xcode's Metal debugger.
+
+    Needs the Metal driver, and METAL_CAPTURE_ENABLED=1 in the environment of the process.
+    """
+    _runtime.start_capture(os.path.abspath(os.fspath(path)))
+    try:
+        yield
+    finally:
+        _runtime.stop_capture()

@@ -3,7 +3,6 @@
 #include <ATen/SparseCsrTensorUtils.h>
 
 #include "backend/device.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -159,7 +158,6 @@ void CpuAliases::write_back(Pair& pair) {
 
 at::Tensor cpu_view(const at::Tensor& device) {
   TORCH_CHECK(is_mpsx(device.device()), "cpu_view: expected a tensor on mpsx, got one on ", device.device());
-  runtime::prepare_cpu_access();
   CpuAliases aliases;
   return aliases.cpu(device);
 }

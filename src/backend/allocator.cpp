@@ -30,7 +30,8 @@ struct Allocator final : c10::DeviceAllocator {
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes == 0) return;
-    runtime::prepare_cpu_access();
+    runtime::prepare_cpu_access(to);
+    runtime::prepare_cpu_access(from);
     std::memcpy(to, from, bytes);
   }
 

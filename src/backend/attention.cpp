@@ -11,7 +11,6 @@
 
 #include "backend/alias.h"
 #include "backend/vendor.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -33,7 +32,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
     bool causal, bool, std::optional<double> scale) {
   static auto& route = runtime::route_entry("aten::scaled_dot_product_attention", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
-  runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
   const Tensor q = a.cpu(query), k = a.cpu(key), v = a.cpu(value);
@@ -54,7 +52,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
   static auto& route =
       runtime::route_entry("aten::scaled_dot_product_attention_backward", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
-  runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
   auto [grad_query, grad_key, grad_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(

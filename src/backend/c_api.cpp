@@ -19,13 +19,22 @@ using namespace mpsx;
 
 namespace {
 
+thread_local int error_kind = MPSX_ERROR;
+
 // Runs `body`, turning what it throws into a message.
 template <typename F>
 const char* guarded(F&& body) noexcept {
   static thread_local std::string message;
+  error_kind = MPSX_ERROR;
   try {
     body();
     return nullptr;
+  } catch (const c10::IndexError& e) {
+    error_kind = MPSX_INDEX_ERROR;
+    message = e.what_without_backtrace();
+  } catch (const c10::OutOfMemoryError& e) {
+    error_kind = MPSX_OUT_OF_MEMORY;
+    message = e.what_without_backtrace();
   } catch (const c10::Error& e) {
     message = e.what_without_backtrace();
   } catch (const std::exception& e) {
@@ -57,6 +66,8 @@ struct mpsx_list {
 };
 
 extern "C" {
+
+int mpsx_error_kind(void) { return error_kind; }
 
 const char* mpsx_initialize(const char* library_directory) {
   return guarded([&] { backend::initialize(library_directory); });
@@ -153,6 +164,19 @@ mpsx_row mpsx_list_row(const mpsx_list* list, size_t index) {
   return {r.name.c_str(), r.library.c_str(), static_cast<int>(r.route), r.calls, r.nanoseconds, r.bytes};
 }
 void mpsx_list_free(mpsx_list* list) { delete list; }
+
+const char* mpsx_begin_label(const char* name) {
+  return guarded([&] { runtime::driver().begin_label(name); });
+}
+const char* mpsx_end_label(void) {
+  return guarded([] { runtime::driver().end_label(); });
+}
+const char* mpsx_start_capture(const char* path) {
+  return guarded([&] { runtime::driver().start_capture(path); });
+}
+const char* mpsx_stop_capture(void) {
+  return guarded([] { runtime::driver().stop_capture(); });
+}
 
 void mpsx_set_profiling(int on) { runtime::set_profiling(on); }
 int mpsx_profiling(void) { return runtime::profiling; }

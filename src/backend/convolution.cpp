@@ -5,7 +5,6 @@
 
 #include "backend/alias.h"
 #include "backend/vendor.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -26,7 +25,6 @@ at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std:
                    c10::IntArrayRef output_padding, int64_t groups) {
   static auto& route = runtime::route_entry("aten::convolution", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
-  runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
   const at::Tensor x = a.cpu(input), w = a.cpu(weight);
@@ -46,7 +44,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& grad, 
                                                         int64_t groups, std::array<bool, 3> mask) {
   static auto& route = runtime::route_entry("aten::convolution_backward", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
-  runtime::prepare_cpu_access();
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;
   const std::array<int64_t, 1> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};

@@ -8,7 +8,6 @@
 
 #include "backend/alias.h"
 #include "backend/device.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 
@@ -29,7 +28,6 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
   if (source._is_zerotensor()) return self.zero_();
   if (self.is_same(source) || on_device(self, source)) return self;
-  runtime::prepare_cpu_access();
   CpuAliases aliases;
   at::Tensor to = aliases.cpu(self), from = aliases.cpu(source);
   at::native::copy_(to, from, non_blocking);
@@ -48,7 +46,6 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar(const at::Tensor& self) {
-  runtime::prepare_cpu_access();
   CpuAliases aliases;
   return at::_local_scalar_dense(aliases.cpu(self));
 }

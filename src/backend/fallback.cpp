@@ -9,7 +9,6 @@
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -92,7 +91,6 @@ uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorFacts& facts,
          runtime::RouteEntry& route, bool timed) {
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-  runtime::prepare_cpu_access();
   Arguments arguments;
   const size_t first = stack->size() - facts.arguments.size();
   for (size_t i = 0; i < facts.arguments.size(); ++i) arguments.to_cpu((*stack)[first + i], facts.arguments[i]);

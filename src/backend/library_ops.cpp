@@ -3,6 +3,7 @@
 
 #include "backend/alias.h"
 #include "backend/generator.h"
+#include "backend/mps.h"
 
 namespace mpsx::backend {
 namespace {
@@ -17,6 +18,8 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   // Not declared as views: autograd would want them to be on their base's device.
   m.def("_cpu_view(Tensor self) -> Tensor", cpu_view);
   m.def("_device_view(Tensor self) -> Tensor", device_view);
+  m.def("_from_mps(Tensor self) -> Tensor", from_mps);
+  m.def("_to_mps(Tensor self) -> Tensor", to_mps);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include "backend/alias.h"
 #include "backend/vendor.h"
-#include "runtime/stream.h"
 
 namespace mpsx::backend {
 namespace {
@@ -14,7 +13,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 struct Cell {
-  explicit Cell(runtime::RouteEntry& route) : call(route) { runtime::prepare_cpu_access(); }
+  explicit Cell(runtime::RouteEntry& route) : call(route) {}
   VendorCall call;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   CpuAliases a;

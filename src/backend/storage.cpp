@@ -40,7 +40,7 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
 // A block that the CPU may write to at once: whoever freed it may have left work on it with the device.
 runtime::Block* allocate_for_cpu(size_t bytes) {
   runtime::Block* block = runtime::allocate(bytes);
-  if (bytes) runtime::prepare_cpu_access();
+  if (bytes) runtime::prepare_cpu_access(block->data);
   return block;
 }
 
@@ -66,7 +66,7 @@ c10::DataPtr data_over(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
-  if (C10_UNLIKELY(driver.info().exact_allocations) && p) wrapped = driver.wrap(p, cpu->nbytes());
+  if (C10_UNLIKELY(driver.info().exact_allocations && driver.info().unified_addressing) && p) wrapped = driver.wrap(p, cpu->nbytes());
   const size_t adopted = cpu->data_ptr().get_deleter() == &release_block ? 0 : cpu->nbytes();  // blocks are counted
   if (adopted) runtime::count_adopted(adopted);
   return {p, new Twin{nullptr, {cpu.release()}, wrapped, adopted}, &delete_twin, this_device()};
@@ -91,6 +91,11 @@ c10::DataPtr allocate_data(size_t bytes) {
   return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
 }
 
+c10::DataPtr shared_data(void* handle, std::shared_ptr<void> owner) {
+  auto* block = runtime::share(handle, std::move(owner));
+  return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
+}
+
 c10::StorageImpl* existing_twin(const c10::StorageImpl* device) {
   auto* twin = twin_of(device);
   return twin ? twin->cpu.load(std::memory_order_acquire) : nullptr;
@@ -103,6 +108,7 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
     twin = twin_of(device);
     if (!twin) return borrowed(device);
   }
+  runtime::prepare_cpu_access(device->data());
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {
     runtime::retain(twin->block);
@@ -139,7 +145,8 @@ void resize_storage(c10::StorageImpl* device, size_t bytes) {
   c10::DataPtr data = allocate_data(bytes);
   const size_t kept = std::min(bytes, device->nbytes());
   if (kept) {
-    runtime::prepare_cpu_access();
+    runtime::prepare_cpu_access(data.get());
+    runtime::prepare_cpu_access(device->data());
     std::memcpy(data.get(), device->data(), kept);
   }
   device->set_data_ptr_noswap(std::move(data));

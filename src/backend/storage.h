@@ -16,7 +16,11 @@ using StoragePtr = c10::intrusive_ptr<c10::StorageImpl>;
 // Device memory for a new storage.
 c10::DataPtr allocate_data(size_t bytes);
 
+// Another library's buffer (an MTLBuffer) as a storage's memory; `owner` keeps it.
+c10::DataPtr shared_data(void* handle, std::shared_ptr<void> owner);
+
 // The CPU twin of a device storage; created on first use, the same one ever after. Materialises copy-on-write storages.
+// Waits for the device's work on it: whoever wants a twin is about to read or write on the CPU.
 StoragePtr cpu_twin(c10::StorageImpl* device);
 
 // The twin if there is one already.

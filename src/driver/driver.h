@@ -102,6 +102,8 @@ class Driver {
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void release(const Buffer&) noexcept = 0;
   virtual Buffer wrap(void* contents, size_t bytes) = 0;
+  // Another library's buffer of the same GPU (an MTLBuffer), of which the result is an owner too.
+  virtual Buffer share(void*) { throw Error("the " + info().name + " driver knows no buffers but its own"); }
   virtual size_t free_memory() const = 0;
 
   // Kernels, by key: the host name, then sorted function constants ("layer_norm_f32|bias=1"). Null: no such
@@ -116,10 +118,15 @@ class Driver {
   // Streams: ordered queues of work. The default stream always exists.
   virtual Stream* default_stream() = 0;
   virtual Stream* new_stream() = 0;
-  virtual void dispatch(Stream*, const Kernel&, const Argument* arguments, size_t count, const Dispatch&) = 0;
+  // Returns a place for reach(); 0: the work is complete. Places grow, over all streams.
+  virtual uint64_t dispatch(Stream*, const Kernel&, const Argument* arguments, size_t count, const Dispatch&) = 0;
   virtual void commit(Stream*) = 0;
   virtual void synchronize(Stream*) = 0;  // throws Error for work that failed since the last call
   virtual bool idle(Stream*) = 0;
+  // Waits until the work up to a place is complete, and throws as synchronize() does; finish() leaves that to others.
+  virtual void reach(uint64_t) {}
+  virtual void finish(uint64_t) noexcept {}
+  virtual bool reached(uint64_t) { return true; }
 
   // Events: marks in a stream, with the device's clock.
   virtual Event* new_event() = 0;
@@ -129,6 +136,13 @@ class Driver {
   virtual bool done(Event*) = 0;
   virtual void synchronize(Event*) = 0;
   virtual double elapsed_ms(Event* from, Event* to) = 0;
+
+  // For people. What the calling thread dispatches between the two has a name, in the system's tools and in errors; names
+  // nest. And a record of all that the GPU does, for the system's debugger: throws Error where that cannot be had.
+  virtual void begin_label(const std::string&) {}
+  virtual void end_label() noexcept {}
+  virtual void start_capture(const std::string&) { throw Error("the " + info().name + " driver has no GPU to capture"); }
+  virtual void stop_capture() {}
 };
 
 // Splits [0, total) between CPU cores and runs `body(begin, end)` on each part; supplied by whoever owns the

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/alias.h"
+#include "backend/mps.h"
 #include "ops/op.h"
 #include "runtime/stream.h"
 
@@ -29,7 +30,8 @@ std::string place(const Tensor& t) {
 }
 
 bool is_served(const Tensor& t) {
-  return t.layout() == at::kStrided && (t.device().is_privateuseone() || t.device().is_cpu() || t.device().is_meta());
+  return t.layout() == at::kStrided &&
+         (t.device().is_privateuseone() || t.device().is_cpu() || t.device().is_mps() || t.device().is_meta());
 }
 
 void check_types(const std::string& op, Accepts accepts, c10::ArrayRef<IValue> arguments) {
@@ -71,16 +73,17 @@ class Checked final : public c10::OperatorKernel {
   std::optional<c10::OperatorHandle> target_;
 };
 
-// Replaces tensors on the CPU by views of their memory on this device.
-void to_device(IValue& value, backend::CpuAliases& aliases) {
+// Replaces tensors, also those in lists.
+template <typename Change>
+void change_tensors(IValue& value, const Change& change) {
   if (value.isTensor()) {
-    if (const Tensor& t = value.toTensor(); t.defined()) value = aliases.device(t);
+    if (const Tensor& t = value.toTensor(); t.defined()) value = change(t);
   } else if (value.isTensorList()) {
     const auto list = value.toTensorList();
-    c10::List<Tensor> views;
-    views.reserve(list.size());
-    for (const Tensor& t : list) views.push_back(aliases.device(t));
-    value = std::move(views);
+    c10::List<Tensor> changed;
+    changed.reserve(list.size());
+    for (const Tensor& t : list) changed.push_back(change(t));
+    value = std::move(changed);
   }
 }
 
@@ -106,12 +109,12 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   std::vector<IValue> originals, views;
   if (copies) originals.assign(stack->begin() + int64_t(first), stack->end());
   backend::CpuAliases aliases;
-  for (size_t i = first; i < stack->size(); ++i) to_device((*stack)[i], aliases);
+  for (size_t i = first; i < stack->size(); ++i)
+    change_tensors((*stack)[i], [&](const Tensor& t) { return aliases.device(t); });
   if (copies) views.assign(stack->begin() + int64_t(first), stack->end());
 
   op.redispatchBoxed(kDevice, stack);
 
-  runtime::prepare_cpu_access();
   if (copies) write_back(schema, originals, views, aliases);
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i) {
     IValue& value = (*stack)[i];
@@ -119,10 +122,23 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   }
 }
 
+// The kernel for PyTorch's own mps device: this device's, on the same memory.
+void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const auto& schema = op.schema();
+  const size_t count = schema.arguments().size(), first = stack->size() - count;
+  check_devices(schema.name(), torch::jit::last(*stack, count));
+  backend::MpsArguments arguments;
+  for (size_t i = first; i < stack->size(); ++i)
+    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.take(t); });
+  op.redispatchBoxed(kDevice, stack);
+  for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
+    change_tensors((*stack)[i], [&](const Tensor& t) { return arguments.give_back(t); });
+}
+
 // Every other backend's kernel: says what is served.
 void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   check_devices(op.schema().name(), torch::jit::last(*stack, op.schema().arguments().size()));
-  TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx or cpu");
+  TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx, mps or cpu");
 }
 
 c10::OperatorHandle aten_op(const char* name, const char* overload) {
@@ -139,6 +155,7 @@ CppFunction checked(Accepts accepts, Operator op) {
 void add_kernels(torch::Library& m, const char* name, bool writes, CppFunction device, CppFunction meta) {
   m.impl(name, torch::dispatch(DispatchKey::PrivateUse1, std::move(device)));
   m.impl(name, torch::dispatch(DispatchKey::CPU, CppFunction::makeFromBoxedFunction<&run_on_views>()));
+  m.impl(name, torch::dispatch(DispatchKey::MPS, CppFunction::makeFromBoxedFunction<&run_on_mps>()));
   m.impl(name, torch::dispatch(DispatchKey::Meta, std::move(meta)));
   m.impl(name, torch::dispatch(DispatchKey::CompositeExplicitAutograd, CppFunction::makeFromBoxedFunction<&refuse>()));
   if (writes) add_in_place_autograd(m, name);

@@ -46,7 +46,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .work(p.chunk)
       .run();
   Launch(scan.get()).pointer(starts.data_ptr()).bytes(chunks).threads(1).run();
-  runtime::prepare_cpu_access();
+  runtime::prepare_cpu_access(starts.const_data_ptr());
   const int64_t total = static_cast<const int64_t*>(starts.const_data_ptr())[chunks];
   p.total = uint64_t(total);
   void* out = make(total);

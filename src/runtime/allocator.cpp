@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/stream.h"
 #include "runtime/watermarks.h"
 
 namespace mpsx::runtime {
@@ -37,6 +38,18 @@ SizeClass size_class(size_t bytes) {
   return {size_t(log) * 8 + (rounded >> (log < 3 ? 0 : log - 3)) - 8, rounded};
 }
 
+// A driver's buffer, the blocks that it is cut into, and when each was last used.
+struct Segment {
+  Segment(const driver::Buffer& b, size_t block)
+      : buffer(b), block_bytes(block), last_uses(new std::atomic<uint64_t>[b.size / block + 1]()) {}
+  std::atomic<uint64_t>* last_use(size_t offset) const { return &last_uses[offset / block_bytes]; }
+
+  driver::Buffer buffer;
+  size_t block_bytes;
+  std::unique_ptr<std::atomic<uint64_t>[]> last_uses;
+  uint32_t owners = 1;  // the cache, and blocks that share the buffer with somebody else
+};
+
 class Allocator {
  public:
   Allocator() {
@@ -52,7 +65,7 @@ class Allocator {
   Block* allocate(size_t bytes) {
     const SizeClass c = size_class(bytes);
     std::lock_guard<std::mutex> lock(mutex_);
-    Block* block = exact_ ? make_block(reserve(bytes, bytes), 0, bytes) : take(c);
+    Block* block = exact_ ? make_block(reserve(bytes, bytes, bytes), 0, bytes) : take(c);
     if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
     block->size = bytes;
     block->references.store(1, std::memory_order_relaxed);
@@ -62,6 +75,11 @@ class Allocator {
 
   void free(Block* block) {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (block->owner) {
+      forget(block->buffer);
+      delete block;
+      return;
+    }
     count_free(block->capacity);
     if (exact_) {
       give_back(block->buffer);
@@ -69,6 +87,20 @@ class Allocator {
       return;
     }
     free_[size_class(block->capacity).index].push_back(block);
+  }
+
+  Block* share(void* handle, std::shared_ptr<void> owner) {
+    const driver::Buffer buffer = driver().share(handle);
+    std::lock_guard<std::mutex> lock(mutex_);
+    {
+      std::unique_lock<std::shared_mutex> segments_lock(segments_mutex_);
+      const auto [at, is_new] = segments_.try_emplace(buffer.contents, buffer, buffer.size);
+      if (!is_new) ++at->second.owners;
+    }
+    Block* block = make_block(buffer, 0, buffer.size);
+    block->size = buffer.size;
+    block->owner = std::move(owner);
+    return block;
   }
 
   void count_adopted(size_t bytes) {
@@ -89,15 +121,18 @@ class Allocator {
   }
 
   Location locate(const void* p) {
-    if (unified_ || !p) return {const_cast<void*>(p), 0};
+    if (unified_ || !p) return {const_cast<void*>(p), 0, nullptr};
     std::shared_lock<std::shared_mutex> lock(segments_mutex_);
-    auto it = segments_.upper_bound(p);
-    if (it != segments_.begin()) {
-      const driver::Buffer& b = std::prev(it)->second;
-      const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(b.contents));
-      if (offset < b.size) return {b.handle, offset};
-    }
-    TORCH_CHECK(false, "mpsx: a kernel was given memory that is not the device's");
+    const auto [segment, offset] = find(p);
+    TORCH_CHECK(segment, "mpsx: a kernel was given memory that is not the device's");
+    return {segment->buffer.handle, offset, segment->last_use(offset)};
+  }
+
+  uint64_t last_use(const void* p) {
+    if (unified_ || !p) return 0;
+    std::shared_lock<std::shared_mutex> lock(segments_mutex_);
+    const auto [segment, offset] = find(p);
+    return segment ? segment->last_use(offset)->load(std::memory_order_acquire) : 0;
   }
 
   MemoryStatistics statistics() {
@@ -126,6 +161,15 @@ class Allocator {
   }
 
  private:
+  // The caller holds segments_mutex_.
+  std::pair<const Segment*, size_t> find(const void* p) const {
+    auto it = segments_.upper_bound(p);
+    if (it == segments_.begin()) return {nullptr, 0};
+    const Segment& s = std::prev(it)->second;
+    const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(s.buffer.contents));
+    return {offset < s.buffer.size ? &s : nullptr, offset};
+  }
+
   Block* take(const SizeClass& c) {
     auto& list = free_[c.index];
     if (list.empty()) return nullptr;
@@ -136,7 +180,7 @@ class Allocator {
 
   // A new segment, cut into blocks of one class.
   Block* carve(const SizeClass& c, size_t asked) {
-    const driver::Buffer buffer = reserve(kSegment, asked);
+    const driver::Buffer buffer = reserve(kSegment, c.bytes, asked);
     auto& list = free_[c.index];
     for (size_t offset = kSegment / c.bytes * c.bytes; offset >= c.bytes;) {
       offset -= c.bytes;
@@ -147,7 +191,7 @@ class Allocator {
 
   Block* fresh(const SizeClass& c, size_t asked) {
     const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
-    return make_block(reserve(bytes, asked), 0, c.bytes);
+    return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
   static Block* make_block(const driver::Buffer& buffer, size_t offset, size_t bytes) {
@@ -159,7 +203,7 @@ class Allocator {
     return block;
   }
 
-  driver::Buffer reserve(size_t bytes, size_t asked) {
+  driver::Buffer reserve(size_t bytes, size_t block_bytes, size_t asked) {
     if (stats_.reserved + bytes > low_) release_cached();
     for (int attempt = 0;; ++attempt) {
       std::string reason = "the limit";
@@ -170,7 +214,7 @@ class Allocator {
           stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
           stats_.segments_peak = std::max(stats_.segments_peak, ++stats_.segments);
           std::unique_lock<std::shared_mutex> lock(segments_mutex_);
-          segments_.emplace(buffer.contents, buffer);
+          segments_.try_emplace(buffer.contents, buffer, block_bytes);
           return buffer;
         } catch (const driver::OutOfMemory& e) {
           reason = e.what();
@@ -218,12 +262,17 @@ class Allocator {
   }
 
   void give_back(const driver::Buffer& buffer) {
-    {
-      std::unique_lock<std::shared_mutex> lock(segments_mutex_);
-      segments_.erase(buffer.contents);
-    }
     stats_.reserved -= buffer.size;
     --stats_.segments;
+    forget(buffer);
+  }
+
+  void forget(const driver::Buffer& buffer) {
+    {
+      std::unique_lock<std::shared_mutex> lock(segments_mutex_);
+      const auto it = segments_.find(buffer.contents);
+      if (--it->second.owners == 0) segments_.erase(it);
+    }
     driver().release(buffer);
   }
 
@@ -244,7 +293,7 @@ class Allocator {
   std::mutex mutex_;
   std::vector<Block*> free_[kClasses];
   std::shared_mutex segments_mutex_;
-  std::map<const void*, driver::Buffer> segments_;  // by CPU address
+  std::map<const void*, Segment> segments_;  // by CPU address
   MemoryStatistics stats_;
   size_t limit_ = 0, low_ = 0;
   bool unified_ = false;
@@ -266,6 +315,8 @@ Block* allocate(size_t bytes) {
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Whoever the memory goes back to does not know of our work on it.
+  if (block->owner) finish_use(block->data);
   if (block->data)
     allocator().free(block);
   else
@@ -273,7 +324,9 @@ void release(Block* block) noexcept {
 }
 void count_adopted(size_t bytes) { allocator().count_adopted(bytes); }
 void discount_adopted(size_t bytes) noexcept { allocator().discount_adopted(bytes); }
+Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
 Location locate(const void* p) { return allocator().locate(p); }
+uint64_t last_use(const void* p) { return allocator().last_use(p); }
 MemoryStatistics memory_statistics() { return allocator().statistics(); }
 void reset_peak_statistics() { allocator().reset_peaks(); }
 void reset_accumulated_statistics() { allocator().reset_accumulated(); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "driver/driver.h"
 
@@ -17,6 +18,7 @@ struct Block {
   driver::Buffer buffer;  // the driver buffer it lies in
   size_t offset = 0;      // in that buffer
   std::atomic<uint32_t> references{1};
+  std::shared_ptr<void> owner;  // whose memory it is, if it is not ours
 };
 
 // Bytes unless said otherwise. `allocated` is what tensors hold, `reserved` what the driver gave.
@@ -36,6 +38,10 @@ Block* allocate(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
+// A block over another library's buffer (an MTLBuffer), which `owner` keeps. The CPU waits for the device's work on it
+// before the owner gets it back.
+Block* share(void* handle, std::shared_ptr<void> owner);
+
 // Memory of somebody else's that tensors hold from here on, or no more: counted as allocated and reserved.
 void count_adopted(size_t bytes);
 void discount_adopted(size_t bytes) noexcept;
@@ -45,8 +51,11 @@ void discount_adopted(size_t bytes) noexcept;
 struct Location {
   void* handle;
   size_t offset;
+  std::atomic<uint64_t>* last_use;  // the block's; null: not kept
 };
 Location locate(const void* p);
+// The place (see Driver::reach) of the last work on the block that `p` lies in; 0: none, or not the device's memory.
+uint64_t last_use(const void* p);
 
 MemoryStatistics memory_statistics();
 void reset_peak_statistics();

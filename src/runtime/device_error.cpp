@@ -50,7 +50,7 @@ void* device_error_record(const char* op) {
       return s.record;
     }
   Block* block = allocate(sizeof(ErrorRecord));
-  prepare_cpu_access();  // the block's last user may still be at work
+  prepare_cpu_access(block->data);  // its last user may still be at work
   auto* record = new (block->data) ErrorRecord{};
   if (own.capacity() == 0) own.reserve(256);  // `last` points into it
   TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
@@ -70,7 +70,9 @@ void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().info().asynchronous) return;
   Slots& s = slots();
   std::lock_guard<std::mutex> lock(s.mutex);
-  for (const Slot& slot : s.all) check(slot);
+  // Another thread's work on its records may have begun since.
+  for (const Slot& slot : s.all)
+    if (driver().reached(last_use(slot.record))) check(slot);
 }
 
 }  // namespace mpsx::runtime

@@ -22,6 +22,13 @@ std::string describe(const driver::Dispatch& d) {
          ", threads per threadgroup " + size(d.group);
 }
 
+// Two threads may use one block: the later place stays.
+void raise(std::atomic<uint64_t>& last_use, uint64_t place) {
+  uint64_t seen = last_use.load(std::memory_order_relaxed);
+  while (seen < place && !last_use.compare_exchange_weak(seen, place, std::memory_order_release)) {
+  }
+}
+
 }  // namespace
 
 Launch& Launch::add(driver::Argument a) {
@@ -32,6 +39,7 @@ Launch& Launch::add(driver::Argument a) {
 
 Launch& Launch::pointer(const void* p) {
   const Location l = locate(p);
+  if (l.last_use && uses_ < last_uses_.size()) last_uses_[uses_++] = l.last_use;
   return add({driver::Argument::Kind::buffer, l.handle, l.offset});
 }
 
@@ -78,7 +86,9 @@ void Launch::run() {
   const bool timed = profiling.load(std::memory_order_relaxed);
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   try {
-    driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
+    const uint64_t place =
+        driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
+    for (size_t i = 0; i < uses_; ++i) raise(*last_uses_[i], place);
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 
 #include "runtime/device.h"
 #include "runtime/kernel_library.h"
@@ -49,7 +50,8 @@ class Launch {
   Launch& add(driver::Argument a);
   KernelEntry& entry_;
   std::array<driver::Argument, 34> arguments_;
-  size_t count_ = 0;
+  std::array<std::atomic<uint64_t>*, 34> last_uses_;  // of the blocks among them
+  size_t count_ = 0, uses_ = 0;
   driver::Dispatch dispatch_;
 };
 

@@ -35,7 +35,7 @@ ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
     Block* block = allocate(sizeof(ErrorMessages));
-    prepare_cpu_access();  // the block's last user may still be at work
+    prepare_cpu_access(block->data);  // its last user may still be at work
     messages = new (block->data) ErrorMessages{};
   }
   return *messages;
@@ -93,7 +93,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   const size_t count = std::max(call.count, size_t(call.error_buffer + 1));
   ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
   if (messages) {
-    prepare_cpu_access();
+    prepare_cpu_access(messages);
     messages->count = 0;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -115,7 +115,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
                 call.group[2]);
   launch.threads_in_groups(size(call.threads), chosen ? size(row) : size(call.group)).run();
   if (!messages) return;
-  if (driver().info().asynchronous) synchronize(current_stream());
+  prepare_cpu_access(messages);
   check_messages(kernel, *messages);
 }
 

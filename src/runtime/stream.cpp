@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/device_error.h"
 
@@ -59,9 +60,17 @@ void synchronize() {
 
 bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
 
-void prepare_cpu_access() {
+void prepare_cpu_access(const void* p) {
   static const bool asynchronous = driver().info().asynchronous;
-  if (asynchronous) synchronize();
+  if (!asynchronous) return;
+  const uint64_t place = last_use(p);
+  if (place == 0) return;
+  guarded([&] { driver().reach(place); });
+  check_device_errors_after_synchronize();
+}
+
+void finish_use(const void* p) noexcept {
+  if (const uint64_t place = last_use(p)) driver().finish(place);
 }
 
 }  // namespace mpsx::runtime

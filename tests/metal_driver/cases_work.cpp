@@ -75,7 +75,7 @@ CASE(commits_when_asked) {
   const float one = 1;
   const auto before = mpsx_emulation_command_buffers();
   device.driver->commit(device.stream);
-  CHECK(mpsx_emulation_command_buffers() == before);  // nothing to commit
+  CHECK(mpsx_emulation_command_buffers() == before && device.driver->idle(device.stream));  // nothing to commit
   device.launch("fill", {a.argument(), value(one)}, {4});
   CHECK(mpsx_emulation_command_buffers() == before);
   device.driver->commit(device.stream);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -45,7 +46,8 @@ def build_program(driver: Path = emulated_metal.DRIVER, flags: tuple[str, ...] =
 def run_cases(program: Path, kernels: Path, *cases: str, timeout: float = 240,
               environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs the driver's test program, or some of its cases."""
-    return subprocess.run(
-        [program, kernels, *cases],
-        env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, **(environment or {})),
-        capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+    with tempfile.TemporaryDirectory() as cache:
+        return subprocess.run(
+            [program, kernels, *cases],
+            env=dict(os.environ, MPSX_EMULATION_COMPILER=COMPILER, MPSX_CACHE_DIR=cache, **(environment or {})),
+            capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip

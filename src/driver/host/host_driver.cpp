@@ -100,7 +100,11 @@ class HostDriver final : public Driver {
   void commit(Stream*) override {}
   void synchronize(Stream*) override {}
   bool idle(Stream*) override { return true; }
-  void dispatch(Stream*, const Kernel&, const Argument*, size_t, const Dispatch&) override;
+  uint64_t dispatch(Stream*, const Kernel& kernel, const Argument* arguments, size_t count,
+                    const Dispatch& dispatch) override {
+    run(kernel, arguments, count, dispatch);
+    return 0;
+  }
 
   Event* new_event() override { return new Event; }
   void destroy(Event* event) noexcept override { delete event; }
@@ -117,6 +121,8 @@ class HostDriver final : public Driver {
   }
 
  private:
+  void run(const Kernel&, const Argument*, size_t, const Dispatch&);
+
   Info info_;
   KernelModule module_;
   ParallelFor parallel_for_;
@@ -132,8 +138,7 @@ void* threadgroup_scratch(size_t bytes) {
   return scratch.data();
 }
 
-void HostDriver::dispatch(Stream*, const Kernel& kernel, const Argument* arguments, size_t count,
-                          const Dispatch& dispatch) {
+void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t count, const Dispatch& dispatch) {
   const mpsx_kernel_record& record = *static_cast<const HostKernel&>(kernel).record;
   void* args[MPSX_MAX_ARGUMENTS] = {};
   size_t buffers = 0, locals = 0, offsets[MPSX_MAX_ARGUMENTS - MPSX_MAX_BUFFERS], scratch = 0;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/metal/labels.h"
 #include "driver/metal/memory.h"
 #include "driver/metal/pipelines.h"
 
@@ -26,22 +27,34 @@ class CommandStream {
   explicit CommandStream(Owned<id<MTLDevice>> device);
   ~CommandStream();  // waits for the GPU
 
-  void dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
+  // Returns the batch that the dispatch is in, which is its place in the stream.
+  uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
-  void synchronize();  // throws Error for work that failed since the last call
+  void synchronize();      // throws Error for work that failed since the last call
   void finish() noexcept;  // waits, and keeps what failed for synchronize()
+  // The same for the batches up to one.
+  void reach(uint64_t batch);
+  void finish(uint64_t batch) noexcept;
+  bool reached(uint64_t batch);
   bool idle();
   Mark mark();  // commits
 
  private:
+  struct Encoded {
+    const MetalKernel* kernel;
+    Label label;
+    bool operator==(const Encoded& other) const { return kernel == other.kernel && label == other.label; }
+  };
   struct Batch {
     uint64_t number = 0;  // 1, 2, 3 … in the order of commits
     Owned<id<MTLCommandBuffer>> buffer;
-    std::vector<const MetalKernel*> kernels;
+    std::vector<Encoded> kernels;
     uint64_t bytes = 0;  // of the buffers bound
   };
 
   id<MTLComputeCommandEncoder> encoder();
+  void group(const Label&);
+  static std::string list(const std::vector<Encoded>&);
   void check(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&) const;
   bool full();
   void commit_open();
@@ -57,6 +70,7 @@ class CommandStream {
   std::mutex mutex_;  // of everything below
   Batch open_;
   Owned<id<MTLComputeCommandEncoder>> encoder_;
+  Label group_;               // the encoder's debug group
   std::deque<Batch> flying_;  // committed, and not seen complete yet
   uint64_t committed_ = 0;
   Owned<id<MTLCommandBuffer>> last_;  // committed

@@ -38,17 +38,18 @@ size_t round_up(size_t bytes) { return (bytes + kThreadgroupUnit - 1) / kThreadg
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
-// "softmax_f32, add_f32 x3"
-std::string list(const std::vector<const MetalKernel*>& kernels) {
+}  // namespace
+
+// "softmax_f32, add_f32 x3 in forward/attention"
+std::string CommandStream::list(const std::vector<Encoded>& kernels) {
   std::string text;
   for (size_t i = 0, n; i < kernels.size(); i += n) {
     for (n = 1; i + n < kernels.size() && kernels[i + n] == kernels[i];) ++n;
-    text += (i ? ", " : "") + kernels[i]->name + (n > 1 ? " x" + std::to_string(n) : "");
+    text += (i ? ", " : "") + kernels[i].kernel->name + (n > 1 ? " x" + std::to_string(n) : "");
+    if (kernels[i].label) text += " in " + *kernels[i].label;
   }
   return text;
 }
-
-}  // namespace
 
 CommandStream::CommandStream(Owned<id<MTLDevice>> device)
     : device_(std::move(device)),
@@ -87,6 +88,14 @@ id<MTLComputeCommandEncoder> CommandStream::encoder() {
   return encoder_.get();
 }
 
+// The encoder's next dispatches are shown under `label`.
+void CommandStream::group(const Label& label) {
+  if (label == group_) return;
+  if (group_) [encoder_.get() popDebugGroup];
+  group_ = label;
+  if (group_) [encoder_.get() pushDebugGroup:to_ns(*group_)];
+}
+
 // Whatever Metal would refuse by ending the process.
 void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                           const Dispatch& dispatch) const {
@@ -113,13 +122,15 @@ void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, 
                 " threads per threadgroup, got " + std::to_string(dispatch.group.count()));
 }
 
-void CommandStream::dispatch(const MetalKernel& kernel, const Argument* arguments, size_t count,
-                             const Dispatch& dispatch) {
-  if (dispatch.grid.count() == 0) return;
+uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* arguments, size_t count,
+                                 const Dispatch& dispatch) {
+  if (dispatch.grid.count() == 0) return 0;
   AutoreleasePool pool;
   check(kernel, arguments, count, dispatch);
   std::lock_guard<std::mutex> lock(mutex_);
   id<MTLComputeCommandEncoder> to = encoder();
+  const Label label = current_label();
+  group(label);
   [to setComputePipelineState:kernel.pipeline.get()];
   NSUInteger buffers = 0, locals = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -139,8 +150,10 @@ void CommandStream::dispatch(const MetalKernel& kernel, const Argument* argument
     [to dispatchThreads:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
   else
     [to dispatchThreadgroups:to_metal(dispatch.grid) threadsPerThreadgroup:to_metal(dispatch.group)];
-  open_.kernels.push_back(&kernel);
+  open_.kernels.push_back({&kernel, label});
+  const uint64_t number = open_.number;
   if (full()) commit_open();
+  return number;
 }
 
 bool CommandStream::full() {
@@ -153,6 +166,7 @@ bool CommandStream::full() {
 
 void CommandStream::commit_open() {
   if (!encoder_) return;
+  group(nullptr);
   [encoder_.get() endEncoding];
   encoder_.reset();
   [open_.buffer.get() commit];
@@ -203,6 +217,34 @@ void CommandStream::synchronize() {
   std::lock_guard<std::mutex> lock(mutex_);
   collect();
   throw_failure();
+}
+
+void CommandStream::finish(uint64_t batch) noexcept {
+  AutoreleasePool pool;
+  Owned<id<MTLCommandBuffer>> waited;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (batch > committed_) commit_open();
+    for (const Batch& b : flying_)
+      if (b.number <= batch) waited = b.buffer;
+  }
+  // The last of them alone: batches are complete in their order. Without the lock, as above.
+  if (waited) [waited.get() waitUntilCompleted];
+  std::lock_guard<std::mutex> lock(mutex_);
+  collect();
+}
+
+void CommandStream::reach(uint64_t batch) {
+  finish(batch);
+  std::lock_guard<std::mutex> lock(mutex_);
+  throw_failure();
+}
+
+bool CommandStream::reached(uint64_t batch) {
+  AutoreleasePool pool;
+  std::lock_guard<std::mutex> lock(mutex_);
+  collect();
+  return batch <= committed_ && (flying_.empty() || batch < flying_.front().number);
 }
 
 bool CommandStream::idle() {

@@ -14,8 +14,9 @@ Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
 
-// Throws Error in a process that was forked after the driver had started: Metal's connection to the GPU does not survive
-// that. Every entry that reaches Metal calls it first.
+// Throws Error in a process that was forked after the driver had started: Metal's connection to the GPU does not
+// survive that. Every entry that reaches Metal calls it first.
+bool is_forked();
 void check_not_forked();
 void note_start();
 

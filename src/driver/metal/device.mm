@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 
 namespace mpsx::driver::metal {
 namespace {
@@ -62,11 +63,16 @@ Info describe_device(id<MTLDevice> device) {
   info.vector_bytes = kVectorBytes;
   info.asynchronous = true;
   info.unified_addressing = false;
+  // A buffer a tensor: Metal's shader validation then sees every access beside it.
+  const char* exact = std::getenv("MPSX_METAL_EXACT_BUFFERS");
+  info.exact_allocations = exact && *exact && std::string_view(exact) != "0";
   return info;
 }
 
+bool is_forked() { return forked.load(std::memory_order_relaxed); }
+
 void check_not_forked() {
-  if (forked.load(std::memory_order_relaxed))
+  if (is_forked())
     throw Error("Metal cannot be used in a forked process; start workers with the 'spawn' method");
 }
 

@@ -29,18 +29,20 @@ class FunctionLibrary {
 
   // None if there is no such function.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
-  std::vector<std::string> names() const;  // sorted
+  std::vector<std::string> names() const;            // sorted
+  const std::string& path() const { return path_; }  // the file it was read from; empty: none
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
   Owned<id<MTLLibrary>> compile(const SourceUnit& unit) const;
 
   Owned<id<MTLDevice>> device_;
+  std::string path_;
   std::mutex mutex_;
   Owned<id<MTLLibrary>> whole_;
   std::vector<SourceUnit> units_;
-  std::vector<Owned<id<MTLLibrary>>> compiled_;            // of the unit at the same place, once needed
-  std::unordered_map<std::string, size_t> unit_of_;        // a function's
+  std::vector<Owned<id<MTLLibrary>>> compiled_;      // of the unit at the same place, once needed
+  std::unordered_map<std::string, size_t> unit_of_;  // a function's
   std::vector<std::string> names_;
 };
 

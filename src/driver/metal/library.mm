@@ -73,6 +73,7 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
   AutoreleasePool pool;
   const std::string compiled = directory + "/mpsx.metallib", source = directory + "/mpsx.metal";
   if (access(compiled.c_str(), R_OK) == 0) {
+    path_ = compiled;
     NSError* error = nil;
     whole_ = Owned<id<MTLLibrary>>::taking([device_.get() newLibraryWithURL:[NSURL fileURLWithPath:to_ns(compiled)]
                                                                       error:&error]);
@@ -83,6 +84,7 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
   if (access(source.c_str(), R_OK) != 0)
     throw Error("neither mpsx.metallib nor mpsx.metal is in " + directory +
                 ": the installation is incomplete; reinstall mpsx");
+  path_ = source;
   units_ = read_source_units(source);
   compiled_.resize(units_.size());
   for (size_t i = 0; i < units_.size(); ++i)

@@ -15,6 +15,7 @@ class Memory {
   void release(const Buffer&) noexcept;
   // Somebody else's memory, which must be whole pages and outlive the buffer; a buffer without handle: it is not.
   Buffer wrap(void* contents, size_t bytes);
+  Buffer share(void* handle);
   size_t free_bytes() const;
 
  private:

@@ -38,6 +38,15 @@ Buffer Memory::wrap(void* contents, size_t bytes) {
   return {(void*)buffer, contents, bytes};
 }
 
+Buffer Memory::share(void* handle) {
+  AutoreleasePool pool;
+  id<MTLBuffer> buffer = as_buffer(handle);
+  if (buffer.storageMode != MTLStorageModeShared || ![buffer contents])
+    throw Error("expected a Metal buffer that the CPU shares (MTLStorageModeShared)");
+  [buffer retain];
+  return {handle, [buffer contents], buffer.length};
+}
+
 size_t Memory::free_bytes() const {
   AutoreleasePool pool;
   const size_t total = device_.get().recommendedMaxWorkingSetSize, used = device_.get().currentAllocatedSize;

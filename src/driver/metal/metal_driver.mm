@@ -1,4 +1,5 @@
 // The Metal driver: driver.h on a Mac's GPU.
+#include "driver/metal/capture.h"
 #include "driver/metal/command_stream.h"
 #include "driver/metal/event.h"
 
@@ -17,7 +18,9 @@ class ShaderLibrary final : public Library {
  public:
   ShaderLibrary(const Owned<id<MTLDevice>>& device, CommandStream& stream, const LibrarySource& source)
       : functions_(device, source.name, source.text), pipelines_(device, functions_), stream_(stream) {}
-  ~ShaderLibrary() override { stream_.finish(); }  // work on its way names its kernels
+  ~ShaderLibrary() override {
+    if (!is_forked()) stream_.finish();  // work on its way names its kernels
+  }
 
   const Kernel* kernel(std::string_view key) const override { return pipelines_.get(key); }
   std::vector<std::string> kernel_names() const override { return functions_.names(); }
@@ -46,10 +49,16 @@ class MetalDriver final : public Driver {
     check_not_forked();
     return memory_.allocate(bytes);
   }
-  void release(const Buffer& buffer) noexcept override { memory_.release(buffer); }
+  void release(const Buffer& buffer) noexcept override {
+    if (!is_forked()) memory_.release(buffer);
+  }
   Buffer wrap(void* contents, size_t bytes) override {
     check_not_forked();
     return memory_.wrap(contents, bytes);
+  }
+  Buffer share(void* handle) override {
+    check_not_forked();
+    return memory_.share(handle);
   }
   size_t free_memory() const override {
     check_not_forked();
@@ -71,10 +80,10 @@ class MetalDriver final : public Driver {
   // whatever stream its last user was on.
   Stream* default_stream() override { return as_stream(&stream_); }
   Stream* new_stream() override { return as_stream(&stream_); }
-  void dispatch(Stream* stream, const Kernel& kernel, const Argument* arguments, size_t count,
-                const Dispatch& dispatch) override {
+  uint64_t dispatch(Stream* stream, const Kernel& kernel, const Argument* arguments, size_t count,
+                    const Dispatch& dispatch) override {
     check_not_forked();
-    of(stream).dispatch(static_cast<const MetalKernel&>(kernel), arguments, count, dispatch);
+    return of(stream).dispatch(static_cast<const MetalKernel&>(kernel), arguments, count, dispatch);
   }
   void commit(Stream* stream) override {
     check_not_forked();
@@ -87,6 +96,17 @@ class MetalDriver final : public Driver {
   bool idle(Stream* stream) override {
     check_not_forked();
     return of(stream).idle();
+  }
+  void reach(uint64_t place) override {
+    check_not_forked();
+    stream_.reach(place);
+  }
+  void finish(uint64_t place) noexcept override {
+    if (!is_forked()) stream_.finish(place);
+  }
+  bool reached(uint64_t place) override {
+    check_not_forked();
+    return stream_.reached(place);
   }
 
   Event* new_event() override { return as_event(new MetalEvent); }
@@ -102,6 +122,19 @@ class MetalDriver final : public Driver {
   bool done(Event* event) override { return of(event).done(); }
   void synchronize(Event* event) override { of(event).synchronize(); }
   double elapsed_ms(Event* from, Event* to) override { return MetalEvent::elapsed_ms(of(from), of(to)); }
+
+  void begin_label(const std::string& name) override { metal::begin_label(name); }
+  void end_label() noexcept override { metal::end_label(); }
+  void start_capture(const std::string& path) override {
+    check_not_forked();
+    stream_.commit();  // what came before is no part of it
+    metal::start_capture(device_.get(), path);
+  }
+  void stop_capture() override {
+    check_not_forked();
+    stream_.finish();
+    metal::stop_capture();
+  }
 
  private:
   const Owned<id<MTLDevice>> device_;

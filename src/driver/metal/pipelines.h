@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "driver/metal/archive.h"
 #include "driver/metal/library.h"
 
 namespace mpsx::driver::metal {
@@ -13,14 +14,14 @@ struct MetalKernel final : Kernel {
 
 class Pipelines {
  public:
-  Pipelines(Owned<id<MTLDevice>> device, FunctionLibrary& functions)
-      : device_(std::move(device)), functions_(functions) {}
+  Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions)
+      : archive_(device, functions.path()), functions_(functions) {}
 
   // As Driver::kernel. Throws Error where the function exists but makes no pipeline.
   const MetalKernel* get(std::string_view key);
 
  private:
-  Owned<id<MTLDevice>> device_;
+  PipelineArchive archive_;
   FunctionLibrary& functions_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null: known not to exist

@@ -11,15 +11,16 @@ const MetalKernel* Pipelines::get(std::string_view key) {
 
   const auto function = functions_.function(FunctionKey::parse(key));
   if (!function) return kernels_.emplace(name, nullptr).first->second.get();
-  NSError* error = nil;
-  id<MTLComputePipelineState> pipeline = [device_.get() newComputePipelineStateWithFunction:function.get() error:&error];
-  if (!pipeline) throw Error("cannot prepare the kernel " + name + ": " + describe(error));
+  std::string reason;
+  auto made = archive_.make(function.get(), &reason);
+  if (!made) throw Error("cannot prepare the kernel " + name + ": " + reason);
+  id<MTLComputePipelineState> pipeline = made.get();
   auto kernel = std::make_unique<MetalKernel>();
   kernel->name = name;
   kernel->max_threads = uint32_t(pipeline.maxTotalThreadsPerThreadgroup);
   kernel->simd_width = uint32_t(pipeline.threadExecutionWidth);
   kernel->static_threadgroup_bytes = uint32_t(pipeline.staticThreadgroupMemoryLength);
-  kernel->pipeline = Owned<id<MTLComputePipelineState>>::taking(pipeline);
+  kernel->pipeline = std::move(made);
   return kernels_.emplace(name, std::move(kernel)).first->second.get();
 }
 

@@ -74,6 +74,17 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
 - (void)setLabel:(NSString*)label {
   encoding->label = emulation::text(label);
 }
+- (void)pushDebugGroup:(NSString*)name {
+  require_open(self, "pushDebugGroup:");
+  EMULATION_REQUIRE(name, "a debug group without a name");
+  ++encoding->groups;
+  ++emulation::counts().debug_groups;
+}
+- (void)popDebugGroup {
+  require_open(self, "popDebugGroup");
+  EMULATION_REQUIRE(encoding->groups > 0, "popDebugGroup without pushDebugGroup:");
+  --encoding->groups;
+}
 - (void)setComputePipelineState:(id<MTLComputePipelineState>)state {
   require_open(self, "setComputePipelineState:");
   EMULATION_REQUIRE(state, "setComputePipelineState: of nil");
@@ -121,6 +132,7 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
 }
 - (void)endEncoding {
   require_open(self, "endEncoding");
+  EMULATION_REQUIRE(encoding->groups == 0, "endEncoding with a debug group open");
   encoding->ended = true;
   commands_of(self).encoding = false;
 }

@@ -14,6 +14,8 @@ void mpsx_emulation_print_live(void);
 //   command_buffer                          it ends with an error, its kernels not run
 //   device_lost                             like that, and so do all command buffers after it
 //   no_device, old_gpu, old_macos           what MTLCopyAllDevices and NSProcessInfo find
+//   archive                                 nothing is put into it; archive_file: it is not written
+//   no_capture, capture                     a capture is not supported; it does not start
 // MPSX_EMULATION_FAIL="what[:after[:times]]" does the same from outside.
 void mpsx_emulation_fail(const char* what, int after, int times);
 
@@ -21,9 +23,19 @@ void mpsx_emulation_fail(const char* what, int after, int times);
 // 300. The delays are random; MPSX_EMULATION_SEED repeats them.
 void mpsx_emulation_delay(unsigned microseconds);
 
+// Buffers of somebody else's, as void*.
+void* mpsx_emulation_new_buffer(unsigned long bytes);
+void* mpsx_emulation_contents(void* buffer);
+void mpsx_emulation_release(void* buffer);
+
 // Counts since the process began.
 unsigned long mpsx_emulation_waits(void);            // for a command buffer that was not complete
 unsigned long mpsx_emulation_command_buffers(void);  // committed
 unsigned long mpsx_emulation_dispatches(void);
+unsigned long mpsx_emulation_debug_groups(void);
+unsigned long mpsx_emulation_pipelines(void);  // compiled, for an archive too
+unsigned long mpsx_emulation_captures(void);  // that were stopped
+unsigned long mpsx_emulation_intervals_begun(void);  // of signposts
+unsigned long mpsx_emulation_intervals_ended(void);
 }
 #pragma GCC visibility pop

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "objects.h"
 
 using emulation::KernelImage;
@@ -19,6 +20,12 @@ void set_error(NSError** error, long code, const std::string& text) {
 id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
   EmulatedLibrary* made = [EmulatedLibrary alloc];
   made->image = new std::shared_ptr<KernelImage>(std::move(image));
+  return made;
+}
+
+id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
+  EmulatedPipeline* made = [EmulatedPipeline alloc];
+  made->function = (EmulatedFunction*)[(id)function retain];
   return made;
 }
 
@@ -224,9 +231,24 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 - (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError**)error {
   EMULATION_REQUIRE(function, "newComputePipelineStateWithFunction: of nil");
   if (emulation::fails("pipeline")) return set_error(error, 2, "injected"), nil;
-  EmulatedPipeline* made = [EmulatedPipeline alloc];
-  made->function = (EmulatedFunction*)[(id)function retain];
-  return made;
+  ++emulation::counts().pipelines;
+  return pipeline_of(function);
+}
+- (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor*)descriptor
+                                                             options:(MTLPipelineOption)options
+                                                          reflection:(MTLComputePipelineReflection**)reflection
+                                                               error:(NSError**)error {
+  EMULATION_REQUIRE(descriptor.computeFunction && descriptor.binaryArchives.count == 1 && !reflection &&
+                        options == MTLPipelineOptionFailOnBinaryArchiveMiss,
+                    "newComputePipelineStateWithDescriptor: unexpected use");
+  auto* archive = (EmulatedArchive*)[descriptor.binaryArchives objectAtIndex:0];
+  if (!archive->names->count(emulation::text(descriptor.computeFunction.name)))
+    return set_error(error, 5, "not in the archive"), nil;
+  return pipeline_of(descriptor.computeFunction);
+}
+- (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor*)descriptor error:(NSError**)error {
+  EMULATION_REQUIRE(descriptor, "newBinaryArchiveWithDescriptor: of nil");
+  return emulation::open_archive(emulation::text(descriptor.url.path), error);
 }
 @end
 
@@ -238,4 +260,16 @@ extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
   NSArray* made = [emulation::array(devices) retain];
   [pool drain];
   return made;
+}
+
+extern "C" {
+void* mpsx_emulation_new_buffer(unsigned long bytes) {
+  NSAutoreleasePool* pool = [NSAutoreleasePool new];
+  EmulatedDevice* device = [[EmulatedDevice new] autorelease];
+  id<MTLBuffer> made = [device newBufferWithLength:bytes options:MTLResourceStorageModeShared];
+  [pool drain];
+  return (void*)made;
+}
+void* mpsx_emulation_contents(void* buffer) { return [(id<MTLBuffer>)buffer contents]; }
+void mpsx_emulation_release(void* buffer) { [(id)buffer release]; }
 }

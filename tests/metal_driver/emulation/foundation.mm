@@ -2,6 +2,7 @@
 // Freed objects stay as zombies: whoever sends them a message ends the process.
 #include "foundation.h"
 
+#include <objc/message.h>
 #include <objc/runtime.h>
 
 #include <atomic>
@@ -41,8 +42,9 @@ void count(const char* name, long change) {
 
 using Pool = std::vector<id>;
 std::vector<Pool*>& pools() {
-  static thread_local std::vector<Pool*> stack;
-  return stack;
+  // Not destroyed with the thread: handlers of the process's exit come after that.
+  static thread_local auto* stack = new std::vector<Pool*>;
+  return *stack;
 }
 
 }  // namespace
@@ -123,6 +125,24 @@ using emulation::header;
 }
 @end
 
+namespace {
+id zombie_method(id object, SEL selector, ...) {
+  emulation::invalid("a freed object of %s is sent %s", header(object).class_name, sel_getName(selector));
+}
+id unknown_method(id object, SEL selector, ...) {
+  emulation::invalid("an object of %s is sent %s, which it does not know", class_getName(object_getClass(object)),
+                     sel_getName(selector));
+}
+// What GNU's runtime calls instead of a method that the class does not have.
+const bool forwards = [] {
+  __objc_msg_forward2 = [](id object, SEL) {
+    const bool zombie = object_getClass(object) == objc_getClass("EmulatedZombie");
+    return zombie ? &zombie_method : &unknown_method;
+  };
+  return true;
+}();
+}  // namespace
+
 @implementation NSAutoreleasePool
 - (instancetype)init {
   auto* pool = new emulation::Pool;
@@ -192,6 +212,10 @@ using emulation::header;
 @implementation NSArray
 - (NSUInteger)count {
   return static_cast<std::vector<id>*>(state)->size();
+}
++ (instancetype)arrayWithObject:(id)object {
+  EMULATION_REQUIRE(object, "an array with nil in it");
+  return (id)emulation::array({object});
 }
 - (id)objectAtIndex:(NSUInteger)index {
   auto& objects = *static_cast<std::vector<id>*>(state);
@@ -293,6 +317,9 @@ NSDictionary* dictionary(const std::map<std::string, id>& objects) {
 - (NSOperatingSystemVersion)operatingSystemVersion {
   if (emulation::fails("old_macos")) return {13, 6, 1};
   return {14, 0, 0};
+}
+- (NSString*)operatingSystemVersionString {
+  return @"Version 14.0 (emulated)";
 }
 @end
 

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string_view>
 
 #include "driver/host/simt/allocations.h"
 #include "validation.h"
@@ -26,6 +28,16 @@ Mappings& mappings() {
   return *m;
 }
 
+// MPSX_EMULATION_GUARD=0: memory of the GPU's stays open, so that blocks of one buffer can be told apart by values
+// alone.
+bool guards() {
+  static const bool on = [] {
+    const char* value = std::getenv("MPSX_EMULATION_GUARD");
+    return !value || std::string_view(value) != "0";
+  }();
+  return on;
+}
+
 struct sigaction previous;
 
 // Only pages of ours that are closed fault here; everything else is as before.
@@ -42,8 +54,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
       size = it->second;
     }
   }
-  if (size)
-    invalid("the CPU touched memory that the GPU still owns: byte %zu of a buffer of %zu", offset, size);
+  if (size) invalid("the CPU touched memory that the GPU still owns: byte %zu of a buffer of %zu", offset, size);
   if (previous.sa_flags & SA_SIGINFO) {
     if (previous.sa_sigaction) return previous.sa_sigaction(signal, info, context);
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
@@ -105,12 +116,12 @@ SharedMemory::~SharedMemory() {
 
 void SharedMemory::give_to_gpu() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (owners_++ == 0) mprotect(cpu_, mapped_, PROT_NONE);
+  if (owners_++ == 0 && guards()) mprotect(cpu_, mapped_, PROT_NONE);
 }
 
 void SharedMemory::take_from_gpu() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (--owners_ == 0) mprotect(cpu_, mapped_, PROT_READ | PROT_WRITE);
+  if (--owners_ == 0 && guards()) mprotect(cpu_, mapped_, PROT_READ | PROT_WRITE);
 }
 
 }  // namespace emulation

@@ -43,6 +43,9 @@ struct Line {
   bool closing = false;
   std::atomic<bool> lost{false};  // the device: nothing runs any more
 };
+// An archive out of a file, or a new one where `path` is empty. Nil with an error: the file is none.
+id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
+
 constexpr unsigned kMaxCommandBuffers = 64;  // of newCommandQueue
 
 struct Binding {
@@ -55,6 +58,7 @@ struct Encoding {
   std::vector<size_t> threadgroup_bytes;
   bool ended = false;
   std::string label;
+  unsigned groups = 0;  // open ones
 };
 
 }  // namespace emulation
@@ -83,6 +87,12 @@ struct Encoding {
 @interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
  @public
   EmulatedFunction* function;
+}
+@end
+
+@interface EmulatedArchive : NSObject <MTLBinaryArchive> {
+ @public
+  std::set<std::string>* names;  // of the functions whose pipelines are in it
 }
 @end
 

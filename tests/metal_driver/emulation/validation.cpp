@@ -106,4 +106,9 @@ void mpsx_emulation_delay(unsigned microseconds) {
 unsigned long mpsx_emulation_waits(void) { return emulation::counts().waits; }
 unsigned long mpsx_emulation_command_buffers(void) { return emulation::counts().command_buffers; }
 unsigned long mpsx_emulation_dispatches(void) { return emulation::counts().dispatches; }
+unsigned long mpsx_emulation_debug_groups(void) { return emulation::counts().debug_groups; }
+unsigned long mpsx_emulation_pipelines(void) { return emulation::counts().pipelines; }
+unsigned long mpsx_emulation_captures(void) { return emulation::counts().captures; }
+unsigned long mpsx_emulation_intervals_begun(void) { return emulation::counts().intervals_begun; }
+unsigned long mpsx_emulation_intervals_ended(void) { return emulation::counts().intervals_ended; }
 }

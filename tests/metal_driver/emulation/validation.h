@@ -17,7 +17,8 @@ namespace emulation {
 bool fails(const char* what);
 
 struct Counts {
-  std::atomic<unsigned long> waits{0}, command_buffers{0}, dispatches{0};
+  std::atomic<unsigned long> waits{0}, command_buffers{0}, dispatches{0}, debug_groups{0}, captures{0}, pipelines{0};
+  std::atomic<unsigned long> intervals_begun{0}, intervals_ended{0};
 };
 Counts& counts();
 

@@ -83,6 +83,7 @@ NS_ASSUME_NONNULL_BEGIN
 @interface NSArray<__covariant ObjectType> : NSObject MPSX_EMULATED_STATE
 @property(readonly) NSUInteger count;
 - (ObjectType)objectAtIndex:(NSUInteger)index;
++ (instancetype)arrayWithObject:(ObjectType)anObject;
 @end
 
 @interface NSDictionary<__covariant KeyType, __covariant ObjectType> : NSObject MPSX_EMULATED_STATE
@@ -109,6 +110,7 @@ typedef struct {
 @interface NSProcessInfo : NSObject
 @property(class, readonly, strong) NSProcessInfo* processInfo;
 @property(readonly) NSOperatingSystemVersion operatingSystemVersion;
+@property(readonly, copy) NSString* operatingSystemVersionString;
 @end
 
 NS_ASSUME_NONNULL_END

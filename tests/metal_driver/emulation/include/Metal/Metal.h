@@ -58,6 +58,15 @@ typedef NS_ENUM(NSUInteger, MTLDataType) {
   MTLDataTypeULong = 85,
 };
 
+typedef NS_OPTIONS(NSUInteger, MTLPipelineOption) {
+  MTLPipelineOptionNone = 0,
+  MTLPipelineOptionFailOnBinaryArchiveMiss = 1 << 2,
+};
+typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
+  MTLCaptureDestinationDeveloperTools = 1,
+  MTLCaptureDestinationGPUTraceDocument = 2,
+};
+
 @protocol MTLDevice, MTLCommandQueue, MTLCommandBuffer, MTLComputeCommandEncoder;
 
 @protocol MTLResource <NSObject>
@@ -104,8 +113,27 @@ typedef NS_ENUM(NSUInteger, MTLDataType) {
 @property(readonly) NSUInteger staticThreadgroupMemoryLength;
 @end
 
+@class MTLComputePipelineDescriptor, MTLComputePipelineReflection;
+
+@interface MTLBinaryArchiveDescriptor : NSObject MPSX_EMULATED_STATE
+@property(readwrite, nonatomic, copy, nullable) NSURL* url;
+@end
+
+@protocol MTLBinaryArchive <NSObject>
+- (BOOL)addComputePipelineFunctionsWithDescriptor:(MTLComputePipelineDescriptor*)descriptor
+                                            error:(NSError* _Nullable* _Nullable)error;
+- (BOOL)serializeToURL:(NSURL*)url error:(NSError* _Nullable* _Nullable)error;
+@end
+
+@interface MTLComputePipelineDescriptor : NSObject MPSX_EMULATED_STATE
+@property(nullable, readwrite, nonatomic, strong) id<MTLFunction> computeFunction;
+@property(readwrite, nullable, nonatomic, copy) NSArray<id<MTLBinaryArchive>>* binaryArchives;
+@end
+
 @protocol MTLComputeCommandEncoder <NSObject>
 @property(nullable, copy, atomic) NSString* label;
+- (void)pushDebugGroup:(NSString*)string;
+- (void)popDebugGroup;
 - (void)setComputePipelineState:(id<MTLComputePipelineState>)state;
 - (void)setBuffer:(nullable id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index;
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;
@@ -151,6 +179,27 @@ typedef NS_ENUM(NSUInteger, MTLDataType) {
                                           error:(NSError* _Nullable* _Nullable)error;
 - (nullable id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)computeFunction
                                                                       error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLComputePipelineState>)
+    newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor*)descriptor
+                                  options:(MTLPipelineOption)options
+                               reflection:(MTLComputePipelineReflection* _Nullable* _Nullable)reflection
+                                    error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor*)descriptor
+                                                          error:(NSError* _Nullable* _Nullable)error;
+@end
+
+@interface MTLCaptureDescriptor : NSObject MPSX_EMULATED_STATE
+@property(nonatomic, strong, nullable) id captureObject;
+@property(nonatomic, assign) MTLCaptureDestination destination;
+@property(nonatomic, copy, nullable) NSURL* outputURL;
+@end
+
+@interface MTLCaptureManager : NSObject
++ (MTLCaptureManager*)sharedCaptureManager;
+- (BOOL)supportsDestination:(MTLCaptureDestination)destination;
+- (BOOL)startCaptureWithDescriptor:(MTLCaptureDescriptor*)descriptor error:(NSError* _Nullable* _Nullable)error;
+- (void)stopCapture;
+@property(readonly) BOOL isCapturing;
 @end
 
 #ifdef __cplusplus

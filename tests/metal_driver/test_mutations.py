@@ -1,0 +1,139 @@
+"""Planted mistakes: each changes one line of the driver, and the check that is named has to notice."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import harness
+import pytest
+from harness import emulated_metal, run_cases
+
+STREAM = "command_stream.mm"
+OWNED = "the CPU touched memory that the GPU still owns"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`old` becomes `new` in a file of the driver; the case that notices, and what it says."""
+
+    name: str
+    old: str
+    new: str
+    case: str
+    says: str
+    file: str = STREAM
+
+
+# The default run has one of each kind; the sweep has all.
+MUTATIONS = [
+    Mutation("no wait before the CPU reads", "for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];", "",
+             "honours_offsets", OWNED),
+    Mutation("no wait for one block before the CPU reads", "if (waited) [waited.get() waitUntilCompleted];", "",
+             "waits_for_one_place", r"expected device.driver->reached\(place\)"),
+    Mutation("command buffer not retained", "Owned<id<MTLCommandBuffer>>::sharing([queue_.get() commandBuffer])",
+             "Owned<id<MTLCommandBuffer>>::taking([queue_.get() commandBuffer])", "runs_a_kernel",
+             "a freed object of EmulatedCommandBuffer"),
+    Mutation("wrong index", "[to setBytes:a.data length:a.size atIndex:buffers++]",
+             "[to setBytes:a.data length:a.size atIndex:++buffers]", "keeps_the_order",
+             "nothing is bound at buffer index 1"),
+    Mutation("encoder not ended", "[encoder_.get() endEncoding];", "", "runs_a_kernel",
+             "an encoder is freed without endEncoding"),
+    Mutation("wrong grid", "MTLSizeMake(size.x, size.y, size.z)", "MTLSizeMake(size.y, size.x, size.z)",
+             "covers_the_grid", r"expected out\[i\]"),
+    Mutation("offset forgotten", "offset:a.data ? a.size : 0", "offset:0", "honours_offsets", r"expected b\[i\]"),
+    Mutation("odd threadgroup memory", "setThreadgroupMemoryLength:round_up(a.size)",
+             "setThreadgroupMemoryLength:a.size", "has_threadgroup_memory", "4 is not a multiple of 16"),
+    Mutation("no autorelease pool", "  AutoreleasePool pool;\n  check(kernel", "  check(kernel", "runs_a_kernel",
+             "is autoreleased and no pool is in place"),
+    Mutation("failures kept silent", "  collect();\n  throw_failure();", "  collect();",
+             "throws_what_failed_at_the_next_wait", "expected an error"),
+    Mutation("event without commit", "  commit_open();\n  return {last_, host_seconds()};",
+             "  return {last_, host_seconds()};", "times_events", OWNED),
+    Mutation("buffer not released", "[as_buffer(buffer.handle) release];", "(void)buffer;",
+             "frees_memory_that_is_in_use", "21 live objects of EmulatedBuffer", "memory.mm"),
+    Mutation("pipeline retained twice", "return Owned<id<MTLComputePipelineState>>::taking(",
+             "return Owned<id<MTLComputePipelineState>>::sharing(", "runs_a_kernel",
+             "live objects of EmulatedPipeline", "archive.mm"),
+]  # fmt: skip
+SWEEP = [
+    Mutation("no commit before the wait",
+             "    commit_open();\n    for (const Batch& batch : flying_) waited",
+             "    for (const Batch& batch : flying_) waited", "honours_offsets", OWNED),
+    Mutation("no commit before the wait for one block", "if (batch > committed_) commit_open();", "",
+             "waits_for_one_place", "expected mpsx_emulation_waits"),
+    Mutation("wait for one batch too few", "if (b.number <= batch)", "if (b.number < batch)", "waits_for_one_place",
+             r"expected device.driver->reached\(place\)"),
+    Mutation("encoder not retained", "encoder_ = Owned<id<MTLComputeCommandEncoder>>::sharing(",
+             "encoder_ = Owned<id<MTLComputeCommandEncoder>>::taking(", "runs_a_kernel",
+             "an encoder is freed without endEncoding"),
+    Mutation("threads for threadgroups", "if (dispatch.by_threads)", "if (!dispatch.by_threads)",
+             "covers_the_grid_in_threadgroups", r"expected out\[i\]"),
+    Mutation("value cut short", "length:a.size atIndex:buffers++", "length:2 atIndex:buffers++", "keeps_the_order",
+             r"expected state\[i\]"),
+    Mutation("failures not seen", "if (buffer.status == MTLCommandBufferStatusError &&",
+             "if (buffer.status == MTLCommandBufferStatusScheduled &&", "throws_what_failed_at_the_next_wait",
+             "expected an error"),
+    Mutation("absent argument not bound", "a.data ? as_buffer(a.data) : absent_.get()", "as_buffer(a.data)",
+             "takes_absent_arguments", "nothing is bound at buffer index 1"),
+    Mutation("no commit at the end", "  commit_open();\n  for (const Batch& batch : flying_) [batch",
+             "  for (const Batch& batch : flying_) [batch", "ends_with_work_on_its_way",
+             "an encoder is freed without endEncoding"),
+    Mutation("no wait at the end", "for (const Batch& batch : flying_) [batch.buffer.get() waitUntilCompleted];", "",
+             "captures_what_runs", "expected device.driver->idle"),
+    Mutation("buffers never too large", "open_.bytes += buffer.length;", "", "commits_large_buffers_soon",
+             "expected mpsx_emulation_command_buffers"),
+    Mutation("batches without end", "kernels >= kBatch ||", "", "commits_in_batches", "expected committed >= 4"),
+    Mutation("complete batches kept", "    flying_.pop_front();\n", "", "runs_a_kernel", "a hang"),
+    Mutation("open work is idle", "return !encoder_ && flying_.empty();", "return flying_.empty();", "runs_a_kernel",
+             "expected !device.driver->idle"),
+    Mutation("empty batches", "  if (!encoder_) return;\n", "", "commits_when_asked", "expected"),
+    Mutation("group not closed", "  group(nullptr);\n", "", "labels_what_runs", "endEncoding with a debug group open"),
+    Mutation("labels of all threads", "thread_local std::vector<Region>", "std::vector<Region>", "labels_what_runs",
+             r"expected .*add \(", "labels.mm"),
+    Mutation("event not waited for", "if (mark.last) [mark.last.get() waitUntilCompleted];", "", "times_events",
+             r"expected device.driver->done\(to\)", "event.mm"),
+    Mutation("memory that is not pages", "|| bytes % page_", "", "wraps_whole_pages", "are not whole pages",
+             "memory.mm"),
+    Mutation("share without a count", "[buffer retain];", "", "shares_buffers_of_others",
+             "a freed object of EmulatedBuffer", "memory.mm"),
+    Mutation("wrong limit", "uint32_t(pipeline.maxTotalThreadsPerThreadgroup)",
+             "uint32_t(pipeline.threadExecutionWidth)", "finds_kernels", "max_threads == 1024", "pipelines.mm"),
+    Mutation("compiled library dropped", "  auto& library = compiled_[found->second];",
+             "  auto library = compiled_[found->second];", "compiles_sources_when_they_are_needed",
+             "a freed object of EmulatedLibrary", "library.mm"),
+    Mutation("fast math", "options.get().fastMathEnabled = NO;", "", "compiles_sources_when_they_are_needed",
+             "without fast math", "library.mm"),
+    Mutation("used after a fork", "forked.store(true)", "forked.store(false)", "does_not_survive_a_fork",
+             "expected an error", "device.mm"),
+    Mutation("copy without a count", "Owned(const Owned& other) : object_([other.object_ retain]) {}",
+             "Owned(const Owned& other) : object_(other.object_) {}", "runs_a_kernel", "a freed object of", "objc.h"),
+]  # fmt: skip
+
+
+def name(mutation: Mutation) -> str:
+    return mutation.name
+
+
+@pytest.mark.parametrize(
+    "mutation", [*MUTATIONS, *(pytest.param(m, marks=pytest.mark.sweep) for m in SWEEP)], ids=name
+)
+def test_mutation(mutation: Mutation, kernels: Path, tmp_path: Path) -> None:
+    """The case passes on the driver as it is (test_driver.py) and fails on the changed copy."""
+    copy = tmp_path / "driver" / "metal"
+    shutil.copytree(emulated_metal.DRIVER, copy)
+    text = (copy / mutation.file).read_text()
+    assert text.count(mutation.old) == 1, "the driver changed: bring the mutation up to date"
+    (copy / mutation.file).write_text(text.replace(mutation.old, mutation.new))
+    program = harness.build_program(copy)
+    try:
+        done = run_cases(program, kernels, mutation.case, timeout=20)
+    except subprocess.TimeoutExpired:
+        done = subprocess.CompletedProcess([], 1, "", "a hang")
+    finally:
+        program.unlink()
+    assert done.returncode != 0, f"nothing noticed: {mutation.name}"
+    assert re.search(mutation.says, done.stderr), done.stderr

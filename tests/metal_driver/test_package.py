@@ -1,0 +1,259 @@
+"""The whole package on the Metal driver and the emulated Metal: where the CPU waits for the GPU, what it leaves behind.
+
+`python tools/dev.py run --metal -- python -m pytest tests` runs every other test that way.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import emulated_metal
+
+import mpsx
+
+PRELUDE = """
+import ctypes, gc, torch, mpsx
+emulation = ctypes.CDLL(None)
+emulation.mpsx_emulation_waits.restype = emulation.mpsx_emulation_command_buffers.restype = ctypes.c_ulong
+emulation.mpsx_emulation_live.restype = ctypes.c_long
+mpsx.fallback.set_mode("silent")
+
+def waits(function):
+    "How often the CPU waited for the GPU, which is busy for a while."
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    emulation.mpsx_emulation_delay(20000)
+    a = torch.ones(64, device="mpsx")
+    before = emulation.mpsx_emulation_waits()
+    result = function(a + a)
+    count = emulation.mpsx_emulation_waits() - before
+    emulation.mpsx_emulation_delay(0)
+    torch.mpsx.synchronize()
+    return count, result
+"""
+
+
+@pytest.fixture(scope="module")
+def run(toolchain: None) -> Callable[..., str]:
+    """Runs code in a process of its own, on the emulated Metal; returns what it prints."""
+    try:
+        environment = emulated_metal.environment(Path(mpsx.__file__).parent)
+    except emulated_metal.Unavailable as e:
+        pytest.skip(str(e))
+
+    def run(code: str, **variables: str) -> str:
+        done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment | variables,
+                              capture_output=True, text=True, timeout=240, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_waits_where_the_cpu_needs_bytes(run: Callable[..., str]) -> None:
+    """One wait for what reads or writes memory from the CPU, none for what does not."""
+    run("""
+        def nothing(b):
+            c = (b * 2).exp().reshape(8, 8).t()[1:]
+            return c.shape, c.stride(), str(c.dtype), torch.empty_like(c), c.detach(), c.to(torch.float16)
+        assert waits(nothing)[0] == 0
+        for name, function, expected in [
+            ("item", lambda b: b[3].item(), 2.0),
+            ("tolist", lambda b: b[:2].tolist(), [2.0, 2.0]),
+            ("cpu", lambda b: b.cpu().sum().item(), 128.0),
+            ("numpy", lambda b: float(mpsx.numpy_view(b)[5]), 2.0),
+            ("cpu_view", lambda b: mpsx.cpu_view(b)[5].item(), 2.0),
+            ("print", lambda b: str(b)[:12], "tensor([2., "),
+            ("bool", lambda b: bool(b.all()), True),
+            ("fallback", lambda b: torch.special.bessel_j0(b * 0).cpu()[0].item(), 1.0),
+            ("vendor", lambda b: (b.reshape(8, 8) @ b.reshape(8, 8)).cpu()[0, 0].item(), 32.0),
+            ("nonzero", lambda b: b.nonzero().shape[0], 64),
+            ("synchronize", lambda b: torch.mpsx.synchronize(), None),
+        ]:
+            count, result = waits(function)
+            assert result == expected, (name, result)
+            assert count == 1, (name, count)
+    """)
+
+
+# Memory is cached and used again, as on a Mac; blocks of up to 64 KiB share a buffer.
+CACHED = {"MPSX_METAL_EXACT_BUFFERS": "0"}
+
+
+@pytest.mark.parametrize(("size", "guard"), [(20000, "1"), (1000, "0")])
+def test_memory_freed_in_flight_is_not_touched(run: Callable[..., str], size: int, guard: str) -> None:
+    """A block whose last user is still at work goes to the CPU only after that; the emulation closes its pages."""
+    run(f"""
+        emulation.mpsx_emulation_delay(20000)
+        n = {size}
+        for i in range(20):
+            a = torch.full((n,), float(i), device="mpsx")
+            b = a * 2
+            del a
+            c = (torch.arange(n) % 2).float().to("mpsx")          # written by the CPU, perhaps into the memory of a
+            d = mpsx.device_view(torch.ones(n))
+            assert (b + c + d).sum().item() == n * (2 * i + 1) + n // 2
+        assert torch.mpsx.memory_stats()["segment.all.peak"] < 10  # it was used again
+    """, MPSX_EMULATION_GUARD=guard, **CACHED)  # fmt: skip
+
+
+def test_waits_for_one_block(run: Callable[..., str]) -> None:
+    """What the CPU reads or writes is waited for, and nothing that was begun later or has no part in it."""
+    run("""
+        emulation.mpsx_emulation_delay(0)
+        done, weights = torch.ones(1000, device="mpsx") + 1, torch.ones(1000, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_delay(20000)
+        busy = weights * 3
+        counts = emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()
+        assert done[0].item() == 2 and done.tolist()[5] == 2     # no work of the GPU's is left on it
+        batch = torch.arange(1000.).to("mpsx")                   # memory that no work has touched
+        batch.copy_(torch.arange(1000.) + 1)
+        mpsx.cpu_view(batch)[0] = 5
+        fresh = torch.tensor([1., 2.], device="mpsx")
+        assert (emulation.mpsx_emulation_waits(), emulation.mpsx_emulation_command_buffers()) == counts
+        sum_ = (busy + batch)
+        sum_.copy_(torch.zeros(1000))                            # writes what the GPU is about to write
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1
+        assert sum_[7].item() == 0 and busy[7].item() == 3 and batch[0].item() == 5
+        assert emulation.mpsx_emulation_waits() == counts[0] + 1  # what came before is done too
+    """)
+
+
+def test_blocks_of_one_buffer_are_told_apart(run: Callable[..., str]) -> None:
+    """Small tensors share a driver's buffer; work on one is no reason to wait for another."""
+    run("""
+        emulation.mpsx_emulation_delay(0)
+        done, weights = torch.full((8,), 2.0, device="mpsx"), torch.ones(8, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_delay(20000)
+        busy = weights + weights
+        torch.mpsx.current_stream().query()
+        before = emulation.mpsx_emulation_waits()
+        assert done.tolist() == [2.0] * 8 and emulation.mpsx_emulation_waits() == before
+        assert busy.tolist() == [2.0] * 8 and emulation.mpsx_emulation_waits() == before + 1
+    """, MPSX_EMULATION_GUARD="0", **CACHED)
+
+
+def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
+    run("""
+        t = torch.arange(4., device="mpsx")
+        t[torch.tensor([9], device="mpsx")]
+        try:
+            torch.mpsx.synchronize()
+        except IndexError as e:
+            assert "9" in str(e), e
+        else:
+            raise AssertionError("no error")
+        assert t.sum().item() == 6
+    """)
+
+
+def test_failed_work_is_an_exception(run: Callable[..., str]) -> None:
+    run("""
+        t = torch.ones(4, device="mpsx")
+        torch.mpsx.synchronize()
+        emulation.mpsx_emulation_fail(b"command_buffer", 0, 1)
+        u = t.exp()
+        try:
+            torch.mpsx.synchronize()
+        except RuntimeError as e:
+            assert "the GPU failed in mpsx" in str(e) and "exp" in str(e), e
+        else:
+            raise AssertionError("no error")
+        assert t.exp().cpu()[0].item() > 2.7
+    """)
+
+
+def test_compile_shader(run: Callable[..., str]) -> None:
+    """Source goes to Metal's own compiler as it is."""
+    run('''
+        library = mpsx.compile_shader("""
+            #include <metal_stdlib>
+            using namespace metal;
+            kernel void scale(device float* x [[buffer(0)]], constant float& by [[buffer(1)]],
+                              uint i [[thread_position_in_grid]]) { x[i] *= by; }
+        """)
+        t = torch.ones(10, device="mpsx")
+        library.scale(t, 3.0)
+        assert t.tolist() == [3.0] * 10
+    ''')
+
+
+def test_a_forked_process_gets_an_error(run: Callable[..., str]) -> None:
+    run("""
+        import os
+        t = torch.ones(4, device="mpsx")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                t + t
+            except RuntimeError as e:
+                os._exit(0 if "fork" in str(e) and "spawn" in str(e) else 2)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    """)
+
+
+def test_training_leaves_nothing_behind(run: Callable[..., str]) -> None:
+    """The loss follows the CPU's, and of Metal's objects only buffers, pipelines and one queue are left."""
+    run("""
+        def train(device):
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
+                                        torch.nn.Linear(16, 4)).to(device)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+            x, y = torch.randn(32, 8).to(device), torch.randint(0, 4, (32,)).to(device)
+            losses = []
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            return losses
+        torch.testing.assert_close(train("mpsx"), train("cpu"))
+        gc.collect()
+        torch.mpsx.synchronize()
+        torch.mpsx.empty_cache()
+        import time
+        for _ in range(100):
+            if emulation.mpsx_emulation_live(b"EmulatedCommandBuffer") <= 1:
+                break
+            time.sleep(0.01)
+        live = lambda name: emulation.mpsx_emulation_live(name)
+        assert live(b"EmulatedCommandBuffer") <= 1            # the last one, for events
+        assert live(b"EmulatedEncoder") == 0 and live(b"EmulatedQueue") == 1 and live(b"EmulatedLibrary") == 1
+        assert live(b"EmulatedString") <= 3 and live(b"NSError") == 0 and live(b"NSURL") == 0
+        assert live(b"EmulatedBuffer") == torch.mpsx.memory_stats()["segment.all.current"] + 1, live(b"EmulatedBuffer")
+    """)
+
+
+@pytest.mark.parametrize(("ratio", "fits"), [("0.0001", False), ("0", True), ("1", True)])
+def test_watermark_ratio(run: Callable[..., str], ratio: str, fits: bool) -> None:
+    """PYTORCH_MPS_HIGH_WATERMARK_RATIO is a share of what the device recommends: 8 GiB here."""
+    run(f"""
+        try:
+            torch.empty(4 << 20, dtype=torch.uint8, device="mpsx")
+            fits = True
+        except torch.OutOfMemoryError as e:
+            fits = False
+            assert "out of memory" in str(e)
+        assert fits == {fits}
+    """, PYTORCH_MPS_HIGH_WATERMARK_RATIO=ratio, PYTORCH_MPS_LOW_WATERMARK_RATIO=ratio)  # fmt: skip
+
+
+def test_wrong_watermark_ratio(run: Callable[..., str]) -> None:
+    run("""
+        try:
+            torch.empty(4, device="mpsx")
+        except RuntimeError as e:
+            assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO: expected a number from 0 to 2" in str(e), e
+        else:
+            raise AssertionError("no error")
+    """, PYTORCH_MPS_HIGH_WATERMARK_RATIO="three")  # fmt: skip
