@@ -1,5 +1,5 @@
 // The simt driver for tests, without torch: allocate, dispatch, see what went wrong; and its parts, for tests of their
-// own. conftest.py calls it through ctypes.
+// own. simt_library.py calls it through ctypes.
 #include "driver/driver.h"
 
 #include <cstring>

@@ -34,18 +34,16 @@ MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long
                                       const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   const unsigned long long value[2] = {low, high};
-  mpsx_met met;
-  met.all = mpsx_simt->exchange(value, bytes, &met.lane, &site);
-  met.active = met.all->active;
-  return met;
+  unsigned lane;
+  mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
+  return {all, all->active, lane};  // not filled in piece by piece: a processor waits when halves are read as a whole
 }
 MPSX_CALL mpsx_met mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function, const char* file,
                                            int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
-  mpsx_met met;
-  met.all = mpsx_simt->exchange(value, bytes, &met.lane, &site);
-  met.active = met.all->active;
-  return met;
+  unsigned lane;
+  mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
+  return {all, all->active, lane};  // not filled in piece by piece: a processor waits when halves are read as a whole
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};

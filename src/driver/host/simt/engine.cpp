@@ -69,25 +69,29 @@ void Worker::prepare(Job& job) {
   const mpsx_launch& l = job.launch;
   const unsigned threads = l.group[0] * l.group[1] * l.group[2];
   lanes_.reserve(threads);
-  stacks_.reserve((job.record->fibers ? threads : 1) + 1);
+  fibers_ = job.record->fibers != 0;
+  stacks_.reserve((job.record->fibers ? threads : 1) + 1, this);
 }
 
 // The threads of a group whose size is group_.size.
 void Worker::set_shape() {
   const unsigned* size = group_.size;
   shape_ = {size[0], size[1], size[2]};
-  threads_ = group_.threads = size[0] * size[1] * size[2];
-  group_.simdgroups = (threads_ + kWidth - 1) / kWidth;
-  lanes_.resize(threads_);
+  count_ = group_.threads = size[0] * size[1] * size[2];
+  group_.simdgroups = (count_ + kWidth - 1) / kWidth;
+  lanes_.resize(count_);
+  long_slots_.resize(count_);
+  threads_.resize(count_);
   unsigned i = 0;
   for (unsigned z = 0; z < size[2]; ++z)
     for (unsigned y = 0; y < size[1]; ++y)
       for (unsigned x = 0; x < size[0]; ++x, ++i)
-        lanes_[i].thread = {{x, y, z}, i, i % kWidth, i / kWidth, &group_};
+        threads_[i] = {{x, y, z}, i, i % kWidth, i / kWidth, &group_};
+  for (i = 0; i < count_; ++i) lanes_[i].index = i, lanes_[i].parity = 0;
   simdgroups_.resize(group_.simdgroups);
   for (unsigned s = 0; s < group_.simdgroups; ++s) {
     simdgroups_[s].first = s * kWidth;
-    simdgroups_[s].count = std::min(kWidth, threads_ - s * kWidth);
+    simdgroups_[s].count = std::min(kWidth, count_ - s * kWidth);
   }
   turns_.resize(group_.simdgroups);
 }
@@ -128,7 +132,6 @@ void Worker::run_group(uint64_t index) {
 
 void Worker::run_as_loop() {
   // Nobody waits, so one stack serves all; not this one, which a fault could not leave.
-  stack_ = 0;
   mpsx_simt_start(&main_, stacks_.top(0), &Worker::loop_main);
 }
 
@@ -139,7 +142,7 @@ void Worker::loop_main() {
     const SimdGroup& g = w.simdgroups_[turn];
     for (unsigned p = 0; p < g.count; ++p) {
       w.lane_ = &w.lanes_[g.first + g.order[p]];
-      job.record->thread_entry(w.args_, &job.launch, &w.lane_->thread);
+      job.record->thread_entry(w.args_, &job.launch, &w.thread());
     }
   }
   if (w.monitor_) w.monitor_->end_group(w);
@@ -183,11 +186,11 @@ void Worker::abandon(std::string&& what, const char* file, int line, const mpsx_
 }
 
 void Worker::fault(std::string what, const char* file, int line) {
-  abandon(std::move(what), file, line, lane_->thread);
+  abandon(std::move(what), file, line, this->thread());
 }
 
 void Worker::fault_of(unsigned thread, std::string&& what, const char* file, int line) {
-  abandon(std::move(what), file, line, lanes_[thread].thread);
+  abandon(std::move(what), file, line, threads_[thread]);
 }
 
 bool Worker::is_shared(const void* p) const {
@@ -195,7 +198,7 @@ bool Worker::is_shared(const void* p) const {
     const char* begin = reinterpret_cast<const char*>(v.data());
     return at >= begin && at < begin + v.size() * sizeof v[0];
   };
-  return within(lanes_) || within(simdgroups_);
+  return within(lanes_) || within(long_slots_) || within(threads_) || within(simdgroups_);
 }
 
 void Worker::leave() {

@@ -70,14 +70,16 @@ class Worker {
 
   const Job& job() const { return *job_; }
   const mpsx_threadgroup& group() const { return group_; }
-  const mpsx_thread& thread() const { return lane_->thread; }  // that runs now
-  const mpsx_thread& thread(unsigned index) const { return lanes_[index].thread; }
+  const mpsx_thread& thread() const { return threads_[lane_->index]; }  // that runs now
+  const mpsx_thread& thread(unsigned index) const { return threads_[index]; }
+  unsigned thread_index() const { return lane_->index; }
   Arena& arena() { return arena_; }
   const Stacks& stacks() const { return stacks_; }
   Monitor* monitor() { return monitor_.get(); }
+  // The one that runs the caller, which must be on the stack of one of its threads: cheaper than active().
+  static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Whether `p` is on the stack of the thread that runs now.
-  bool on_own_stack(const void* p) const { return stacks_.holds(stack_, p); }
-  size_t stack() const { return stack_; }  // its number in stacks()
+  bool on_own_stack(const void* p) const { return stacks_.holds(fibers_ ? lane_->index : 0, p); }
   // Whether `p` is memory through which the engine talks to kernels, apart from this object and its Job.
   bool is_shared(const void* p) const;
 
@@ -95,19 +97,25 @@ class Worker {
   friend void run_groups(Job&, uint64_t, uint64_t);
   friend struct Services;
 
-  enum class State : uint8_t { ready, simd, simd_barrier, barrier, done };
-  struct Lane {
-    void* sp;  // null: not started
-    mpsx_thread thread;
-    Site site;  // where it waits
-    State state;
-    uint8_t parity;  // which of its slots it fills next: the others may still read the last
+  // What is touched at every switch, in one cache line.
+  struct alignas(64) Lane {
+    void* sp;             // null: not started
+    const void* address;  // of the call in which it waits
+    const Site* site;     // more of that, on its stack
+    uint32_t index;       // of the thread
+    uint8_t parity;       // which of its slots it fills next: the others may still read the last
+    bool is_long;         // the last value was too long for a slot here
+    alignas(16) unsigned char slots[2][16];
+  };
+  static_assert(sizeof(Lane) == 64);
+  struct LongSlots {  // of values that do not fit those
     alignas(16) unsigned char slots[2][MPSX_MAX_EXCHANGE_BYTES];
   };
   struct SimdGroup {
-    unsigned first, count;      // its lanes
-    uint32_t ready;             // places in `order` of lanes that can run
-    uint32_t waiting, meeting;  // lanes in a SIMD function, in a simdgroup_barrier
+    unsigned first, count;             // its lanes
+    uint32_t ready;                    // places in `order` of lanes that can run
+    uint32_t waiting, meeting;         // lanes in a SIMD function, in a simdgroup_barrier
+    uint32_t at_barrier, done;         // lanes in a threadgroup_barrier, and those that have returned
     std::array<uint8_t, 32> order, place;  // lane of a place, place of a lane
     mpsx_lanes lanes;
   };
@@ -124,34 +132,58 @@ class Worker {
   static void loop_main();
   Lane& next_lane();
   void reschedule(Lane& me);
+  void reschedule_slowly(Lane& me);
   [[noreturn]] void leave();
   bool resolve(SimdGroup&);
+  uint32_t meet_in_call(SimdGroup&);
   bool next_simdgroup();
   void finish_phase();
   void release(SimdGroup&, uint32_t lanes);
   void report(std::string&& what, const char* file, int line, const mpsx_thread&);
   [[noreturn]] void abandon(std::string&& what, const char* file, int line, const mpsx_thread&);
-  void meet(State, const Site&);
+  void meet(const Site&);
+  void meet_simdgroup(const Site&);
 
   Job* job_ = nullptr;
   std::unique_ptr<Monitor> monitor_;
   Arena arena_;
   Stacks stacks_;
   Trap trap_;
-  bool in_kernel_ = false;
+  bool in_kernel_ = false, fibers_ = false;  // in a kernel; whose threads wait for each other
   const void* bad_address_ = nullptr;  // whose access faulted
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;
+  std::vector<LongSlots> long_slots_;
+  std::vector<mpsx_thread> threads_;
   std::vector<SimdGroup> simdgroups_;
   std::vector<unsigned> turns_;  // SIMD groups in the order in which they run
   std::array<unsigned, 3> shape_{};
   void* main_ = nullptr;  // the stack of the CPU thread itself
   Lane* lane_ = nullptr;  // that runs
   SimdGroup* simd_ = nullptr;
-  size_t stack_ = 0, turn_ = 0;
-  unsigned threads_ = 0, done_ = 0, at_barrier_ = 0;
+  size_t turn_ = 0;
+  unsigned count_ = 0, done_ = 0, at_barrier_ = 0;  // threads: all, that have returned, that wait
   Lane* first_ = nullptr;  // that came to the barrier
 };
+
+// Takes the next lane that can run; there is one.
+inline Worker::Lane& Worker::next_lane() {
+  SimdGroup& g = *simd_;
+  const auto place = unsigned(__builtin_ctz(g.ready));
+  g.ready &= g.ready - 1;
+  lane_ = &lanes_[g.first + g.order[place]];
+  return *lane_;
+}
+
+// Runs others; returns when `me` goes on.
+inline void Worker::reschedule(Lane& me) {
+  if (simd_->ready) {
+    Lane& next = next_lane();
+    if (next.sp) return mpsx_simt_switch(&me.sp, next.sp);
+    return mpsx_simt_start(&me.sp, stacks_.top(next.index), &Worker::fiber_main);
+  }
+  reschedule_slowly(me);
+}
 
 }  // namespace mpsx::driver::host::simt

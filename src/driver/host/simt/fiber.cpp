@@ -90,21 +90,26 @@ namespace mpsx::driver::host::simt {
 Stacks::~Stacks() { unmap(); }
 
 void Stacks::unmap() noexcept {
-  if (memory_) munmap(memory_, count_ * stride_);
-  memory_ = nullptr;
+  if (mapping_) munmap(mapping_, (count_ + 1) * kBytes);
+  mapping_ = nullptr;
   count_ = 0;
 }
 
-void Stacks::reserve(size_t count) {
+void Stacks::reserve(size_t count, void* owner) {
   if (count <= count_) return;
   unmap();
   guard_ = size_t(sysconf(_SC_PAGESIZE));
-  stride_ = guard_ + kBytes;
-  void* p = mmap(nullptr, count * stride_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // One more, to align the others: a page or more of it is left behind them.
+  void* p = mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw OutOfMemory("no memory for the stacks of " + std::to_string(count) + " threads");
-  memory_ = static_cast<char*>(p);
+  mapping_ = p;
+  memory_ = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + kBytes - 1) & ~(kBytes - 1));
   count_ = count;
-  for (size_t i = 0; i < count; ++i) mprotect(memory_ + i * stride_, guard_, PROT_NONE);
+  for (size_t i = 0; i <= count; ++i) {
+    char* const stack = memory_ + i * kBytes;
+    mprotect(stack, guard_, PROT_NONE);
+    if (i < count) reinterpret_cast<void**>(stack + kBytes)[-1] = owner;
+  }
 }
 
 void* Stacks::top(size_t i) const noexcept {
@@ -114,15 +119,15 @@ void* Stacks::top(size_t i) const noexcept {
 #else
   constexpr size_t kCalled = 0;
 #endif
-  char* p = memory_ + (i + 1) * stride_ - colour - 16 - kCalled;
+  char* p = memory_ + (i + 1) * kBytes - colour - 32 - kCalled;
   *reinterpret_cast<void**>(p) = nullptr;
   return p;
 }
 
 long Stacks::overflowed(const void* p) const noexcept {
   const auto at = reinterpret_cast<uintptr_t>(p), base = reinterpret_cast<uintptr_t>(memory_);
-  if (!memory_ || at < base || at >= base + count_ * stride_ || (at - base) % stride_ >= guard_) return -1;
-  return long((at - base) / stride_);
+  if (!mapping_ || at < base || at >= base + count_ * kBytes || (at - base) % kBytes >= guard_) return -1;
+  return long((at - base) / kBytes);
 }
 
 }  // namespace mpsx::driver::host::simt

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace mpsx::driver::host::simt {
 namespace {
-
-// Not in the initial-exec model; see engine.cpp.
-thread_local MemoryCheck* current = nullptr;
 
 // Kept from dispatch to dispatch: it is large, and need not be cleared.
 Shadow& shadow_of_this_thread() {
@@ -33,17 +31,16 @@ const void* call_before(const void* return_address) { return static_cast<const c
 std::unique_ptr<Monitor> make_memory_check() { return std::make_unique<MemoryCheck>(); }
 
 MemoryCheck::MemoryCheck() : shadow_(&shadow_of_this_thread()) {}
-MemoryCheck::~MemoryCheck() { current = nullptr; }
 
 void MemoryCheck::begin_group(Worker& worker) {
   if (worker_ != &worker) {
     worker_ = &worker;
     arena_begin_ = reinterpret_cast<uintptr_t>(worker.arena().begin());
+    arena_size_ = arena_size();
     library_ = image_of(reinterpret_cast<const void*>(worker.job().record->thread_entry));
     find_memory();
   }
   shadow_->begin_group();
-  current = this;
 }
 
 void MemoryCheck::end_group(Worker&) {
@@ -89,6 +86,7 @@ void MemoryCheck::find_memory() {
 bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
   for (const Region& r : regions_) {
     if (at - r.begin >= r.size || r.size - (at - r.begin) < bytes) continue;
+    warm_[size_t(access)] = hot_[size_t(access)];
     hot_[size_t(access)] = r;
     return true;
   }
@@ -115,11 +113,29 @@ bool MemoryCheck::in_pointed(uintptr_t at, size_t bytes) {
   return false;
 }
 
-void MemoryCheck::check_slowly(Access access, const void* p, size_t bytes, const void* code) {
+// Apart from check(), which then needs few registers.
+template <MemoryCheck::Access access>
+[[gnu::noinline]] void MemoryCheck::check_further(const void* p, size_t bytes, const void* code) {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  const size_t offset = at - last_begin_;
+  if (offset < last_size_ && last_size_ - offset >= bytes) {
+    const unsigned thread = worker_->thread_index();
+    const size_t place = at - arena_begin_;
+    if (access == Access::read ? shadow_->quick_read(place, bytes, thread, short_code(code))
+                               : shadow_->quick_write(place, bytes, thread, short_code(code)))
+      return;
+  } else if (Region& r = warm_[size_t(access)]; at - r.begin < r.size && r.size - (at - r.begin) >= bytes) {
+    std::swap(r, hot_[size_t(access)]);
+    return;
+  }
+  check_slowly(access, p, bytes, code);
+}
+
+[[gnu::noinline]] void MemoryCheck::check_slowly(Access access, const void* p, size_t bytes, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
   const char* const verb = access == Access::read ? "read" : "write";
   if (bytes == 0 || worker_->on_own_stack(p)) return;
-  const unsigned thread = worker_->thread().index;
+  const unsigned thread = worker_->thread_index();
   if (!in_threadgroup_memory(at)) {
     if (!in_memory(access, at, bytes) && !unknown_) fail(out_of_bounds(verb, p, bytes), code, thread);
     return;
@@ -146,7 +162,7 @@ void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool sto
   if (suspect_) settle();
   const size_t offset = at - arena_begin_;
   const char* const verb = stores ? "atomic update" : "atomic load";
-  const unsigned thread = worker_->thread().index;
+  const unsigned thread = worker_->thread_index();
   if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
   if (const auto finding = shadow_->atomic(offset, bytes, thread, short_code(code), loads, stores))
     fail(wrong(verb, finding, bytes, thread), code, thread);
@@ -162,9 +178,12 @@ const Arena::Variable* MemoryCheck::variable_at(size_t offset, size_t bytes) {
   const auto holds = [&](const Arena::Variable& v) {
     return v.name && offset - v.offset < v.bytes && v.bytes - (offset - v.offset) >= bytes;
   };
-  if (holds(last_variable_)) return &last_variable_;
-  for (const auto& v : worker_->arena().variables())
-    if (holds(v)) return &(last_variable_ = v);
+  for (const auto& v : worker_->arena().variables()) {
+    if (!holds(v)) continue;
+    last_begin_ = arena_begin_ + v.offset;
+    last_size_ = v.bytes;
+    return &v;
+  }
   return nullptr;
 }
 
@@ -176,11 +195,6 @@ const Arena::Variable* MemoryCheck::nearest_variable(size_t offset) const {
   for (const auto& v : worker_->arena().variables())
     if (v.name && (!best || distance(v) < distance(*best))) best = &v;
   return best;
-}
-
-// Findings tell where another access was; what is kept of that is its distance from the library's start, plus one.
-uint32_t MemoryCheck::short_code(const void* code) const {
-  return uint32_t(static_cast<const char*>(code) - library_.begin) + 1;
 }
 
 void MemoryCheck::fail(std::string&& what, const void* code, unsigned thread) {
@@ -233,13 +247,13 @@ std::string MemoryCheck::wrong(const char* verb, const Shadow::Finding& finding,
 }
 
 void check_read(const void* p, unsigned long bytes, const void* code) {
-  if (current) current->check<MemoryCheck::Access::read>(p, bytes, code);
+  if (auto* c = MemoryCheck::here()) c->check<MemoryCheck::Access::read>(p, bytes, code);
 }
 void check_write(const void* p, unsigned long bytes, const void* code) {
-  if (current) current->check<MemoryCheck::Access::write>(p, bytes, code);
+  if (auto* c = MemoryCheck::here()) c->check<MemoryCheck::Access::write>(p, bytes, code);
 }
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
-  if (current) current->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
+  if (auto* c = MemoryCheck::here()) c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
 }
 
 void array_index(const char* type, long long index, const char* file, int line, const void* code) {

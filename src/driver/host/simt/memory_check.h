@@ -22,10 +22,11 @@ class MemoryCheck final : public Monitor {
   enum class Access : uint8_t { read, write };
 
   MemoryCheck();
-  ~MemoryCheck() override;
+  // That of the caller, who must be on the stack of a kernel's thread; null: nothing is checked.
+  static MemoryCheck* here() noexcept { return static_cast<MemoryCheck*>(Worker::here()->monitor()); }
   void begin_group(Worker&) override;
   void end_group(Worker&) override;
-  void variable(Worker&, const Arena::Variable&) override {}
+  void variable(Worker&, const Arena::Variable&) override { arena_size_ = arena_size(); }
   void threadgroup_barrier(Worker&, const Site&) override;
   void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) override;
   void lanes_met(Worker&, unsigned, unsigned) override {}
@@ -38,7 +39,7 @@ class MemoryCheck final : public Monitor {
     if (suspect_) settle();
     const Region& r = hot_[size_t(access)];
     if (at - r.begin < r.size && r.size - (at - r.begin) >= bytes) return;
-    check_slowly(access, p, bytes, code);
+    check_further<access>(p, bytes, code);
   }
   void check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code);
 
@@ -64,10 +65,12 @@ class MemoryCheck final : public Monitor {
 
   void find_memory();
   void add(const void* begin, size_t size, Kind, uint8_t index = 0);
+  template <Access access>
+  void check_further(const void* p, size_t bytes, const void* code);
   void check_slowly(Access, const void* p, size_t bytes, const void* code);
   bool in_memory(Access, uintptr_t at, size_t bytes);
   bool in_pointed(uintptr_t at, size_t bytes);
-  bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size(); }
+  bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size_; }
   size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
   const Arena::Variable* variable_at(size_t offset, size_t bytes);
   void settle();
@@ -77,15 +80,18 @@ class MemoryCheck final : public Monitor {
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
   [[noreturn]] void fail(std::string&& what, const void* code, unsigned thread);
-  uint32_t short_code(const void* code) const;
+  // Findings tell where another access was; what is kept of that is its distance from the library's start, plus one.
+  uint32_t short_code(const void* code) const { return uint32_t(static_cast<const char*>(code) - library_.begin) + 1; }
   const Arena::Variable* nearest_variable(size_t offset) const;
 
-  Region hot_[2];  // that the last read and the last write went to
+  Region hot_[2], warm_[2];  // that the last read and the last write went to, and the one before
   bool suspect_ = false;
   bool unknown_ = false;  // a buffer's extent is not known, so that any address may be its
   Worker* worker_ = nullptr;
   uintptr_t arena_begin_ = 0;
-  Arena::Variable last_variable_ = {};
+  size_t arena_size_ = 0;
+  uintptr_t last_begin_ = 0;  // the variable that was last accessed
+  size_t last_size_ = 0;
   Shadow* shadow_;
   std::vector<Region> regions_;
   Suspect write_ = {};

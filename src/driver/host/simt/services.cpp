@@ -8,16 +8,16 @@
 namespace mpsx::driver::host::simt {
 
 struct Services {
-  static bool alone(const Worker* w) { return !w || !w->job_->record->fibers; }
+  static bool alone(const Worker* w) { return !w || !w->fibers_; }
 
   static void threadgroup_barrier(const Site* site) {
     Worker* w = Worker::active();
-    if (!alone(w)) w->meet(Worker::State::barrier, *site);
+    if (!alone(w)) w->meet(*site);
   }
 
   static void simdgroup_barrier(const Site* site) {
     Worker* w = Worker::active();
-    if (!alone(w)) w->meet(Worker::State::simd_barrier, *site);
+    if (!alone(w)) w->meet_simdgroup(*site);
   }
 
   static mpsx_lanes* exchange(const void* value, unsigned bytes, unsigned* lane, const Site* site) {
@@ -25,15 +25,20 @@ struct Services {
     if (alone(w)) return exchange_alone(value, bytes, lane);
     Worker::Lane& me = *w->lane_;
     Worker::SimdGroup& g = *w->simd_;
-    if (bytes == 4)
-      std::memcpy(me.slots[me.parity], value, 4);
-    else
-      std::memcpy(me.slots[me.parity], value, bytes);
+    me.is_long = bytes > sizeof me.slots[0];
+    if (me.is_long) {
+      std::memcpy(w->long_slots_[me.index].slots[me.parity], value, bytes);
+    } else {  // two words, as the kernel has just written them: read as one they would take longer to arrive
+      const auto* words = static_cast<const uint64_t*>(value);
+      auto* slot = reinterpret_cast<uint64_t*>(me.slots[me.parity]);
+      slot[0] = words[0];
+      slot[1] = words[1];
+    }
     me.parity ^= 1;
-    me.site = *site;
-    me.state = Worker::State::simd;
-    *lane = me.thread.lane;
-    g.waiting |= 1u << me.thread.lane;
+    me.site = site;
+    me.address = site->address;
+    *lane = me.index % MPSX_SIMD_WIDTH;
+    g.waiting |= 1u << *lane;
     w->reschedule(me);
     return &g.lanes;
   }
@@ -53,10 +58,10 @@ struct Services {
   static int inactive_lane(unsigned source, const Site* site) {
     Worker* w = Worker::active();
     if (alone(w) || !w->job_->strict) return 0;
-    const mpsx_thread& t = w->lane_->thread;
+    const mpsx_thread& t = w->thread();
     const Worker::SimdGroup& g = *w->simd_;
     if (source >= g.count) return 0xff;  // past the end of a partial SIMD group: NaN, or -1
-    const bool done = w->lanes_[g.first + source].state == Worker::State::done;
+    const bool done = g.done >> source & 1u;
     char text[160];
     std::snprintf(text, sizeof text, "%s: lane %u of SIMD group %u reads lane %u, which %s", site->function, t.lane,
                   t.simdgroup, source, done ? "has returned" : "is not active here");

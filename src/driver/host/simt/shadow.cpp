@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "driver/host/kernel_abi.h"
-
 namespace mpsx::driver::host::simt {
 
 void Shadow::begin_group() {
@@ -33,23 +31,6 @@ void Shadow::renumber() {
   group_start_ = 1;
   now_ = fenced_ = met_ = 2;
   simd_fenced_ = simd_met_ = {};
-}
-
-// Whether what `mark` stands for comes before whatever `thread` does now.
-bool Shadow::ordered(uint32_t mark, unsigned thread_, Who who_) const {
-  if (time(mark) < fenced_) return true;
-  if (who_ == kOne && thread(mark) == thread_) return true;
-  const unsigned simd = thread_ / MPSX_SIMD_WIDTH;
-  return who_ != kSeveral && thread(mark) / MPSX_SIMD_WIDTH == simd && time(mark) < simd_fenced_[simd];
-}
-
-bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
-  return ordered(mark, thread_, who(mark) == kPlain ? kOne : Who(who(mark) - kAtomic));
-}
-
-// Whom `mark` and `thread` are together.
-uint32_t Shadow::joined(uint32_t mark, unsigned thread_, Who who_) const {
-  return who_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
 }
 
 Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by_writer) const {

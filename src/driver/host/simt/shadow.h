@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "driver/host/kernel_abi.h"
+
 namespace mpsx::driver::host::simt {
 
 class Shadow {
@@ -31,6 +33,9 @@ class Shadow {
   void simdgroup_barrier(unsigned simdgroup, bool fences);
 
   // An access is recorded even if it is found wrong. `code`: where it is, for findings about later accesses.
+  // The quick forms do the same for most accesses that are fine, and for others nothing: false.
+  bool quick_read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
+  bool quick_write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding read(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding write(size_t offset, size_t bytes, unsigned thread, uint32_t code);
   Finding atomic(size_t offset, size_t bytes, unsigned thread, uint32_t code, bool loads, bool stores);
@@ -58,6 +63,11 @@ class Shadow {
   bool reader_ordered(uint32_t mark, unsigned thread) const { return ordered(mark, thread, Who(who(mark))); }
   bool writer_ordered(uint32_t mark, unsigned thread) const;
   uint32_t joined(uint32_t mark, unsigned thread, Who who) const;
+  // Whether four bytes share one history.
+  static bool alike(const Cell* c) {
+    return ((c[0].writer ^ c[1].writer) | (c[0].writer ^ c[2].writer) | (c[0].writer ^ c[3].writer) |
+            (c[0].reader ^ c[1].reader) | (c[0].reader ^ c[2].reader) | (c[0].reader ^ c[3].reader)) == 0;
+  }
   bool partly_uninitialised(size_t offset, size_t bytes, size_t* first) const;
   Finding found(Fault, size_t offset, uint32_t mark, bool by_writer) const;
   void tick();
@@ -71,5 +81,44 @@ class Shadow {
   uint32_t met_ = 1;                                     // the last threadgroup barrier of any kind
   std::array<uint32_t, 32> simd_fenced_{}, simd_met_{};  // the same for the threads of one SIMD group
 };
+
+// Whether what `mark` stands for comes before whatever `thread` does now.
+inline bool Shadow::ordered(uint32_t mark, unsigned thread_, Who who_) const {
+  if (time(mark) < fenced_) return true;
+  if (who_ == kOne && thread(mark) == thread_) return true;
+  const unsigned simd = thread_ / MPSX_SIMD_WIDTH;
+  return who_ != kSeveral && thread(mark) / MPSX_SIMD_WIDTH == simd && time(mark) < simd_fenced_[simd];
+}
+
+inline bool Shadow::writer_ordered(uint32_t mark, unsigned thread_) const {
+  return ordered(mark, thread_, who(mark) == kPlain ? kOne : Who(who(mark) - kAtomic));
+}
+
+// Whom `mark` and `thread` are together.
+inline uint32_t Shadow::joined(uint32_t mark, unsigned thread_, Who who_) const {
+  return who_ == kSeveral || thread(mark) / MPSX_SIMD_WIDTH != thread_ / MPSX_SIMD_WIDTH ? kSeveral : kSimdgroup;
+}
+
+inline bool Shadow::quick_read(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+  Cell* const c = &cells_[offset];
+  if (bytes != 4 || offset % 4 != 0 || !alike(c) || !current(c->writer) || !writer_ordered(c->writer, thread_))
+    return false;
+  const uint32_t was = c->reader;
+  const bool alone = !current(was) || reader_ordered(was, thread_);
+  const uint32_t now = mark(thread_, alone ? uint32_t(kOne) : joined(was, thread_, Who(who(was))));
+  codes_[offset / 4].reader = code;
+  if (now != was) c[0].reader = c[1].reader = c[2].reader = c[3].reader = now;
+  return true;
+}
+
+inline bool Shadow::quick_write(size_t offset, size_t bytes, unsigned thread_, uint32_t code) {
+  Cell* const c = &cells_[offset];
+  if (bytes != 4 || offset % 4 != 0 || !alike(c)) return false;
+  if (current(c->writer) && !writer_ordered(c->writer, thread_)) return false;
+  if (current(c->reader) && !reader_ordered(c->reader, thread_)) return false;
+  codes_[offset / 4].writer = code;
+  c[0].writer = c[1].writer = c[2].writer = c[3].writer = mark(thread_, kPlain);
+  return true;
+}
 
 }  // namespace mpsx::driver::host::simt
