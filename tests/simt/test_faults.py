@@ -70,6 +70,19 @@ ONE_GROUP = {
     "broadcast_from_nobody": ("^simd_broadcast: .* reads lane 0, which", lambda t: t % 32 > 0),
     "threadgroup_past_end": ("^out-of-bounds write of 4 bytes at byte 256 of threadgroup memory 's', which has 256 b",
                              lambda t: t == 63),
+    "return_at_the_grids_end": ("threadgroup_barrier is not reached by all threads: 14 of 64", lambda t: t < 50),
+    "two_tiles_no_barrier": ("^(race|uninitialised memory): .* threadgroup memory 'tiles'", lambda t: True),
+    "scan_in_place": ("^race: .* threadgroup memory 's'", lambda t: True),
+    "histogram_without_atomics": ("^race: .* threadgroup memory 'bins'", lambda t: True),
+    "bins_cleared_by_others": ("^(race|uninitialised memory): .* threadgroup memory 'bins'", lambda t: True),
+    "partial_sums_at_once": ("^(race|uninitialised memory): .* threadgroup memory 'partial'", lambda t: t % 32 == 0),
+    "sums_of_all_simdgroups": ("^uninitialised memory: read of 4 bytes .* 'partial'", lambda t: 2 <= t < 32),
+    "function_from_two_branches": ("threadgroup_barrier is reached while thread .* waits at another, .*habits.metal:",
+                                   lambda t: True),
+    "left_of_the_tile": ("^out-of-bounds read of 4 bytes at byte -4 of threadgroup memory 's'", lambda t: t == 0),
+    "until_done": ("threadgroup_barrier is not reached by all threads: 2 of 64", lambda t: t > 1),
+    "next_tile_too_early": ("^race: .* threadgroup memory 'tile'", lambda t: True),
+    "waits_for_a_flag": ("^a thread waits for another", lambda t: t != 5),
     "threadgroup_index": ("^out-of-bounds index 16 of an array of type 'float ?\\[16\\]'", lambda t: t % 16 == 15),
 }
 
@@ -212,6 +225,38 @@ def test_right_kernels(driver):
     i = np.arange(100)
     expected = x + np.where(i < 99, x + 1, 0) + np.where(i > 0, x - 1, 0) + np.array([1, 2, 4, 8])[i % 4]
     assert np.array_equal(out.get(), expected)
+
+
+T = np.arange(64)
+HALF, LANE = T // 32, T % 32
+# Kernels of tricky.metal: threads, and what they leave in the buffer.
+TRICKY = {
+    "one_simdgroup_alone": (64, np.where(HALF, 0, 3 * (31 - LANE) + 3)),
+    "leave_early": (64, np.where(T % 3 == 1, -1, T * (T - 1) / 2)),
+    "two_tiles": (64, 5 * (63 - T) + 10),
+    "read_by_one": (64, np.where(T == 3, 5, 1) + np.where(T < 10, T, 0)),
+    "votes_in_branches": (64, np.select([LANE % 4 != 0, LANE < 8], [np.where(LANE > 28, 30, 0), 104 + 1 + LANE // 4],
+                                        4)),
+    "partial_simdgroup": (50, np.where(T < 32, 32, 18)[:50] + np.select([T == 0, T == 32], [496, 729], 0)[:50]),
+    "shared_words": (64, 2 * (31 - T // 2) + 2 * (31 - T // 2) + 1 + 7 + T // 2 // 4),
+    "until_all_are_done": (64, np.full(64, 6)),
+    "sum_by_simdgroups": (64, np.full(64, 2016 * 64)),
+    "places_from_a_counter": (64, np.full(64, 992)),
+}
+
+
+@pytest.mark.parametrize("kernel", TRICKY)
+def test_nothing_is_said_of_right_kernels(driver, kernel):
+    threads, expected = TRICKY[kernel]
+    out = floats(driver, threads)
+    assert driver.run(kernel, out, grid=1, group=threads) == ""
+    assert np.array_equal(out.get(), expected)
+
+
+def test_barriers_of_a_function(driver):
+    out = floats(driver, 192)
+    assert driver.run("barriers_of_a_function", out, grid=3, group=64) == ""
+    assert np.array_equal(out.get(), np.repeat([64 + 2016, 64 - 128 + 64, 64 + 2016 + 64 + 128], 64))
 
 
 def test_order_decides_which_fault_comes_first(native, checked_kernels):

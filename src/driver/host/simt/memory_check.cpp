@@ -41,6 +41,7 @@ void MemoryCheck::begin_group(Worker& worker) {
     find_memory();
   }
   shadow_->begin_group();
+  look_ = {};
 }
 
 void MemoryCheck::end_group(Worker&) {
@@ -157,15 +158,29 @@ template <MemoryCheck::Access access>
 
 void MemoryCheck::check_atomic(const void* p, size_t bytes, bool loads, bool stores, const void* code) {
   const auto at = reinterpret_cast<uintptr_t>(p);
-  if (!in_threadgroup_memory(at))
-    return stores ? check<Access::write>(p, bytes, code) : check<Access::read>(p, bytes, code);
+  const unsigned thread = worker_->thread_index();
+  if (!in_threadgroup_memory(at)) {
+    stores ? check<Access::write>(p, bytes, code) : check<Access::read>(p, bytes, code);
+    return count_look(p, bytes, thread, code);
+  }
   if (suspect_) settle();
   const size_t offset = at - arena_begin_;
   const char* const verb = stores ? "atomic update" : "atomic load";
-  const unsigned thread = worker_->thread_index();
   if (!variable_at(offset, bytes)) fail(out_of_variable(verb, offset, bytes), code, thread);
   if (const auto finding = shadow_->atomic(offset, bytes, thread, short_code(code), loads, stores))
     fail(wrong(verb, finding, bytes, thread), code, thread);
+  count_look(p, bytes, thread, code);
+}
+
+// Fibers run until they wait at a barrier or in a SIMD function, as threads of a GPU may: a loop that ends when another
+// thread has changed something need not end.
+void MemoryCheck::count_look(const void* p, size_t bytes, unsigned thread, const void* code) {
+  uint64_t value = 0;
+  std::memcpy(&value, p, std::min(bytes, sizeof value));
+  if (p != look_.p || thread != look_.thread || value != look_.value) look_ = {p, value, thread, 0};
+  if (++look_.times == kMostLooks)
+    fail(format("a thread waits for another, which need not run: %u atomic accesses, and nothing changed", kMostLooks),
+         code, thread);
 }
 
 void MemoryCheck::settle() {

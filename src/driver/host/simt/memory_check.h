@@ -45,6 +45,8 @@ class MemoryCheck final : public Monitor {
 
  private:
   static constexpr uintptr_t kNear = 4096;
+  // Times that a thread finds the same at one place, one after the other, until it must be waiting for another thread.
+  static constexpr uint32_t kMostLooks = uint32_t(1) << 22;
   enum class Kind : uint8_t { buffer, bytes, pointed, engine, library };
   struct Region {
     uintptr_t begin = 0;
@@ -74,6 +76,7 @@ class MemoryCheck final : public Monitor {
   size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
   const Arena::Variable* variable_at(size_t offset, size_t bytes);
   void settle();
+  void count_look(const void* p, size_t bytes, unsigned thread, const void* code);
 
   // What to say about a fault. Apart from fail(), which destroys nothing on its stack.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
@@ -85,6 +88,13 @@ class MemoryCheck final : public Monitor {
   const Arena::Variable* nearest_variable(size_t offset) const;
 
   Region hot_[2], warm_[2];  // that the last read and the last write went to, and the one before
+  // The last atomic access, and how many before it found the same.
+  struct Look {
+    const void* p = nullptr;
+    uint64_t value = 0;
+    unsigned thread = 0;
+    uint32_t times = 0;
+  } look_;
   bool suspect_ = false;
   bool unknown_ = false;  // a buffer's extent is not known, so that any address may be its
   Worker* worker_ = nullptr;
