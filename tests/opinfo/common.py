@@ -49,6 +49,10 @@ RANDOM = {
 BUFFERS_BY_DEVICE_NAME = {"nn.functional.linear_cross_entropy.chunked_none"}
 
 
+# Which of equal elements comes first is left open, unless stable=True; and where `dim` is among their arguments.
+TIES = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1}
+
+
 def op_id(op: OpInfo) -> str:
     """The name by which NOT_COMPARABLE and the like know an OpInfo."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
