@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from late import raises_late
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -61,7 +62,7 @@ def test_out() -> None:
 @pytest.mark.parametrize("bad", [5, -1])
 def test_out_of_range(bad: int) -> None:
     x = torch.zeros(5, 3, device="mpsx")
-    with pytest.raises(IndexError, match=f"gather: index {bad} is out of bounds for dimension 0 with size 5"):
+    with raises_late(IndexError, match=f"gather: index {bad} is out of bounds for dimension 0 with size 5"):
         x.gather(0, torch.tensor([[0, bad, 1]], device="mpsx"))
 
 
@@ -84,7 +85,7 @@ def test_take(layout: str) -> None:
     out = torch.empty(0, dtype=dtype, device="mpsx")
     torch.take(on_device(x), index.to("mpsx"), out=out)
     assert torch.equal(out.cpu(), x.take(index))
-    with pytest.raises(IndexError, match="take: index"):
+    with raises_late(IndexError, match="take: index"):
         on_device(x).take(torch.tensor([x.numel()], device="mpsx"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from late import known_late, raises_late
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -143,15 +144,15 @@ def test_out_of_range(bad: int) -> None:
     x = torch.zeros(5, 3, device="mpsx")
     index, other = torch.tensor([0, bad], device="mpsx"), torch.tensor([0, 1], device="mpsx")
     message = f"index {bad} is out of bounds for dimension 0 with size 5"
-    with pytest.raises(IndexError, match=message):
+    with raises_late(IndexError, match=message):
         x[index]
-    with pytest.raises(IndexError, match=message):
+    with raises_late(IndexError, match=message):
         x[index, other]
-    with pytest.raises(IndexError, match=message):
+    with raises_late(IndexError, match=message):
         x[index] = 1
-    with pytest.raises(IndexError, match=message):
+    with raises_late(IndexError, match=message):
         x.index_put_((index,), torch.ones(2, 3, device="mpsx"), accumulate=True)
-    assert not x.cpu().any()
+    assert known_late() or not x.cpu().any()
     with pytest.raises(IndexError):
         torch.zeros(0, 3, device="mpsx")[torch.tensor([0], device="mpsx")]
 

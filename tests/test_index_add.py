@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from late import raises_late
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -73,7 +74,7 @@ def test_out_of_range() -> None:
             lambda i=index: x.index_copy(0, i, one),
             lambda i=index: x.index_fill(0, i, 1.0),
         ):
-            with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
+            with raises_late(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
                 call()
 
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ops/indexing.h"
+#include "runtime/device_error.h"
 
 namespace mpsx::ops {
 namespace {
@@ -68,6 +69,7 @@ void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index
                         int64_t row, SegmentParams p) {
   static const KernelSet sum("segment_sum");
   if (in.numel() == 0) return;
+  runtime::wait_for_device_errors();  // of the check of `index`: ordering by it, and adding, would go astray
   const Order order = order_by(index, size);
   p.count = uint32_t(index.numel());
   p.row = grid_size("segment_sum", row);

@@ -74,8 +74,10 @@ class Allocator {
   }
 
   void free(Block* block) {
+    // Gone after the lock: what it owns may be a block of ours again.
+    const std::shared_ptr<void> owner = std::move(block->owner);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (block->owner) {
+    if (owner) {
       forget(block->buffer);
       delete block;
       return;

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <vector>
@@ -22,12 +23,22 @@ struct Slot {
 struct Slots {
   std::mutex mutex;
   std::deque<Slot> all;
+  std::vector<Slot> spare;  // of threads that have ended
 };
-Slots& slots() {
+Slots& slots_of_all() {
   static Slots* s = new Slots;
   return *s;
 }
-thread_local std::vector<Slot> own;
+// A thread's records; another one takes them over when it ends.
+struct Own {
+  std::vector<Slot> slots;
+  ~Own() {
+    Slots& s = slots_of_all();
+    std::lock_guard<std::mutex> lock(s.mutex);
+    s.spare.insert(s.spare.end(), slots.begin(), slots.end());
+  }
+};
+thread_local Own own_records;
 thread_local const Slot* last = nullptr;
 
 void check(const Slot& slot) {
@@ -44,19 +55,29 @@ void check(const Slot& slot) {
 }  // namespace
 
 void* device_error_record(const char* op) {
+  auto& own = own_records.slots;
   for (const Slot& s : own)
     if (s.op == op) {
       last = &s;
       return s.record;
     }
+  if (own.capacity() == 0) own.reserve(256);  // `last` points into it
+  TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
+  Slots& s = slots_of_all();
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    const auto spare = std::find_if(s.spare.begin(), s.spare.end(), [op](const Slot& slot) { return slot.op == op; });
+    if (spare != s.spare.end()) {
+      last = &own.emplace_back(*spare);
+      s.spare.erase(spare);
+      return last->record;
+    }
+  }
   Block* block = allocate(sizeof(ErrorRecord));
   prepare_cpu_access(block->data);  // its last user may still be at work
   auto* record = new (block->data) ErrorRecord{};
-  if (own.capacity() == 0) own.reserve(256);  // `last` points into it
-  TORCH_CHECK(own.size() < own.capacity(), op, ": too many operators report device errors");
   own.push_back({op, record});
   last = &own.back();
-  Slots& s = slots();
   std::lock_guard<std::mutex> lock(s.mutex);
   s.all.push_back(own.back());
   return record;
@@ -66,9 +87,15 @@ void check_device_errors() {
   if (last && !driver().info().asynchronous) check(*last);
 }
 
+void wait_for_device_errors() {
+  if (!last) return;
+  prepare_cpu_access(last->record);
+  check(*last);
+}
+
 void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().info().asynchronous) return;
-  Slots& s = slots();
+  Slots& s = slots_of_all();
   std::lock_guard<std::mutex> lock(s.mutex);
   // Another thread's work on its records may have begun since.
   for (const Slot& slot : s.all)

@@ -89,6 +89,7 @@ def test_to_mps(run: Callable[[str], None]) -> None:
         mps.fill_later(theirs, 4.0)
         del theirs, ours                     # the memory stays while anybody has it
         gc.collect()
+        mps.synchronize()
         assert again.tolist()[1] == [4.0] * 4
     """)
 
@@ -96,6 +97,7 @@ def test_to_mps(run: Callable[[str], None]) -> None:
 def test_memory_goes_back(run: Callable[[str], None]) -> None:
     """Nothing is kept of tensors that are gone, and PyTorch gets its memory back when our work on it is done."""
     run("""
+        mpsx.driver()  # it has a buffer of its own
         emulation.mpsx_emulation_delay(20000)
         before = emulation.mpsx_emulation_live(b"EmulatedBuffer"), torch.mpsx.memory_allocated()
         for _ in range(5):
@@ -104,8 +106,13 @@ def test_memory_goes_back(run: Callable[[str], None]) -> None:
             view = mpsx.cpu_view(ours)
             ours.mul_(2)
             del theirs, ours
-            assert view[999].item() in (1, 2)
+            torch.mpsx.synchronize()
+            assert view[999].item() == 2
             del view
+            theirs = mps.from_cpu(torch.ones(1000))
+            mpsx.from_mps(theirs).mul_(2)        # gone while the GPU is at work
+            assert mps.to_cpu(theirs)[999].item() == 2
+            del theirs
         back = mpsx.to_mps(torch.ones(10, device="mpsx"))
         del back
         gc.collect()

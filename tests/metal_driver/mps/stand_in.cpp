@@ -1,9 +1,8 @@
 // Stands for PyTorch's own mps device on machines without one: tensors whose storages are MTLBuffers of the emulated
 // Metal, a queue that does nothing until somebody waits for it, and the hooks behind torch/mps.h.
 #include <ATen/detail/MPSHooksInterface.h>
-#include <ATen/native/TensorShape.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -22,11 +21,9 @@ namespace {
 struct Queue {
   std::mutex mutex;
   std::vector<std::function<void()>> work;
-  int64_t waits = 0;
 
   void synchronize() {
     std::lock_guard lock(mutex);
-    ++waits;
     for (auto& f : work) f();
     work.clear();
   }
@@ -72,18 +69,23 @@ void fill_later(const at::Tensor& mps, double value) {
   std::lock_guard lock(queue().mutex);
   queue().work.push_back([=] { seen(mps).fill_(value); });
 }
-int64_t waits() { return queue().waits; }
+void synchronize() { queue().synchronize(); }
 
 TORCH_LIBRARY(mps_stand_in, m) {
   m.def("from_cpu(Tensor cpu) -> Tensor", from_cpu);
   m.def("to_cpu(Tensor mps) -> Tensor", to_cpu);
   m.def("fill_later(Tensor mps, float value) -> ()", fill_later);
-  m.def("waits() -> int", waits);
+  m.def("synchronize() -> ()", synchronize);
 }
 
 TORCH_LIBRARY_IMPL(aten, MPS, m) { m.impl("as_strided", at::native::as_strided_tensorimpl); }
 
-REGISTER_MPS_HOOKS(Hooks);
 C10_REGISTER_GUARD_IMPL(MPS, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::MPS>);
 
 }  // namespace
+
+// By the name that at::detail::getMPSHooks() asks for.
+namespace at {
+using MPSHooks = Hooks;
+REGISTER_MPS_HOOKS(MPSHooks)
+}  // namespace at

@@ -1,0 +1,80 @@
+"""The package's other tests on the Metal driver and the emulated Metal: a sample of them, and in the sweep all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness import ROOT, emulated_metal
+
+import mpsx
+
+TESTS = ROOT / "tests"
+# A few tests of each kind: launches of every shape, the CPU's side of memory, streams, operators that fall back.
+SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py"]
+# Operators that have kernels, that go to vendor libraries, and that fall back.
+OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
+# What says how memory is cached runs on a driver that caches; the rest with a buffer a tensor, so that the emulation
+# knows to the byte what the GPU owns.
+CACHING = ["test_memory.py"]
+# Other processes' or compilers' business, which no driver changes.
+ELSEWHERE = {"test_install.py", "test_shader_cache.py", "test_demo.py", *CACHING}
+
+
+@pytest.fixture(scope="module")
+def environment(toolchain: None) -> dict[str, str]:
+    try:
+        return emulated_metal.environment(Path(mpsx.__file__).parent)
+    except emulated_metal.Unavailable as e:
+        pytest.skip(str(e))
+
+
+def run(environment: dict[str, str], *words: str | Path, timeout: float = 600) -> str:
+    """pytest in a process of its own; what it prints."""
+    own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not sweep"]
+    done = subprocess.run([*command, *map(str, words)], env=own, cwd=ROOT, capture_output=True, text=True,
+                          timeout=timeout, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_a_sample(environment: dict[str, str]) -> None:
+    out = run(environment, *(TESTS / name for name in SAMPLE))
+    assert "passed" in out
+
+
+def test_a_sample_of_opinfo(environment: dict[str, str]) -> None:
+    names = [f"test_{kind}[{op}]" for op in OPINFO for kind in ("forward", "backward")]
+    out = run(environment, *(f"{TESTS / 'opinfo' / 'test_opinfo.py'}::{name}" for name in names))
+    assert f"{len(names)} passed" in out
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("file", sorted(p.name for p in TESTS.glob("test_*.py") if p.name not in ELSEWHERE))
+def test_file(environment: dict[str, str], file: str) -> None:
+    run(environment, TESTS / file, timeout=3600)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("file", CACHING)
+def test_file_with_cached_memory(environment: dict[str, str], file: str) -> None:
+    run(environment | {"MPSX_METAL_EXACT_BUFFERS": "0", "MPSX_EMULATION_GUARD": "0"}, TESTS / file, timeout=3600)
+
+
+@pytest.mark.sweep
+def test_every_opinfo(environment: dict[str, str]) -> None:
+    run(environment, TESTS / "opinfo", "-n", str(os.cpu_count() or 2), timeout=4 * 3600)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", ["resnet", "gpt"])
+def test_demo(environment: dict[str, str], model: str, tmp_path: Path) -> None:
+    words = ["--model", model, "--steps", "20", "--output", str(tmp_path / "demo.png")]
+    done = subprocess.run([sys.executable, "-m", "mpsx", "demo", *words], env=environment, cwd=tmp_path, text=True,
+                          capture_output=True, timeout=1800, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "driver metal" in done.stdout
