@@ -100,3 +100,21 @@ def test_arange(arguments: tuple) -> None:
         torch.testing.assert_close(torch.arange(*arguments, dtype=dtype, device="mpsx").cpu(), expected)
     with pytest.raises(RuntimeError, match="step must be nonzero"):
         torch.arange(0, 5, 0, device="mpsx")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 50, 100_001])
+def test_linspace(steps: int) -> None:
+    for start, end in ((0, 1), (-3.5, 4.2), (5, -5), (2, 2)):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            ours = torch.linspace(start, end, steps, dtype=dtype, device="mpsx").cpu()
+            exact = torch.linspace(start, end, steps, dtype=torch.float64).to(dtype)
+            torch.testing.assert_close(ours, exact)
+            assert not steps or (ours[0] == exact[0] and ours[-1] == exact[-1])
+    out = torch.empty(2 * steps, device="mpsx")[::2]
+    torch.testing.assert_close(torch.linspace(0, 1, steps, out=out).cpu(), torch.linspace(0, 1, steps))
+
+
+def test_rsub() -> None:
+    a, b = torch.randn(3, 4), torch.randn(4)
+    torch.testing.assert_close(torch.rsub(a.to("mpsx"), b.to("mpsx"), alpha=2).cpu(), torch.rsub(a, b, alpha=2))
+    torch.testing.assert_close(torch.rsub(a.to("mpsx"), 3).cpu(), torch.rsub(a, 3))

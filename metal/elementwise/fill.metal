@@ -39,3 +39,15 @@ MPSX_KERNEL("arange_i32", arange_int<int>)
 MPSX_KERNEL("arange_i16", arange_int<short>)
 MPSX_KERNEL("arange_i8", arange_int<char>)
 MPSX_KERNEL("arange_u8", arange_int<uchar>)
+
+template <typename T>
+kernel void linspace(device T* out [[buffer(0)]], constant LinspaceParams& p [[buffer(1)]],
+                     uint tid [[thread_position_in_grid]]) {
+  const uint i = tid + p.first;
+  const bool first_half = i < p.count / 2;
+  const float n = first_half ? float(i) : -float(p.count - 1 - i);
+  out[tid] = T(fma(n, p.step_low, fma(n, p.step, first_half ? p.start : p.end)));
+}
+MPSX_KERNEL("linspace_f32", linspace<float>)
+MPSX_KERNEL("linspace_f16", linspace<half>)
+MPSX_KERNEL("linspace_bf16", linspace<bfloat>)

@@ -22,3 +22,9 @@ struct SequenceParams {
   uint32_t first;
   int64_t int_start, int_step;
 };
+
+// `count` values from start to end, for i = first, first + 1, …: each half from its own end, so that both are met.
+struct LinspaceParams {
+  float start, end, step, step_low;
+  uint32_t first, count;
+};

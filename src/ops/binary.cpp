@@ -2,6 +2,7 @@
 #include "ops/binary.h"
 
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/sub.h>
 #include <torch/library.h>
 
 #include <string_view>
@@ -137,9 +138,12 @@ void register_row(torch::Library& m) {
   }
 }
 
+Tensor rsub(const Tensor& a, const Tensor& b, const at::Scalar& alpha) { return at::sub(b, a, alpha); }
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("rsub.Tensor", &rsub);
   [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
 }
 

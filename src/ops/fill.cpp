@@ -1,7 +1,8 @@
-// fill_, zero_, arange.
+// fill_, zero_, arange, linspace.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -153,6 +154,32 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
   return out;
 }
 
+Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
+  static const KernelSet linspace("linspace");
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  const Tag tag = tag_of(out);
+  if (!is_plain(out) || !is_float_tag(tag) || start.isComplex() || end.isComplex())
+    return fallback_call<Tensor>("aten::linspace", "out", start, end, steps, out), out;
+  if (out.numel() != steps) out.resize_({steps});
+  TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
+  const double a = start.toDouble(), b = end.toDouble();
+  const double step = steps > 1 ? (b - a) / double(steps - 1) : 0.0;
+  // One step is the start.
+  LinspaceParams p{float(a), float(steps == 1 ? a : b), float(step), float(step - double(float(step))), 0,
+                   uint32_t(steps)};
+  const Tensor result = out.is_contiguous() ? out : at::empty({steps}, out.options());
+  for (int64_t first = 0; first < steps; first += int64_t(kMaxDense)) {
+    p.first = uint32_t(first);
+    Launch(linspace.get(tag))
+        .pointer(static_cast<char*>(result.data_ptr()) + first * result.element_size())
+        .bytes(p)
+        .threads(uint64_t(std::min(int64_t(kMaxDense), steps - first)))
+        .run();
+  }
+  if (!result.is_same(out)) out.copy_(result.view(out.sizes()));
+  return out;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -160,6 +187,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Tensor", &fill_tensor);
   m.impl("zero_", &zero);
   m.impl("arange.start_out", &arange_out);
+  m.impl("linspace.out", &linspace_out);
 }
 
 }  // namespace mpsx::ops

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import torch
-from tables import DTYPES, TAGS
+from tables import DTYPES, FLOAT, TAGS
 
 from kernel_cases import Case, case, gapped, values
 
@@ -44,6 +44,9 @@ def cast_cases() -> Iterator[Case]:
 def sequence_cases() -> Iterator[Case]:
     for dtype in DTYPES["REAL"]:
         yield case(f"arange {TAGS[dtype]}", lambda t: torch.arange(3, 103, 1, dtype=t.dtype, device=t.device),
+                   values(1, dtype=dtype), reference="same")  # fmt: skip
+    for dtype in FLOAT:
+        yield case(f"linspace {TAGS[dtype]}", lambda t: torch.linspace(-3, 5, 101, dtype=t.dtype, device=t.device),
                    values(1, dtype=dtype), reference="same")  # fmt: skip
 
 
