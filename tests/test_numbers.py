@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
@@ -20,15 +21,32 @@ NUMBERS = (
 )  # fmt: skip
 
 
+def written(x: torch.Tensor, where: object, v: object) -> torch.Tensor:
+    """x with x[where] = v."""
+    x = x.clone()
+    x[where] = v
+    return x
+
+
 OPERATORS: dict[str, Callable[[torch.Tensor, object], torch.Tensor]] = {
     "fill_": lambda x, v: x.clone().fill_(v),
     "full_like": torch.full_like,
     "full": lambda x, v: torch.full((3,), v, dtype=x.dtype, device=x.device),
+    "setitem": lambda x, v: written(x, 0, v),
+    "setitem of a slice": lambda x, v: written(x, slice(0, 2), v),
+    "setitem of a mask": lambda x, v: written(x, x > 0, v),
     "masked_fill": lambda x, v: x.masked_fill(x > 0, v),
     "masked_fill_": lambda x, v: x.clone().masked_fill_(x > 0, v),
     "masked_fill by a tensor": lambda x, v: x.masked_fill(x > 0, torch.tensor(v, device=x.device)),
+    "where": lambda x, v: torch.where(x > 0, x, v),
+    "pad": lambda x, v: F.pad(x, (1, 1), value=v),
     "add": lambda x, v: x + v,
     "add_": lambda x, v: x.clone().add_(v),
+    "add with alpha": lambda x, v: torch.add(x, x, alpha=v),
+    "sub": lambda x, v: x - v,
+    "sub of tensors": lambda x, v: x - torch.tensor([v, v, v], device=x.device),
+    "sub_": lambda x, v: x.clone().sub_(v),
+    "rsub": lambda x, v: v - x,
     "mul": lambda x, v: x * v,
     "mul_": lambda x, v: x.clone().mul_(v),
     "div": lambda x, v: x / v,
@@ -50,6 +68,7 @@ OPERATORS: dict[str, Callable[[torch.Tensor, object], torch.Tensor]] = {
     "lerp": lambda x, v: torch.lerp(x, x, v),
     "foreach_add": lambda x, v: torch._foreach_add([x], v)[0],
     "foreach_mul": lambda x, v: torch._foreach_mul([x, x], v)[1],
+    "arange": lambda x, v: torch.arange(0, v, max(abs(v) / 4, 1), dtype=x.dtype, device=x.device),
     "linspace": lambda x, v: torch.linspace(0, v, 4, dtype=x.dtype, device=x.device),
 }
 
@@ -73,6 +92,20 @@ def test_numbers(name: str) -> None:
             assert (got is None) == (want is None), said
             if want is not None:
                 torch.testing.assert_close(got, want, equal_nan=True, msg=said)
+
+
+def test_arange_of_integers_counts_in_integers() -> None:
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        for start, end, step in ((0, 5.5, 1.5), (0.5, 7, 2), (0.9, 9.9, 3.9), (10, 0.5, -2.5), (0, 3, 0.5)):
+            if dtype == torch.int64 and abs(step) < 1:
+                continue
+            want = torch.arange(start, end, step, dtype=dtype)
+            got = torch.arange(start, end, step, dtype=dtype, device="mpsx")
+            assert torch.equal(got.cpu(), want)
+        with pytest.raises(RuntimeError, match="step must be nonzero"):
+            torch.arange(0, 3, 0, dtype=dtype, device="mpsx")
+    with pytest.raises(ValueError, match="step must be nonzero"):
+        torch.arange(0, 3, 0.5, dtype=torch.int64, device="mpsx")
 
 
 def test_any_and_all_over_no_dimension() -> None:

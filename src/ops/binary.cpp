@@ -19,7 +19,8 @@ bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 }  // namespace
 
 at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const Tensor& b) {
-  const bool fits = (on_device(a) || cpu_scalar(a)) && (on_device(b) || cpu_scalar(b)) && (on_device(a) || on_device(b));
+  const bool fits =
+      (on_device(a) || cpu_scalar(a)) && (on_device(b) || cpu_scalar(b)) && (on_device(a) || on_device(b));
   TORCH_CHECK(fits || a.device() == b.device() || cpu_scalar(a) || cpu_scalar(b), row.name,
               ": expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
               b.device());
@@ -33,12 +34,10 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const 
 Tensor run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                   const Tensor& b, const ScalarParams& scalars, const Tensor& out) {
   const Tensor x = to_common(a, type), y = to_common(b, type);
-  at::TensorIterator iter = row.promotion == Promotion::COMPARISON ? at::TensorIterator::comparison_op(
-                                                                         const_cast<Tensor&>(out), x, y)
-                            : row.promotion == Promotion::FLOATING ? at::TensorIterator::binary_float_op(
-                                                                         const_cast<Tensor&>(out), x, y)
-                                                                   : at::TensorIterator::binary_op(
-                                                                         const_cast<Tensor&>(out), x, y);
+  at::TensorIterator iter =
+      row.promotion == Promotion::COMPARISON ? at::TensorIterator::comparison_op(const_cast<Tensor&>(out), x, y)
+      : row.promotion == Promotion::FLOATING ? at::TensorIterator::binary_float_op(const_cast<Tensor&>(out), x, y)
+                                             : at::TensorIterator::binary_op(const_cast<Tensor&>(out), x, y);
   kernels.run(iter, tag_of(type), scalars);
   return iter.output();
 }
@@ -86,13 +85,19 @@ void check_alpha(const char* op, at::ScalarType type, const at::Scalar& alpha) {
   TORCH_CHECK(!alpha.isBoolean() || type == at::kBool, op, ": Boolean alpha only supported for Boolean results.");
   TORCH_CHECK(at::isFloatingType(type) || alpha.isIntegral(true), op,
               ": For integral input tensors, argument alpha must not be a floating point number.");
+  TORCH_CHECK(!alpha.isComplex(), op, ": For non-complex input tensors, argument alpha must not be a complex number.");
+  check_holds(type, alpha);
 }
 
-// Sub of bool is refused by PyTorch with a message of its own: the fallback gives it (bool is not in the row's types).
+// Subtraction of bool is refused by PyTorch, whatever the other operand: the fallback says so.
+bool refused(const BinaryRow& row, const Tensor& a, const Tensor& b) {
+  return std::string_view(row.name) == "sub" && (a.scalar_type() == at::kBool || b.scalar_type() == at::kBool);
+}
+
 template <size_t I, typename... Alpha>
 Tensor functional(const Tensor& a, const Tensor& b, const Alpha&... alpha) {
   const auto type = binary_compute_type(kRows[I], a, b);
-  if (type == at::ScalarType::Undefined)
+  if (type == at::ScalarType::Undefined || refused(kRows[I], a, b))
     return fallback_call<Tensor>(forms<I>().op.c_str(), kRows[I].overload, a, b, alpha...);
   (check_alpha(kRows[I].name, type, alpha), ...);
   return run_binary(kRows[I], kernels<I>(), type, a, b, scalar_params(alpha...), Tensor());
@@ -101,7 +106,7 @@ Tensor functional(const Tensor& a, const Tensor& b, const Alpha&... alpha) {
 template <size_t I, typename... Alpha>
 Tensor& in_place(Tensor& self, const Tensor& b, const Alpha&... alpha) {
   const auto type = binary_compute_type(kRows[I], self, b);
-  if (type == at::ScalarType::Undefined || !on_device(self)) {
+  if (type == at::ScalarType::Undefined || !on_device(self) || refused(kRows[I], self, b)) {
     fallback_call<Tensor>(forms<I>().in_place.c_str(), kRows[I].overload, self, b, alpha...);
     return self;
   }
@@ -121,7 +126,7 @@ Tensor& out_plain(const Tensor& a, const Tensor& b, Tensor& out) {
 template <size_t I>
 Tensor& out_scaled(const Tensor& a, const Tensor& b, const at::Scalar& alpha, Tensor& out) {
   const auto type = binary_compute_type(kRows[I], a, b);
-  if (type == at::ScalarType::Undefined || !on_device(out)) {
+  if (type == at::ScalarType::Undefined || !on_device(out) || refused(kRows[I], a, b)) {
     fallback_call<Tensor>(forms<I>().op.c_str(), forms<I>().out.c_str(), a, b, alpha, out);
     return out;
   }

@@ -26,16 +26,17 @@ Pattern pattern(Tag tag, T value) {
   std::memcpy(p.bytes, &value, sizeof(T));
   return p;
 }
-Pattern pattern(at::ScalarType type, const at::Scalar& s) {
+// `checked`: what is too large for a half type is an error, and not infinite.
+Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   switch (type) {
     case at::kFloat:
       return pattern(Tag::i32, s.to<float>());
     case at::kDouble:
       return pattern(Tag::i64, s.to<double>());
     case at::kHalf:
-      return pattern(Tag::i16, s.to<at::Half>());
+      return pattern(Tag::i16, checked ? s.to<at::Half>() : at::Half(float(s.toDouble())));
     case at::kBFloat16:
-      return pattern(Tag::i16, s.to<at::BFloat16>());
+      return pattern(Tag::i16, checked ? s.to<at::BFloat16>() : at::BFloat16(float(s.toDouble())));
     case at::kLong:
       return pattern(Tag::i64, s.to<int64_t>());
     case at::kInt:
@@ -89,7 +90,9 @@ void launch_fill(const Tensor& self, const Pattern& value) {
 }
 
 Tensor& fill_scalar(Tensor& self, const at::Scalar& value) {
-  const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value) : Pattern{};
+  // 0-dim tensors are how torch turns the number of `x[i] = 1e5` and `where(c, x, 1e5)` into a tensor.
+  const bool checked = self.dim() > 0 || value.isComplex();
+  const Pattern p = is_plain(self) ? pattern(self.scalar_type(), value, checked) : Pattern{};
   if (p.tag == Tag::none) return fallback_call<Tensor>("aten::fill_", "Scalar", self, value), self;
   launch_fill(self, p);
   return self;
@@ -115,9 +118,13 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
     fallback_call<Tensor>("aten::arange", "start_out", start, end, step, out);
     return out;
   }
-  const bool integral = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  // As the CPU: integers count in integers, whatever the numbers; only int64 divides as integers, too.
+  const bool whole = at::isIntegralType(out.scalar_type(), false);
+  const bool integral = out.scalar_type() == at::kLong ||
+                        (!whole && start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false));
   const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
   TORCH_CHECK(d > 0 || d < 0, "arange: step must be nonzero");
+  TORCH_CHECK_VALUE(out.scalar_type() != at::kLong || step.to<int64_t>() != 0, "arange: step must be nonzero");
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a),
               "arange: upper bound and lower bound inconsistent with step sign");
@@ -141,8 +148,10 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
   p.start = float(a);
   p.step = float(d);
   p.step_low = float(d - double(p.step));
-  p.int_start = integral ? start.to<int64_t>() : int64_t(a);
-  p.int_step = integral ? step.to<int64_t>() : int64_t(d);
+  if (whole || integral) {
+    p.int_start = start.to<int64_t>();
+    p.int_step = step.to<int64_t>();
+  }
   for (int64_t first = 0; first < count; first += int64_t(kMaxDense)) {
     p.first = uint32_t(first);
     Launch(arange.get(tag))

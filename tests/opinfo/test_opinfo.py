@@ -111,12 +111,7 @@ def test_out(op: OpInfo) -> None:
 INDEX_ERRORS = {"gather", "scatter", "scatter_add", "narrow_copy"}
 
 
-refusing_ops = pytest.mark.parametrize(
-    "op", [op for op in OPS if op.error_inputs_func is not None and op.name != "arange"], ids=op_id
-)
-
-
-@refusing_ops
+@pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
     """What the CPU refuses is refused, with an error of the same type."""
     for wrong in op.error_inputs("cpu"):
