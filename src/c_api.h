@@ -87,6 +87,7 @@ typedef struct {
 typedef struct {
   const void* data;
   size_t bytes; /* 0: `data` is memory of the device; else a value of so many bytes */
+  int threadgroup; /* 1: so many bytes of threadgroup memory, and no data; these count on their own */
 } mpsx_shader_argument;
 typedef struct {
   const mpsx_shader_argument* arguments;
@@ -97,7 +98,8 @@ typedef struct {
 } mpsx_shader_call;
 MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
 MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
-/* `out` becomes NULL where there is no kernel of that name. */
+/* `name` may have values of function constants behind it, as in driver.h. `out` becomes NULL where there is no kernel
+ * of that name. */
 MPSX_API const char* mpsx_shader_find(mpsx_shader*, const char* name, mpsx_shader_kernel** out,
                                       mpsx_shader_kernel_info* info);
 /* `reported` becomes 1 when the message is the kernel's own (TORCH_REPORT_ERROR). */

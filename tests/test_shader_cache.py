@@ -38,7 +38,9 @@ def test_found_again(folder):
     second = build()
     assert second.cached and second.path == first.path and second.kernels == first.kernels
     assert [k["name"] for k in second.kernels] == ["twice"]
-    assert second.kernels[0]["buffers"] == [{"index": 0, "space": "device", "text": "device float * x"}]
+    assert second.kernels[0]["buffers"] == [
+        {"index": 0, "space": "device", "text": "device float * x", "optional": False}
+    ]
     assert not build(SOURCE.replace("2", "3")).cached
     assert not build(name="b.metal").cached  # its name is in messages
 

@@ -28,6 +28,7 @@ cdef extern from "c_api.h" nogil:
     ctypedef struct mpsx_shader_argument:
         const void* data
         size_t bytes
+        int threadgroup
     ctypedef struct mpsx_shader_call:
         const mpsx_shader_argument* arguments
         size_t count
@@ -44,6 +45,8 @@ cdef extern from "c_api.h" nogil:
 DEF MAX_BUFFERS = 31      # Metal's limit
 DEF MAX_VALUE = 4096      # bytes of a value passed by setBytes, Metal's limit
 DEF SLOT = 16             # a scalar's bytes; what a kernel reads beyond it is zero
+DEF MAX_SHARED = 32768    # bytes of threadgroup memory, on every Apple GPU since family 4 (Metal feature set tables)
+DEF MAX_ARGUMENTS = 62
 
 cdef dict _TYPES = {
     "fp32": ("f", 4), "fp16": ("h", 2), "bf16": ("b", 2),
@@ -84,43 +87,137 @@ cdef uint16_t bfloat_bits(float value) noexcept:
     return <uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)
 
 
+cdef class Shader
+
+
+cdef str constant_text(str kernel, object name, object value):
+    """The value of a function constant as it stands in a kernel's key."""
+    if isinstance(value, (list, tuple)):
+        return ",".join([constant_text(kernel, name, one) for one in value])
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if hasattr(value, "__index__"):
+        return str(value.__index__())
+    if hasattr(value, "__float__") and not isinstance(value, str):
+        return repr(float(value))
+    raise TypeError(f"{kernel}: function constant {name}: expected a number, a bool or a list of them, got "
+                    f"{type(value).__name__}")
+
+
 cdef class Kernel:
-    """A kernel of a shader library. Call it with tensors on mpsx, numbers and lists of numbers, in buffer order.
+    """A kernel of a shader library. Call it with tensors on mpsx, numbers and lists of numbers, in buffer order; None
+    stands for a buffer that a function constant leaves out.
 
     `threads`: the grid in threads, a number or up to three of them (default: as many as the first tensor has elements).
     `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen).
     `arg_casts`: the type a number is passed as: one name for all, or a dict from argument index to name; "fp32",
     "fp16", "bf16", "int64", "int32", "int16", "int8" and the unsigned ones. Without it a float is a `float`, an int a
     `long`. `error_buf_idx`: the index of the buffer that TORCH_REPORT_ERROR (c10/metal/error.h) writes to; what a
-    kernel reported is raised when it is done.
+    kernel reported is raised when it is done. `threadgroup_memory`: the bytes of each [[threadgroup(n)]] argument: a
+    number for index 0, a list for 0, 1, …, or a dict from index to bytes.
     """
 
     cdef mpsx_shader_kernel* handle
+    cdef Shader shader
     cdef readonly str name
-    cdef readonly unsigned max_threads_per_threadgroup
-    cdef readonly unsigned thread_execution_width
-    cdef readonly unsigned static_thread_group_memory_length
+    cdef dict constants   # of function constants, the values given so far
+    cdef dict facts       # what its source says, where that is known: see shader_build.Built
+    cdef tuple shared     # indices of its [[threadgroup(n)]] arguments, or None where that is not known
+    cdef object optional  # those of buffers that a function constant may leave out; all where that is not known
+    cdef str trouble      # why it cannot be called yet
+    cdef mpsx_shader_kernel_info info
 
     def __init__(self):
         raise TypeError("kernels come from mpsx.compile_shader")
 
     def __repr__(self):
-        return f"<mpsx kernel {self.name}>"
+        values = ", ".join(f"{name}={value}" for name, value in self.constants.items())
+        return f"<mpsx kernel {self.name}{f' with {values}' if values else ''}>"
 
-    def __call__(self, *args, threads=None, group_size=None, arg_casts=None, error_buf_idx=None):
-        cdef mpsx_shader_argument arguments[MAX_BUFFERS]
+    @property
+    def max_threads_per_threadgroup(self):
+        self.check_usable()
+        return self.info.max_threads
+
+    @property
+    def thread_execution_width(self):
+        self.check_usable()
+        return self.info.simd_width
+
+    @property
+    def static_thread_group_memory_length(self):
+        self.check_usable()
+        return self.info.static_threadgroup_bytes
+
+    def with_constants(self, constants=None, /, **named):
+        """The kernel with values for its function constants, by name or by index:
+
+            lib.axpy.with_constants(has_bias=True, tile=[8, 4])
+            lib.axpy.with_constants({"has_bias": True, 3: 2.0})
+
+        What was given before stays unless it is given again. A constant that a kernel uses and that its source does
+        not ask about with `is_function_constant_defined` needs a value."""
+        given = dict(self.constants)
+        for name, value in {**(constants or {}), **named}.items():
+            if not (isinstance(name, str) and name.isidentifier()) and not (type(name) is int and name >= 0):
+                raise TypeError(f"{self.name}: expected a function constant's name or index, got {name!r}")
+            given[name] = constant_text(self.name, name, value)
+        return self.shader.kernel(self.name, self.facts, given)
+
+    cdef int check_usable(self) except -1:
+        if self.handle == NULL:
+            raise RuntimeError(self.trouble)
+        return 0
+
+    cdef size_t add_threadgroup_memory(self, mpsx_shader_argument* arguments, object given) except? 0:
+        """Puts the sizes behind the buffers; how many there are."""
+        cdef size_t i, count = 0
+        if given is None:
+            given = {}
+        elif isinstance(given, (list, tuple)):
+            given = dict(enumerate(given))
+        elif not isinstance(given, dict):
+            given = {0: given}
+        total = self.info.static_threadgroup_bytes
+        for index, size in given.items():
+            if not hasattr(size, "__index__") or not 0 < size.__index__() <= MAX_SHARED:
+                raise RuntimeError(f"{self.name}: threadgroup_memory: expected 1 to {MAX_SHARED} bytes for "
+                                   f"[[threadgroup({index})]], got {size!r}")
+            if not hasattr(index, "__index__") or not 0 <= index < MAX_BUFFERS or (
+                    self.shared is not None and index not in self.shared):
+                raise RuntimeError(f"{self.name}: threadgroup_memory: the kernel has no [[threadgroup({index})]] argument")
+            count = max(count, <size_t>index.__index__() + 1)
+            total += size.__index__()
+        if self.shared is not None:
+            for index in self.shared:
+                if index not in given:
+                    raise RuntimeError(f"{self.name}: threadgroup_memory: expected the bytes of [[threadgroup({index})]]")
+        if total > MAX_SHARED:
+            raise RuntimeError(f"{self.name}: threadgroup_memory: expected at most {MAX_SHARED} bytes together with the "
+                               f"kernel's own {self.info.static_threadgroup_bytes}, got {total}")
+        for i in range(count):
+            arguments[i].data, arguments[i].threadgroup = NULL, 1
+            arguments[i].bytes = given.get(i, 0)
+        return count
+
+    def __call__(self, *args, threads=None, group_size=None, arg_casts=None, error_buf_idx=None,
+                 threadgroup_memory=None):
+        cdef mpsx_shader_argument arguments[MAX_ARGUMENTS]
         cdef char values[MAX_BUFFERS * SLOT]
         cdef mpsx_shader_call call
         cdef const char* message
         cdef int reported = 0, i = 0
         cdef list kept = None
         cdef object first = None, arg
+        if self.handle == NULL:
+            raise RuntimeError(self.trouble)
         if len(args) > MAX_BUFFERS:
             raise RuntimeError(f"{self.name}: expected at most {MAX_BUFFERS} arguments, got {len(args)}")
         if arg_casts is not None and not isinstance(arg_casts, (str, dict)):
             raise RuntimeError(f"{self.name}: arg_casts: expected a type's name or a dict from argument index to name, "
                                f"got {type(arg_casts).__name__}")
         for arg in args:
+            arguments[i].threadgroup = 0
             if type(arg) is Tensor or isinstance(arg, Tensor):
                 if arg.device.type != "mpsx":
                     raise RuntimeError(
@@ -136,10 +233,15 @@ cdef class Kernel:
                 (<float*>(values + i * SLOT))[0] = <float><double>arg
                 arguments[i].data = values + i * SLOT
                 arguments[i].bytes = 4
+            elif arg is None and i in self.optional:
+                arguments[i].data, arguments[i].bytes = NULL, 0
             else:
                 if kept is None:
                     kept = []
                 self.add_value(&arguments[i], i, arg, arg_casts, kept)
+            i += 1
+        while i < MAX_BUFFERS and self.facts is not None and i in self.optional:
+            arguments[i].data, arguments[i].bytes, arguments[i].threadgroup = NULL, 0, 0
             i += 1
         call.arguments = arguments
         call.count = i
@@ -162,10 +264,12 @@ cdef class Kernel:
             if found != axes:
                 raise RuntimeError(f"{self.name}: group_size: expected as many numbers as threads has ({axes}), "
                                    f"got {found}")
-            limit = self.max_threads_per_threadgroup
+            limit = self.info.max_threads
             count = call.group[0] * call.group[1] * call.group[2]
             if count == 0 or count > limit or max(call.group[0], call.group[1], call.group[2]) > limit:
                 raise ValueError(f"{self.name}: group_size: expected 1 to {limit} threads, got {group_size}")
+        if threadgroup_memory is not None or self.shared:
+            call.count += self.add_threadgroup_memory(arguments + i, threadgroup_memory)
         with nogil:
             message = mpsx_shader_run(self.handle, &call, &reported)
         if message != NULL:
@@ -265,19 +369,31 @@ cdef class Shader:
         finally:
             mpsx_list_free(listing)
 
-    def kernel(self, str name):
-        """The kernel of that name, or None."""
-        cdef mpsx_shader_kernel* handle = NULL
-        cdef mpsx_shader_kernel_info info
-        cdef bytes encoded = name.encode()
-        cdef Kernel kernel
-        check(mpsx_shader_find(self.handle, encoded, &handle, &info))
-        if handle == NULL:
+    def kernel(self, str name, dict facts=None, dict constants=None):
+        """The kernel of that name, or None. `facts`: what its source says of it; `constants`: values of function
+        constants, as text."""
+        cdef Kernel kernel = Kernel.__new__(Kernel)
+        kernel.shader, kernel.name, kernel.facts, kernel.constants = self, name, facts, constants or {}
+        key = name + "".join([f"|{constant}={value}" for constant, value in
+                              sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
+        kernel.optional = range(MAX_BUFFERS)
+        if facts is not None:
+            kernel.optional = frozenset([b["index"] for b in facts["buffers"] if b["optional"]])
+            kernel.shared = tuple([b["index"] for b in facts["buffers"] if b["space"] == "threadgroup"])
+            missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in facts["constants"]
+                       if c["required"] and c["name"] not in kernel.constants and c["index"] not in kernel.constants]
+            if missing:
+                kernel.trouble = (f"{name}: expected values for the function constants {', '.join(missing)}; "
+                                  f"{name}.with_constants(…) takes them")
+        cdef bytes encoded = key.encode()
+        cdef const char* message
+        message = mpsx_shader_find(self.handle, encoded, &kernel.handle, &kernel.info)
+        if message != NULL:
+            if kernel.constants:
+                raise RuntimeError(message.decode())
+            kernel.trouble = message.decode()  # on Metal: it needs values
+        elif kernel.handle == NULL:
             return None
-        kernel = Kernel.__new__(Kernel)
-        kernel.handle = handle
-        kernel.name = name
-        kernel.max_threads_per_threadgroup = info.max_threads
-        kernel.thread_execution_width = info.simd_width
-        kernel.static_thread_group_memory_length = info.static_threadgroup_bytes
+        if kernel.trouble is not None:
+            kernel.handle = NULL
         return kernel

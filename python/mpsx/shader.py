@@ -14,12 +14,13 @@ SOURCE_NAME = "program_source"  # what Metal calls the file of a library made fr
 class ShaderLibrary:
     """The kernels of one Metal source, as attributes; `dir()` lists them."""
 
-    def __init__(self, shader: Shader) -> None:
+    def __init__(self, shader: Shader, facts: Sequence[dict] = ()) -> None:
         self.__dict__["__shader"] = shader
+        self.__dict__["__facts"] = {kernel["name"]: kernel for kernel in facts}
 
     def __getattr__(self, name: str) -> Kernel:
         shader = self.__dict__["__shader"]
-        kernel = None if name.startswith("__") else shader.kernel(name)
+        kernel = None if name.startswith("__") else shader.kernel(name, self.__dict__["__facts"].get(name))
         if kernel is None:
             found = ", ".join(shader.names()) or "none"
             raise AttributeError(f"the shader library has no kernel named {name!r}; it has {found}")
@@ -45,6 +46,7 @@ def compile_shader(source: str) -> ShaderLibrary:
 
     A call takes tensors on mpsx, numbers and lists of numbers in the order of the kernel's buffers, and runs as many
     threads as the first tensor has elements unless `threads` says otherwise; `help(type(lib.axpy))` tells the rest.
+    `lib.axpy.with_constants(has_bias=True)` is the kernel with values for its function constants.
     Tensors are handed over as their memory: strides, types and sizes are the kernel's business, and autograd knows
     nothing of it. `torch.library.custom_op` makes an operator of it, with a gradient if you have one.
 
@@ -69,9 +71,10 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
     target = _target()
     if target is None:  # Metal compiles the text itself
         shader = Shader(name, text=embed_headers(source, include_dirs))
-        return ShaderLibrary(shader), [{"name": kernel, "location": name, "buffers": []} for kernel in shader.names()]
+        names = shader.names()
+        return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
     built = shader_build.build(source, name, target, include_dirs)
-    return ShaderLibrary(Shader(name, path=built.path)), built.kernels
+    return ShaderLibrary(Shader(name, path=built.path), built.kernels), built.kernels
 
 
 @functools.cache

@@ -216,12 +216,12 @@ class _Builder:
     def flags(self) -> list[str]:
         """Of the compiler proper."""
         simt = self.target.mode == "simt"
-        flags = self.compiler.flags("baseline" if simt else self.target.isa, self.target.mode)
+        flags = self.compiler.flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         # zig's driver has names of its own for the levels of x86-64.
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in flags]
         # Their calls would need a library that is not linked.
         flags += ["-mno-outline-atomics"] if platform.machine() == "aarch64" else []
-        return [*flags, "-DMPSX_SIMT=1"]
+        return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
     def run(self, command: list[str], text: str | None = None) -> str:
         """Standard output; SyntaxError with what the compiler said where it fails."""

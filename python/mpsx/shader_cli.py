@@ -42,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
     parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="the grid (default: the first array's size)")
     parser.add_argument("--group", type=_size, metavar="X[,Y[,Z]]", help="threads per threadgroup (default: chosen)")
+    parser.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE",
+                        help="a function constant's value, by name or index; commas between the numbers of a vector")
+    parser.add_argument("--threadgroup-memory", action="append", default=[], metavar="[INDEX:]BYTES",
+                        help="the size of a [[threadgroup(n)]] argument (default index: 0)")
     parser.add_argument("--error-buf-idx", type=int, metavar="N", help="the buffer of TORCH_REPORT_ERROR")
     parser.add_argument("--seed", type=int, default=0, help="of rand and randn (default: 0)")
     parser.add_argument("--out", action="append", default=[], metavar="[INDEX:]FILE",
@@ -101,6 +105,9 @@ def listing(kernels: list[dict]) -> str:
         for buffer in kernel["buffers"]:
             kind = "threadgroup" if buffer["space"] == "threadgroup" else "buffer"
             lines.append(f"    {kind} {buffer['index']}: {buffer['text']}")
+        for constant in kernel["constants"]:
+            needed = "" if constant["required"] else ", may be left out"
+            lines.append(f"    function constant {constant['index']}: {constant['type']} {constant['name']}{needed}")
     return "\n".join(lines) or "no kernels"
 
 
@@ -112,17 +119,33 @@ def _summary(index: int, tensor: torch.Tensor) -> str:
     return f"argument {index}: {str(tensor.dtype).removeprefix('torch.')} {shape}: {shown}{more}"
 
 
+def parse_constants(texts: list[str]) -> dict[str | int, object]:
+    """What the --constants stand for."""
+    constants = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--constant {text}: expected NAME=VALUE")
+        numbers = [_number(word) for word in value.split(",")]
+        constants[int(name) if name.isdigit() else name] = numbers if len(numbers) > 1 else numbers[0]
+    return constants
+
+
 def run(arguments: argparse.Namespace, library: object) -> None:
     """Runs the kernel, prints what changed, writes what was asked for."""
     import numpy as np
 
     kernel = getattr(library, arguments.run)
+    if arguments.constant:
+        kernel = kernel.with_constants(parse_constants(arguments.constant))
+    sizes = (text.rpartition(":") for text in arguments.threadgroup_memory)
+    memory = {int(index or 0): int(size) for index, _, size in sizes}
     torch.manual_seed(arguments.seed)
     parsed = [parse_argument(text) for text in arguments.arg]
     values = [value.to("mpsx") if isinstance(value, torch.Tensor) else value for value, _ in parsed]
     casts = {i: cast for i, (_, cast) in enumerate(parsed) if cast}
     kernel(*values, threads=arguments.threads, group_size=arguments.group, arg_casts=casts or None,
-           error_buf_idx=arguments.error_buf_idx)  # fmt: skip
+           error_buf_idx=arguments.error_buf_idx, threadgroup_memory=memory or None)  # fmt: skip
     torch.accelerator.synchronize()
     after = {i: value.cpu() for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     for i, tensor in after.items():

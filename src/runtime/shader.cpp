@@ -64,14 +64,14 @@ Shader::Shader(const driver::LibrarySource& source) {
   }
 }
 
-KernelEntry* Shader::find(const std::string& name) {
+KernelEntry* Shader::find(const std::string& key) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto it = entries_.find(name);
+  auto it = entries_.find(key);
   if (it != entries_.end()) return it->second;
-  const driver::Kernel* kernel = library_->kernel(name);
+  const driver::Kernel* kernel = library_->kernel(key);
   if (!kernel) return nullptr;
-  KernelEntry& entry = add_kernel(*kernel, name);
-  entries_.emplace(name, &entry);
+  KernelEntry& entry = add_kernel(*kernel, key);
+  entries_.emplace(key, &entry);
   return &entry;
 }
 
@@ -90,7 +90,9 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   TORCH_CHECK(call.error_buffer < kMaxBuffers, kernel.name, ": expected error_buf_idx below ", kMaxBuffers, ", got ",
               call.error_buffer);
   Launch launch(kernel);
-  const size_t count = std::max(call.count, size_t(call.error_buffer + 1));
+  size_t given = 0;  // buffers; threadgroup memory comes after them
+  while (given < call.count && !call.arguments[given].threadgroup) ++given;
+  const size_t count = std::max(given, size_t(call.error_buffer + 1));
   ErrorMessages* messages = call.error_buffer < 0 ? nullptr : &error_messages();
   if (messages) {
     prepare_cpu_access(messages);
@@ -99,13 +101,14 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
   for (size_t i = 0; i < count; ++i) {
     if (int(i) == call.error_buffer)
       launch.pointer(messages);
-    else if (i >= call.count)
+    else if (i >= given)
       launch.pointer(nullptr);
     else if (call.arguments[i].bytes == 0)
       launch.pointer(call.arguments[i].data);
     else
       launch.bytes(call.arguments[i].data, call.arguments[i].bytes);
   }
+  for (size_t i = given; i < call.count; ++i) launch.threadgroup_memory(call.arguments[i].bytes);
   const uint64_t limit = kernel.kernel->max_threads;
   const bool chosen = call.group[0] == 0 && call.group[1] == 0 && call.group[2] == 0;
   const uint64_t row[3] = {std::clamp<uint64_t>(call.threads[0], 1, limit), 1, 1};

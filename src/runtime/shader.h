@@ -17,7 +17,7 @@ class Shader {
  public:
   explicit Shader(const driver::LibrarySource& source);
   std::vector<std::string> names() const { return library_->kernel_names(); }
-  KernelEntry* find(const std::string& name);  // null: none of that name
+  KernelEntry* find(const std::string& key);  // as Driver::kernel; null: none of that name
 
  private:
   std::unique_ptr<driver::Library> library_;
@@ -35,7 +35,8 @@ class ShaderError : public std::runtime_error {
 
 struct ShaderArgument {
   const void* data;
-  size_t bytes;  // 0: `data` is memory of the device; else a value of so many bytes
+  size_t bytes;     // 0: `data` is memory of the device; else a value of so many bytes
+  int threadgroup;  // 1: so many bytes of threadgroup memory, and no data; these count on their own
 };
 struct ShaderCall {
   const ShaderArgument* arguments;

@@ -129,6 +129,29 @@ def test_atomics(run):
     assert n.tolist() == [40, 42]
 
 
+def test_idioms(run):
+    expect(run("idioms", "qualified"), 3 + 1, 1, 2, 15)
+    expect(run("idioms", "renamed"), 7)
+    x = np.array([1, 2], HALF)
+    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # 3 is lost: an integer becomes half
+    expect(run("idioms", "fill_one"), 1)
+    expect(run("idioms", "fill_n"), 5)
+    expect(run("idioms", "fill_x", np.array([2.5], F)), -2.5)
+    expect(run("idioms", "template_arguments"), 21, 10 + 600)
+    blocks = np.zeros(2, [("d", HALF), ("m", HALF), ("qs", "u1", 4)])
+    blocks[0] = 0.5, 1.5, (1, 2, 3, 4)
+    expect(run("idioms", "blocks", blocks), 1 + 30 + 400, 1)
+    assert blocks["m"].tolist() == [1.5, 3]
+    expect(run("idioms", "pragmas"), 28 + 28 + 2 + 2)
+    expect(run("idioms", "internals"), 6 + 4, 1 + 2, 1)
+    points = np.arange(6, dtype=F)
+    expect(run("idioms", "parameters", np.array([10, 20], np.int32), points), 20 + 3 + 12, 5 + 3 + 4, 4 + 1)
+    expect(run("idioms", "generic"), 5 + 3 + 6, 8 + 4 + 6 + 4, 8)
+    total = np.zeros(1, F)
+    assert run("idioms", "add_float", total, size=1, grid=(10,)).tolist() == [45]
+    assert total[0] == 5
+
+
 def features():
     """(file, what it shows) of every `// feature:` line."""
     return [(path.name, m) for path in sorted(FEATURES.glob("*.metal"))

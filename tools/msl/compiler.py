@@ -26,6 +26,8 @@ GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
+# Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
+GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -38,14 +40,16 @@ class Compiler:
     def is_zig(self):
         return "ziglang" in self.description
 
-    def flags(self, isa="", mode="wide"):
-        """`mode` is the translator's; `simt` compiles with checks."""
+    def flags(self, isa="", mode="wide", general=False):
+        """`mode` and `general` are the translator's; mode `simt` compiles with checks."""
         clang, flags = "clang" in self.description, FLAGS + (ZIG_FLAGS if self.is_zig else [])
         if mode == "simt":
             flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]
             flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)
         if mode != "wide":
             flags = flags + (CLANG_SIMT_FLAGS if clang else GCC_SIMT_FLAGS)
+        if general and clang:
+            flags = flags + GENERAL_FLAGS
         return flags + self.isa_flags(isa)
 
     def isa_flags(self, isa):

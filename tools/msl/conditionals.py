@@ -14,6 +14,17 @@ SMALL = re.compile(r"b?half\d?(x\d)?$|bfloat\w*$|packed_b?half\d$|half\w*$")
 IN_ANGLES = set("<>,*&+-/%()[].~!") | {"::", "==", "!=", "<=", ">="}
 
 
+def begins_type(src, i):
+    """Whether the name that ends before token i stands where a statement or a definition of a type begins."""
+    k = i - 1
+    while src.texts[k - 1] == "::" and src.kinds[k - 2] == "word":
+        k -= 2
+    before = src.texts[k - 1]
+    if before in (";", "{", "}", "typedef", "typename", "struct", "class", "thread", "const", "constexpr"):
+        return True
+    return before == "=" and src.texts[k - 3] == "using"
+
+
 def angle_pairs(src, templates):
     """The partner of every '<' and '>' that encloses template arguments. `templates`: names of templates."""
     pairs = {}
@@ -22,10 +33,11 @@ def angle_pairs(src, templates):
             continue
         word = src.texts[i - 1]
         sure = word in templates or word in TEMPLATES or word.endswith(("_t", "_v")) or src.texts[i - 2] == "template"
+        conditions = begins_type(src, i)
         stack, j = [], i
         while j < len(src):
             inner = src.texts[j]
-            if inner == "<":
+            if j == i or src.opens(j):
                 stack.append(j)
             elif inner == ">":
                 pairs[j], pairs[stack[-1]] = stack[-1], j
@@ -34,10 +46,11 @@ def angle_pairs(src, templates):
                     break
             elif inner in "([":
                 j = src.match[j]
-            elif src.kinds[j] == "op" and inner not in IN_ANGLES and not (sure and inner in ("&&", "||")):
+            elif (src.kinds[j] == "op" and inner not in IN_ANGLES and not (sure and inner in ("&&", "||"))
+                  and not (conditions and inner in ("?", ":"))):
                 break
             j += 1
-        if stack or not (sure or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
+        if stack or not (sure or conditions or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
             for k in [k for k, v in pairs.items() if i <= k <= j and i <= v <= j]:
                 del pairs[k]
     return pairs
@@ -60,7 +73,7 @@ def condition(src, pairs, question):
             if (src.kinds[first - 1] != "word" and src.texts[first - 1] != ">") or src.texts[first - 1] in BEFORE:
                 break
             j = first - 1
-        elif t in ("(", "[", "{", ";", ",", "?", ":") or t in ASSIGN or t in BEFORE:
+        elif t in ("(", "[", "{", ";", ",", "?", ":") or t in ASSIGN or t in BEFORE or (t == "<" and j in pairs):
             break
         else:
             j -= 1
@@ -69,9 +82,11 @@ def condition(src, pairs, question):
 
 def arm(src, pairs, i, stops):
     """Behind the last token of an operand that begins at token i; `stops` end it."""
-    nested = 0
+    nested, begin = 0, i
     while i < len(src):
         t = src.texts[i]
+        if t == ">" and pairs.get(i, begin) < begin:   # the last template argument
+            break
         if t in "([{":
             i = src.match[i]
         elif t == "<" and i in pairs:

@@ -17,6 +17,13 @@ class FunctionConstant:
     name: str        # qualified
     index: int
     token: int
+    type: str
+    asked: bool      # the source asks whether it is defined, so that it needs no value
+    names: set       # it and what depends on it
+
+    @property
+    def plain(self):
+        return self.name.rpartition("::")[2]
 
 
 def number(text):
@@ -107,13 +114,14 @@ def function_constants(src, found, evaluator):
     """Rewrites function constants and what depends on them; returns them, the names of the functions that set them in
     order, and the tokens that are dealt with."""
     constants, setters, done, dynamic = [], [], set(), {}
+    asked = {src.texts[src.match[i + 1] - 1] for i, t in enumerate(src.texts) if t == "is_function_constant_defined"}
     for d in found:
         if d.kind != OTHER or d.in_class or d.name < 0:
             continue
         words = src.texts[d.begin:d.end]
         own = "function_constant" in words
         mentioned = [w for i in range(d.name + 1, d.end) if src.kinds[i] == "word" and (w := src.texts[i]) in dynamic]
-        if "constant" not in words or "constexpr" in words or not (own or mentioned):
+        if "constant" not in words or not (own or ("constexpr" not in words and mentioned)):
             continue
         name, number_of = src.texts[d.name], len(setters)
         qualified = "".join(f"{s}::" for s in d.scope if s) + name
@@ -128,7 +136,9 @@ def function_constants(src, found, evaluator):
             done |= set(range(opening, src.attribute_end(opening) + 1))
             value = f"::mpsx::function_constant<decltype({name})>({len(constants)})"
             dynamic[name] = len(constants)
-            constants.append(FunctionConstant(qualified, index, d.name))
+            before = reversed(src.texts[d.begin:d.name])
+            kind = next((t for t in before if t not in ("constant", "const", "constexpr")), "")
+            constants.append(FunctionConstant(qualified, index, d.name, kind, name in asked, {name}))
         else:
             equals = next(i for i in range(d.name, d.end) if src.texts[i] == "=")
             value = src.span(equals + 1, last)
@@ -137,8 +147,11 @@ def function_constants(src, found, evaluator):
             src.replace(equals, last)
             done |= set(range(equals, last))
             dynamic[name] = None
+            for c in constants:
+                if c.names & set(mentioned):
+                    c.names.add(name)
         for i in range(d.begin, d.name):
-            if src.texts[i] in ("constant", "const", "static"):
+            if src.texts[i] in ("constant", "const", "static", "constexpr"):
                 src.replace(i, i + 1, "static thread_local" if src.texts[i] == "constant" else "")
                 done.add(i)
         src.replace(last, last + 1, f"; static inline void mpsx_set_{number_of}() {{ {name} = {value}; }}")

@@ -113,7 +113,7 @@ def _angle(src, i):
     depth = 0
     for j in range(i, len(src)):
         t = src.texts[j]
-        depth += (t == "<") - (t == ">")
+        depth += (j == i or src.opens(j)) - (t == ">")
         if depth == 0:
             return j
         if t in (";", "{", "}"):

@@ -7,7 +7,8 @@ from .attributes import GRID, POSITIONS
 from .emit_wide import WideEmitter, position_attribute
 
 # What makes threads wait for each other.
-MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier")
+MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
+           "__metal_get_thread")
 DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
 OF_THREAD = {
     "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
@@ -32,8 +33,15 @@ OF_THREAD = {
 
 
 def definitions(src):
-    """Names of functions and types, each with the token ranges of their bodies."""
+    """Names of functions and types, each with the token ranges of their bodies; "class": those of all classes;
+    "using A", of a name `using A = B<…>`: B."""
     found = {}
+    for i, t in enumerate(src.texts):
+        if t == "using" and src.texts[i + 2:i + 3] == ["="]:
+            k = i + 3 + (src.texts[i + 3] == "typename")
+            while src.texts[k + 1:k + 2] == ["::"]:
+                k += 2
+            found.setdefault("using " + src.texts[i + 1], src.texts[k])
     for i, t in enumerate(src.texts):
         if src.kinds[i] != "word" or i + 2 >= len(src):
             continue
@@ -42,7 +50,7 @@ def definitions(src):
             while brace < len(src) and src.texts[brace] not in "{;(=,>&*":
                 brace += 1
             name = src.texts[i + 1]
-        elif src.texts[i + 1] == "(":
+        elif src.texts[i + 1] == "(" and t not in ("if", "for", "while", "switch"):
             brace, name = src.match[i + 1] + 1, t
             while brace < len(src) and src.texts[brace] in ("const", "thread", "constexpr", "noexcept"):
                 brace += 1
@@ -50,24 +58,54 @@ def definitions(src):
             continue
         if brace < len(src) and src.texts[brace] == "{":
             found.setdefault(name, []).append((brace, src.match[brace] + 1))
+            if t in ("struct", "class"):
+                found.setdefault("class", []).append((brace, src.match[brace] + 1))
     return found
 
 
-def uses(src, bodies, kernel, prefixes):
-    """Whether a word with one of the prefixes is in the kernel, or in what it calls, however far. `bodies`: those of
-    definitions()."""
-    todo, seen = [kernel.body], {kernel.name}
+def members(src, bodies, i):
+    """The bodies of what the word at token i names: of `A::f`, those within A where there are any, and of `f` those in
+    the class around it."""
+    found = bodies.get(src.texts[i], [])
+    if len(found) < 2 or src.texts[i - 1] in (".", "->"):
+        return found
+    if src.texts[i - 1] != "::":
+        around = [a for a in bodies.get("class", ()) if a[0] < i < a[1]]
+        return [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)] or found
+    owner = src.texts[i - 2]
+    if owner == ">":   # A<…>::f
+        k, depth = i - 2, 0
+        while k > 0:
+            depth += (src.texts[k] == ">") - (src.texts[k] == "<")
+            k -= 1
+            if depth == 0:
+                break
+        owner = src.texts[k]
+    around = bodies.get(bodies.get("using " + owner, owner), [])
+    inside = [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)]
+    return inside or found
+
+
+def words(src, bodies, kernel):
+    """The words in a kernel and in what it calls, however far. `bodies`: those of definitions()."""
+    todo, seen, done = [kernel.body], {kernel.name}, set()
     while todo:
         for i in range(*todo.pop()):
             word = src.texts[i]
-            if src.kinds[i] != "word":
+            if src.kinds[i] != "word" or word == kernel.name:
                 continue
-            if word.startswith(prefixes):
-                return True
             if word not in seen:
                 seen.add(word)
-                todo += bodies.get(word, [])
-    return False
+                yield word
+            if word in bodies:
+                more = [b for b in members(src, bodies, i) if b not in done]
+                done.update(more)
+                todo += more
+
+
+def uses(src, bodies, kernel, prefixes):
+    """Whether a word with one of the prefixes is in the kernel, or in what it calls."""
+    return any(word.startswith(prefixes) for word in words(src, bodies, kernel))
 
 
 class SimtEmitter(WideEmitter):
@@ -95,7 +133,8 @@ class SimtEmitter(WideEmitter):
     def simt_argument(self, kernel, i, p):
         if p.space and p.shape:
             at = f"31 + {p.index}" if p.space == "threadgroup" else p.index
-            return f"mpsx::address<S::at<{i}>>(args[{at}])"
+            get = "address_or_zero" if "function_constant" in p.attributes else "address"
+            return f"mpsx::{get}<S::at<{i}>>(args[{at}])"
         attribute = position_attribute(self.src, kernel, p)
         values = (*OF_THREAD[attribute.field], "0u", "0u")[:3]
         return f"mpsx::position<S::at<{i}>>({', '.join(values)})"
@@ -108,9 +147,9 @@ class SimtEmitter(WideEmitter):
         body = (
             f"static MPSX_ENTRY void {symbol}(void* const* arguments, const mpsx_launch* whole, "
             "const mpsx_thread* own) {\n"
-            f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
+            f"  using S = mpsx::signature<decltype({self.function(instance)})>;\n"
             f"  MPSX_SIMT_ENTRY\n{self.prologue.replace('(launch)', '(whole)')}"
-            f"  {instance.expression}({arguments});\n"
+            f"  {self.function(instance)}({arguments});\n"
             "}\n")
         return self.scoped(body, instance)
 

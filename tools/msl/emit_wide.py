@@ -43,7 +43,8 @@ def argument(src, kernel, i, p):
         get = "value_or_zero" if "function_constant" in p.attributes else "value"
         return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
     if p.space in ("device", "constant") and p.shape:
-        return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[{p.index}]);", f"a{i}"
+        get = "address_or_zero" if "function_constant" in p.attributes else "address"
+        return f"auto&& a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
     if p.space == "threadgroup" and p.shape:
         return f"auto&& a{i} = mpsx::address<S::at<{i}>>(args[31 + {p.index}]);", f"a{i}"
     return "", f"mpsx::position<S::at<{i}>>({value(position_attribute(src, kernel, p))})"
@@ -61,6 +62,8 @@ def position_attribute(src, kernel, p):
 
 class WideEmitter:
     """Writes the entry points and the table of one C++ file."""
+
+    general = False   # the source is at global scope, where a kernel may have the name of something in its entry point
 
     def __init__(self, src):
         self.src = src
@@ -83,19 +86,26 @@ class WideEmitter:
         body = (
             f"static MPSX_ENTRY void {symbol}(void* const* args, const mpsx_launch* launch, "
             "unsigned long long begin, unsigned long long end) {\n"
-            f"  using S = mpsx::signature<decltype({instance.expression})>;\n"
+            f"  using S = mpsx::signature<decltype({self.function(instance)})>;\n"
             f"{self.prologue}{declarations}"
             f"  mpsx::runs runs(launch->{'groups' if groups else 'threads'}, begin, end);\n"
             "  const unsigned NX = runs.nx, NY = runs.ny, NZ = runs.nz;\n"
             "  while (runs.next()) {\n"
             "    const unsigned x0 = runs.x0, x1 = runs.x1, Y = runs.y, Z = runs.z;\n"
             f"{hint}"
-            f"    for (unsigned X = x0; X < x1; ++X) {instance.expression}({arguments});\n"
+            f"    for (unsigned X = x0; X < x1; ++X) {self.function(instance)}({arguments});\n"
             "    (void)Y, (void)Z;\n"
             "  }\n"
             "  (void)NX, (void)NY, (void)NZ, (void)args;\n"
             "}\n")
         return self.scoped(body, instance)
+
+    def function(self, instance):
+        """The expression that names an instance, within its entry point."""
+        kernel, expression = instance.kernel, instance.expression
+        if not self.general or not re.match(rf"{kernel.name}\b", expression):
+            return expression
+        return "::" + "".join(f"{s}::" for s in kernel.scope if s) + expression
 
     @staticmethod
     def scoped(body, instance):
@@ -109,10 +119,10 @@ class WideEmitter:
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
         text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
-                f"{{ ::mpsx::constants = launch->constants;{setters} }}\n") if setters else ""
+                f"{{ ::mpsx::set_constants(launch);{setters} }}\n") if setters else ""
         self.prologue = "  mpsx_set_constants(launch);\n" if setters else ""
         if self.constants:
-            rows = ", ".join(f'{{"{c.name.rpartition("::")[2]}", {c.index}u, '
+            rows = ", ".join(f'{{"{c.plain}", {c.index}u, '
                              f"::mpsx::scalar_name<decltype({c.name})>(), "
                              f"::metal::mpsx_vector<decltype({c.name})>::size}}" for c in self.constants)
             text += f"static const mpsx_function_constant mpsx_constant_rows[] = {{{rows}}};\n"

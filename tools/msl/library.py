@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .emit_simt import SimtEmitter
+from .emit_simt import SimtEmitter, words
 from .parse import parse
 from .rewrite import rewrite
 from .threadgroup_bytes import declare
@@ -11,18 +11,21 @@ from .threadgroup_bytes import declare
 @dataclass(frozen=True)
 class Library:
     text: str
-    kernels: list  # of dicts: name, location, buffers [{index, space, text}]
+    # Of dicts: name, location, buffers [{index, space, text, optional}], constants [{name, index, type, required}].
+    kernels: list
 
 
 def translate_library(src, mode, compiler, isa):
     """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: auto or simt, as for `msl.py translate`."""
     module = parse(src)
-    kernels = [describe(src, i) for i in module.instances]
     rewrite(src, module, shared=True, general=True)
     declare(src, module)
     emitter = SimtEmitter(src, every=mode == "simt")
+    emitter.general = True
+    used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
+    kernels = [describe(src, i, used[i.kernel.token]) for i in module.instances]
     table = "mpsx_records"
-    text = ('#define MPSX_SIMT 1\n#include "msl/msl.h"\n#include "msl/names.h"\n'
+    text = ('#define MPSX_SIMT 1\n#define MPSX_GENERAL 1\n#include "msl/msl.h"\n#include "msl/names.h"\n'
             f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n"
             f"{emitter.entries(module.instances, module)}"
             f"{emitter.table(module.instances, table, '')}"
@@ -30,13 +33,25 @@ def translate_library(src, mode, compiler, isa):
     return Library(text, kernels)
 
 
-def describe(src, instance):
+def constants_of(src, bodies, kernel, module):
+    """The function constants that a kernel uses. One that the source asks about needs no value: see section 5.8.1 of
+    the MSL specification 3.2 on is_function_constant_defined."""
+    if not module.constants:
+        return []
+    seen = {*words(src, bodies, kernel), *(p.attributes.get("function_constant", "") for p in kernel.parameters)}
+    return [{"name": c.plain, "index": c.index, "type": c.type, "required": not c.asked}
+            for c in module.constants if c.names & seen]
+
+
+def describe(src, instance, constants):
     """What a caller wants to know of a kernel."""
     kernel = instance.kernel
     return {
         "name": instance.host_name,
         "location": src.location(kernel.token),
-        "buffers": [{"index": p.index, "space": p.space, "text": p.text} for p in kernel.parameters if p.index >= 0],
+        "buffers": [{"index": p.index, "space": p.space, "text": p.text,
+                     "optional": "function_constant" in p.attributes} for p in kernel.parameters if p.index >= 0],
+        "constants": constants,
     }
 
 

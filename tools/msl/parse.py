@@ -1,6 +1,7 @@
 """Finds kernels and their instantiations in a token stream."""
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from .constants import Evaluator
@@ -21,7 +22,7 @@ class Parameter:
 
 @dataclass
 class Kernel:
-    name: str
+    name: str           # in the translated code: of an overload, one of its own
     token: int
     is_template: bool
     parameters: list
@@ -31,6 +32,7 @@ class Kernel:
     has_threadgroup_variables: bool = False   # set by threadgroup_bytes.py
     head: tuple = ()    # token range of template <...>
     marker: int = 0     # the `kernel`, or the [[ of its attribute
+    overload_of: str = ""   # the source's name of all but the first of several templates of one name
     limit: str = ""     # what stands for max_total_threads_per_threadgroup where template arguments decide
 
 
@@ -42,6 +44,7 @@ class Instance:
     kernel: Kernel
     scope: tuple
     token: int
+    parameters: int | None = None   # how many, where the instantiation repeats them
 
 
 @dataclass
@@ -87,7 +90,9 @@ def parse_parameter(src, begin, end):
         depth += (w in "<(") - (w in ">)")
         if depth == 0 and w in ("*", "&"):
             shape = w
-    text = src.span(begin, end)
+        elif depth == 0 and w == "[" and not shape:   # an array is a pointer to its first element
+            shape = "*"
+    text = " ".join(words)
     for w in words:
         if w.startswith(UNSUPPORTED):
             raise src.error(begin, f"kernel parameter '{text}': {w} is not supported")
@@ -153,11 +158,12 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
         return src.match[body]
     kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope,
                     head=head, marker=begin)
-    qualified = (*scope, name)
-    if qualified in module.kernels:
-        raise src.error(i - 1, f"kernel '{name}' is defined twice")
+    if (*scope, name) in module.kernels:
+        if not is_template:
+            raise src.error(i - 1, f"kernel '{name}' is defined twice")
+        kernel.overload_of, kernel.name = name, f"mpsx_overload_{len(module.kernels)}_{name}"
     number_buffers(src, kernel, module.evaluator)
-    module.kernels[qualified] = kernel
+    module.kernels[(*scope, kernel.name)] = kernel
     if not is_template:
         host = attrs.get("host_name")
         host = string_value(src, begin, host) if host is not None else name
@@ -193,7 +199,8 @@ def parse_instantiation(src, module, begin, scope):
         raise src.error(begin, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>`, "
                         "`void f<...>(...)` or `type f<...>`")
     name = next((src.texts[i] for i in range(first, last) if i + 1 >= last or src.texts[i + 1] == "<"), "")
-    module.instances.append(Instance(host, src.span(first, last), name, scope, first))
+    signature = len(src.split(last + 1, src.match[last])) if src.texts[last] == "(" else None
+    module.instances.append(Instance(host, src.span(first, last), name, scope, first, signature))
     module.removed.append((begin, end + 1))
     return end
 
@@ -248,12 +255,57 @@ def parse(src):
     return module
 
 
-def find_kernel(module, name, scope):
-    """The kernel of that name: in the innermost namespace around, else in any."""
+def find_kernels(module, name, scope):
+    """The kernel of that name, and its overloads: in the innermost namespace around, else in any."""
+    def called(k):
+        return name in (k.name, k.overload_of)
     for n in range(len(scope), -1, -1):
-        if (*scope[:n], name) in module.kernels:
-            return module.kernels[(*scope[:n], name)]
-    return next((k for q, k in module.kernels.items() if q[-1] == name), None)
+        found = [k for q, k in module.kernels.items() if q[:-1] == scope[:n] and called(k)]
+        if found:
+            return found
+    return [k for k in module.kernels.values() if called(k)]
+
+
+def takes(src, kernel, arguments):
+    """Whether the template of a kernel may take these arguments, given as words."""
+    head = src.split(kernel.head[0] + 2, kernel.head[1] - 1) if kernel.head else []
+    pack = False
+    for k, (a, b) in enumerate(head):
+        words = src.texts[a:b]
+        pack = pack or "..." in "".join(words)
+        if k >= len(arguments):
+            if "=" not in words and not pack:
+                return False
+            continue
+        of_type = words[0] in ("typename", "class", "template")
+        number = re.match(r"\d|'|true$|false$|-$", arguments[k][0])
+        if bool(number) and of_type:
+            return False
+    return pack or len(arguments) <= len(head)
+
+
+def overload(src, kernels, first, last, parameters):
+    """Which of several templates an instantiation of `name<arguments>`, tokens [first, last), means."""
+    angle = next((i for i in range(first, last) if src.texts[i] == "<"), None)
+    arguments = [src.texts[a:b] for a, b in src.split(angle + 1, src.angle_end(angle))] if angle else []
+    fitting = [k for k in kernels if takes(src, k, arguments)
+               and (parameters is None or len(k.parameters) == parameters)]
+    return (fitting or kernels)[0]
+
+
+def rename_overloads(src, module):
+    """Gives every overload its own name, wherever it stands."""
+    names = {k.overload_of for k in module.kernels.values() if k.overload_of}
+    defined = {k.token: k for k in module.kernels.values()}
+    for i, t in enumerate(src.texts):
+        if t not in names or src.kinds[i] != "word":
+            continue
+        kernel = defined.get(i)
+        if kernel is None and src.texts[i + 1] == "<":
+            end = src.angle_end(i + 1) + 1
+            kernel = overload(src, find_kernels(module, t, ()), i, end, None)
+        if kernel is not None and kernel.overload_of:
+            src.replace(i, i + 1, kernel.name)
 
 
 def resolve(src, module):
@@ -261,9 +313,15 @@ def resolve(src, module):
     seen = {}
     for inst in module.instances:
         if isinstance(inst.kernel, str):
-            kernel = find_kernel(module, inst.kernel, inst.scope)
-            if kernel is None:
+            found = find_kernels(module, inst.kernel, inst.scope)
+            if not found:
                 raise src.error(inst.token, f"host_name(\"{inst.host_name}\"): no kernel named '{inst.kernel}'")
+            kernel = found[0]
+            if len(found) > 1:
+                end = src.angle_end(next(i for i in range(inst.token, len(src)) if src.texts[i] == "<")) + 1
+                kernel = overload(src, found, inst.token, end, inst.parameters)
+                said = kernel.overload_of or kernel.name
+                inst.expression = re.sub(rf"\b{said}\b", kernel.name, inst.expression, count=1)
             inst.kernel = kernel
         if inst.host_name in seen:
             first = src.location(seen[inst.host_name])

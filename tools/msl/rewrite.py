@@ -7,6 +7,7 @@ from .conditionals import mark
 from .constants import function_constants
 from .declarations import CLASS, declarations
 from .overloads import duplicates
+from .parse import rename_overloads
 
 DROPPED_SPACES = {"device", "thread", "ray_data", "object_data"}
 WRITTEN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"}
@@ -55,7 +56,7 @@ def at_declaration(src, i):
     depth = 0
     for j in range(i, len(src)):
         t = src.texts[j]
-        depth += (t == "<") - (t == ">")
+        depth += src.opens(j) - (t == ">")
         if depth < 0 or (depth == 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", "[")):
             return j
     return len(src)
@@ -115,15 +116,21 @@ def vectors_of_swizzles(src):
 
 
 def assignable_unions(src, found):
-    """A union with a vector in it is assigned as bytes: C++ would not, as vectors have an assignment of their own."""
+    """A union is assigned as bytes, and so is a class with one in it: C++ would not, as vectors have an assignment of
+    their own."""
     for d in found:
-        if d.kind == CLASS and d.name >= 0 and src.texts[d.name] in src.texts[d.begin:d.body]:
-            words = src.texts[d.begin:d.name]
-            if "union" in words:
-                name = src.texts[d.name]
-                src.replace(d.body, d.body + 1,
-                            f"{{ inline {name}& operator=(const {name}& mpsx_other) {{ __builtin_memcpy(this, "
-                            "&mpsx_other, sizeof *this); return *this; }")
+        head = src.texts[d.begin:d.body] if d.kind == CLASS else ()
+        if "union" not in head and (not head or "union" not in src.texts[d.body:d.end]):
+            continue
+        name = src.texts[d.name] if d.name >= 0 else ""
+        if name and name not in head:
+            continue
+        if not name and "typedef" not in head:   # an anonymous member: it is assigned with what it is in
+            continue
+        tag = name or f"mpsx_class_{d.begin}"
+        src.replace(d.body, d.body + 1,
+                    f"{'' if name else tag} {{ inline {tag}& operator=(const {tag}& mpsx_other) {{ "
+                    "__builtin_memcpy(this, &mpsx_other, sizeof *this); return *this; }")
 
 
 def limits(src, module):
@@ -154,6 +161,7 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
         src.replace(begin, end, kernel_word)
     module.constants, module.setters, done = function_constants(src, found, module.evaluator)
     limits(src, module)
+    rename_overloads(src, module)
     compose_swizzles(src)
     if general:
         vectors_of_swizzles(src)

@@ -15,6 +15,9 @@ TOKEN = re.compile(
 )
 LINE_MARKER = re.compile(r'^[ \t]*#(?:line)?[ \t]+(\d+)[ \t]+"((?:\\.|[^"\\])*)"[^\n]*', re.M)
 CLOSER = {"(": ")", "[": "]", "{": "}"}
+INTEGERS = {"bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "size_t", "unsigned"}
+UNROLL = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+(?:GCC |clang loop )?unroll(?:_count)?)[ \t]*"
+                    r"\(?([^\n]*?)\)?[ \t]*$", re.M)
 
 
 class MslError(Exception):
@@ -37,6 +40,10 @@ class Source:
             self.texts.append(m.group())
             self.starts.append(m.start())
         self.match = self._brackets()
+        # Names of integers: what follows one is no template argument.
+        self.integers = {t for i, t in enumerate(self.texts) if i and self.texts[i - 1] in INTEGERS
+                         and self.kinds[i] == "word" and self.texts[i + 1:i + 2] != ["("]
+                         and not self._is_template(i)}
         self._replacements = []
         self._insertions = []
 
@@ -77,6 +84,20 @@ class Source:
             return None
         return self.match[i] if self.match[i] == self.match[i + 1] + 1 else None
 
+    def _is_template(self, i):
+        """Whether the variable declared at token i is a template, rather than a parameter of one."""
+        depth = 0
+        while i > 0 and self.texts[i] not in (";", "{", "}"):
+            depth += (self.texts[i] == ">") - (self.texts[i] == "<")
+            if self.texts[i] == "template":
+                return depth == 0
+            i -= 1
+        return False
+
+    def opens(self, i):
+        """Whether the '<' at token i begins template arguments, as far as one can tell: `sizeof(T) < 8` does not."""
+        return self.texts[i] == "<" and (self.kinds[i - 1] == "word" and self.texts[i - 1] not in self.integers)
+
     def angle_end(self, i):
         """The '>' that closes the template '<' at token i."""
         depth, j = 0, i
@@ -84,7 +105,7 @@ class Source:
             t = self.texts[j]
             if t in CLOSER:
                 j = self.match[j]
-            elif t == "<":
+            elif j == i or self.opens(j):
                 depth += 1
             elif t == ">":
                 depth -= 1
@@ -102,7 +123,7 @@ class Source:
             t = self.texts[i]
             if t in CLOSER:
                 i = self.match[i]
-            elif t == "<":
+            elif self.opens(i):
                 angle += 1
             elif t == ">":
                 angle -= 1
@@ -157,4 +178,11 @@ class Source:
             out += [self.text[at:start], new, blank]
             at = stop
         out.append(self.text[at:])
-        return LINE_MARKER.sub(lambda m: f'#line {m.group(1)} "{m.group(2)}"', "".join(out))
+        text = UNROLL.sub(self._unroll, "".join(out))
+        return LINE_MARKER.sub(lambda m: f'#line {m.group(1)} "{m.group(2)}"', text)
+
+    def _unroll(self, m):
+        """A pragma's own macros are not expanded by a preprocessor alone, and what they stand for is gone."""
+        words = re.findall(r"[A-Za-z_]\w*", m[2])
+        known = {*words} <= {"full", "enable", "disable", *self.texts}
+        return m[0] if known else "" if "clang" in m[1] else m[1]

@@ -75,17 +75,30 @@ def cpp(src, tokens):
                     for t in tokens if src.texts[t] not in (*SPACES, "static"))
 
 
+def declared(src, begin, end):
+    """The names that a declaration makes known."""
+    if src.texts[begin] == "enum":
+        return {src.texts[t] for t in range(begin, end) if src.kinds[t] == "word"}
+    names, value, i = set(), False, begin + 1
+    while i < end:
+        if src.texts[i] in ("=", ","):
+            value = src.texts[i] == "="
+        elif src.kinds[i] == "word" and not value and src.texts[i + 1] in ("=", ";", ",", "[", "{", "("):
+            names.add(src.texts[i])
+        i = src.match[i] + 1 if src.texts[i] in ("(", "[", "{") else i + 1
+    return names
+
+
 def statement(src, body, v):
     """Adds one variable to `bytes`, after the declarations that its type needs."""
     dims = [t for a, b in v.dims for t in range(a, b)]
     needed = {src.texts[t] for t in (*v.type, *dims) if src.kinds[t] == "word"}
     kept, blocks = "", []
     for block, a, b in reversed(constants_before(src, body[0], v.begin)):
-        words = {src.texts[t] for t in range(a, b) if src.kinds[t] == "word"}
-        if words & needed:   # an inner block may hide what an outer one declares
+        if declared(src, a, b) & needed:   # an inner block may hide what an outer one declares
             kept = f"{cpp(src, range(a, b))} {'{ ' if blocks and blocks[-1] != block else ''}{kept}"
             blocks += [block] if block not in blocks else []
-            needed |= words
+            needed |= {src.texts[t] for t in range(a, b) if src.kinds[t] == "word"}
     kind, close = cpp(src, v.type), "} " * len(blocks)
     return (f"{{ {kept}bytes = (bytes + alignof({kind}) - 1) / alignof({kind}) * alignof({kind}) "
             f"+ sizeof({kind}{cpp(src, dims)}); {close if blocks else '} '}")

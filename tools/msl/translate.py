@@ -39,10 +39,11 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     declare(src, module)
     stem = identifier(name or os.path.basename(path))
     emitter, body = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt"), src.result()
+    emitter.general = general
     opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
     if general:
         opening, closing, prefix = '#include "msl/names.h"', "", ""
-    first = "" if wide else "#define MPSX_SIMT 1\n"
+    first = ("" if wide else "#define MPSX_SIMT 1\n") + ("#define MPSX_GENERAL 1\n" if general else "")
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):

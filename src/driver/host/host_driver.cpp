@@ -139,7 +139,9 @@ void* threadgroup_scratch(size_t bytes) {
 }
 
 void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t count, const Dispatch& dispatch) {
-  const mpsx_kernel_record& record = *static_cast<const HostKernel&>(kernel).record;
+  const HostKernel& host_kernel = static_cast<const HostKernel&>(kernel);
+  const mpsx_kernel_record& record = *host_kernel.record;
+  const void* const* constants = host_kernel.constants ? host_kernel.constants->addresses() : nullptr;
   void* args[MPSX_MAX_ARGUMENTS] = {};
   size_t buffers = 0, locals = 0, offsets[MPSX_MAX_ARGUMENTS - MPSX_MAX_BUFFERS], scratch = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -159,11 +161,11 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
 
   if (dispatch.grid.count() == 0) return;
   if (record.unit == MPSX_UNIT_SIMT)
-    return simt::dispatch(record, args, arguments, count, dispatch, simt_, parallel_for_);
+    return simt::dispatch(record, args, constants, arguments, count, dispatch, simt_, parallel_for_);
   const Size& g = dispatch.grid;
   const Size group = dispatch.by_threads ? Size{} : dispatch.group;
   mpsx_launch launch{
-      {g.x * group.x, g.y * group.y, g.z * group.z}, {g.x, g.y, g.z}, {group.x, group.y, group.z}, nullptr};
+      {g.x * group.x, g.y * group.y, g.z * group.z}, {g.x, g.y, g.z}, {group.x, group.y, group.z}, constants};
   const uint64_t total = record.unit == MPSX_UNIT_THREADS
                              ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
                              : g.count();

@@ -94,7 +94,24 @@ void KernelModule::open(const std::string& path) {
 
 const Kernel* KernelModule::kernel(std::string_view key) const {
   auto it = kernels_.find(key);
-  return it == kernels_.end() ? nullptr : &it->second;
+  if (it != kernels_.end()) return &it->second;
+  return key.find('|') == key.npos ? nullptr : specialised(key);
+}
+
+// A kernel with values for its function constants.
+const Kernel* KernelModule::specialised(std::string_view key) const {
+  const size_t bar = key.find('|');
+  const auto plain = kernels_.find(key.substr(0, bar));
+  if (plain == kernels_.end()) return nullptr;
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = specialised_.find(std::string(key));
+  if (known != specialised_.end()) return &known->second;
+  HostKernel kernel;
+  static_cast<Kernel&>(kernel) = plain->second;
+  kernel.record = plain->second.record;
+  kernel.constants = std::make_unique<FunctionConstants>(*kernel.record, key.substr(bar + 1));
+  kernel.name = key;
+  return &specialised_.emplace(key, std::move(kernel)).first->second;
 }
 
 std::vector<std::string> KernelModule::kernel_names() const {

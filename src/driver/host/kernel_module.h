@@ -1,16 +1,20 @@
 // A shared library of translated kernels: found, checked, opened.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "driver/driver.h"
+#include "driver/host/function_constants.h"
 #include "driver/host/kernel_abi.h"
 
 namespace mpsx::driver::host {
 
 struct HostKernel final : Kernel {
   const mpsx_kernel_record* record = nullptr;
+  std::unique_ptr<FunctionConstants> constants;  // null: none of them has a value
 };
 
 // The best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA forces one. With
@@ -28,7 +32,11 @@ class KernelModule final : public Library {
 
  private:
   void open(const std::string& path);
+  const Kernel* specialised(std::string_view key) const;
+
   std::unordered_map<std::string_view, HostKernel> kernels_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::string, HostKernel> specialised_;  // by key; as many as were asked for
   std::string compiler_, isa_;
 };
 

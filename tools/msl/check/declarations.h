@@ -140,7 +140,6 @@ template <bool B, class T = void> using enable_if_t = typename enable_if<B, T>::
 template <bool B, class T, class F> struct conditional { typedef T type; };
 template <class T, class F> struct conditional<false, T, F> { typedef F type; };
 template <bool B, class T, class F> using conditional_t = typename conditional<B, T, F>::type;
-template <class...> using void_t = void;
 template <class A, class B> constexpr bool is_same_v = __is_same(A, B);
 template <class A, class B> struct is_same : bool_constant<__is_same(A, B)> {};
 #define MPSX_TRAIT(NAME, ...)                                     \
@@ -169,7 +168,6 @@ MPSX_TRAIT(is_const, __is_const(T))
 MPSX_TRAIT(is_void, __is_void(T))
 MPSX_TRAIT(is_enum, __is_enum(T))
 MPSX_TRAIT(is_class, __is_class(T))
-MPSX_TRAIT(is_empty, __is_empty(T))
 MPSX_TRAIT(is_trivially_copyable, __is_trivially_copyable(T))
 #undef MPSX_TRAIT
 template <class A, class B> struct is_convertible : bool_constant<__is_convertible(A, B)> {};

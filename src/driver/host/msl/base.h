@@ -1,6 +1,34 @@
 // Compiler differences, and the names of C++ that Metal takes for granted.
 #pragma once
 
+// Anybody's kernels, compiled by clang: half is its own type, whose conversions are built in as they are in Metal, which
+// overload resolution can tell. The project's kernels and g++ have a class (half.h), and so has bfloat: few processors
+// round to it.
+#if defined(MPSX_GENERAL) && defined(__clang__)
+#define MPSX_BUILTIN_HALF 1
+#else
+#define MPSX_BUILTIN_HALF 0
+#endif
+// A statement for each i below n, which is at most 4. Not a loop: compilers take long over thousands of those.
+#define MPSX_EACH(n, ...)                                        \
+  {                                                              \
+    {                                                            \
+      constexpr int i = 0;                                       \
+      __VA_ARGS__;                                               \
+    }                                                            \
+    if constexpr ((n) > 1) {                                     \
+      constexpr int i = 1;                                       \
+      __VA_ARGS__;                                               \
+    }                                                            \
+    if constexpr ((n) > 2) {                                     \
+      constexpr int i = 2;                                       \
+      __VA_ARGS__;                                               \
+    }                                                            \
+    if constexpr ((n) > 3) {                                     \
+      constexpr int i = 3;                                       \
+      __VA_ARGS__;                                               \
+    }                                                            \
+  }
 #define MPSX_FN inline __attribute__((always_inline))
 
 #if defined(__clang__)

@@ -8,20 +8,19 @@ template <class H>
 struct marked_half {
   H value;
   MPSX_FN constexpr operator H() const { return value; }
-  template <class F, class = metal::enable_if_t<metal::is_same_v<F, float>>>
-  MPSX_FN constexpr operator F() const {
-    return float(value);
-  }
+  MPSX_FN constexpr operator float() const { return float(value); }
 };
 struct mark_t {};
 struct unmark_t {};
 inline constexpr mark_t mark{};
 inline constexpr unmark_t unmark{};
-template <class T, metal::enable_if_t<!metal::mpsx_is_small<metal::remove_cvref_t<T>>, int> = 0>
+template <class T>
+constexpr bool needs_mark = metal::mpsx_is_small<metal::remove_cvref_t<T>>&& __is_class(metal::remove_cvref_t<T>);
+template <class T, metal::enable_if_t<!needs_mark<T>, int> = 0>
 MPSX_FN constexpr T operator,(mark_t, T&& v) {
   return static_cast<T&&>(v);
 }
-template <class T, metal::enable_if_t<metal::mpsx_is_small<metal::remove_cvref_t<T>>, int> = 0>
+template <class T, metal::enable_if_t<needs_mark<T>, int> = 0>
 MPSX_FN constexpr marked_half<metal::remove_cvref_t<T>> operator,(mark_t, T&& v) {
   return {v};
 }

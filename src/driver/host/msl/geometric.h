@@ -8,7 +8,7 @@ template <class A, class B, class = enable_if_t<mpsx_same_size<A, B>>>
 MPSX_FN auto dot(const A& a, const B& b) {
   typedef typename mpsx_vector<A>::scalar S;
   S r = S(a.get(0) * b.get(0));
-  for (int i = 1; i < mpsx_vector<A>::size; ++i) r = S(r + a.get(i) * b.get(i));
+  MPSX_EACH(mpsx_vector<A>::size, if (i) r = S(r + a.get(i) * b.get(i)))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>

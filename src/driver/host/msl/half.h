@@ -73,13 +73,15 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
       return r;                                                                                       \
     }                                                                                                 \
   };
-struct half;
-struct bfloat;
+#if !MPSX_BUILTIN_HALF
 MPSX_MINIFLOAT(half, bfloat, mpsx_half_to_float, mpsx_float_to_half)
+#endif
 MPSX_MINIFLOAT(bfloat, half, mpsx_bfloat_to_float, mpsx_float_to_bfloat)
 #undef MPSX_MINIFLOAT
 #undef MPSX_COPY
+#if !MPSX_BUILTIN_HALF
 MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
+#endif
 MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) {}
 
 // half with half or an integer stays half; with float it becomes float, by the built-in operators.
@@ -138,27 +140,35 @@ MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) 
     a = a - 1;                                                                             \
     return old;                                                                            \
   }
+#if !MPSX_BUILTIN_HALF
 MPSX_MINIFLOAT_OPERATORS(half)
+#endif
 MPSX_MINIFLOAT_OPERATORS(bfloat)
 #undef MPSX_MINIFLOAT_OPERATORS
 #undef MPSX_MINIFLOAT_COMPARE
 #undef MPSX_MINIFLOAT_BINARY
-
+template <class T>
+MPSX_FN constexpr T mpsx_small_from_bits(uint16_t bits) {
+  if constexpr (__is_class(T))
+    return T::from_bits(bits);
+  else
+    return as_type<T>(bits);
+}
 template <class T, uint16_t MAX, uint16_t MIN, uint16_t EPSILON, uint16_t INF, int DIGITS, int EXPONENT>
 struct mpsx_minifloat_limits : mpsx_float_limits {
   static constexpr int digits = DIGITS, digits10 = (DIGITS - 1) * 30103 / 100000;
   static constexpr int max_digits10 = 2 + DIGITS * 30103 / 100000;
   static constexpr int max_exponent = EXPONENT, min_exponent = 3 - EXPONENT;
   static constexpr int max_exponent10 = EXPONENT * 30103 / 100000, min_exponent10 = (2 - EXPONENT) * 30103 / 100000;
-  static constexpr T max() { return T::from_bits(MAX); }
-  static constexpr T min() { return T::from_bits(MIN); }
-  static constexpr T lowest() { return T::from_bits(MAX | 0x8000u); }
-  static constexpr T epsilon() { return T::from_bits(EPSILON); }
+  static constexpr T max() { return mpsx_small_from_bits<T>(MAX); }
+  static constexpr T min() { return mpsx_small_from_bits<T>(MIN); }
+  static constexpr T lowest() { return mpsx_small_from_bits<T>(MAX | 0x8000u); }
+  static constexpr T epsilon() { return mpsx_small_from_bits<T>(EPSILON); }
   static constexpr T round_error() { return T(0.5f); }
-  static constexpr T infinity() { return T::from_bits(INF); }
-  static constexpr T quiet_NaN() { return T::from_bits(INF | (INF >> 1)); }
-  static constexpr T signaling_NaN() { return T::from_bits(INF | 1u); }
-  static constexpr T denorm_min() { return T::from_bits(1); }
+  static constexpr T infinity() { return mpsx_small_from_bits<T>(INF); }
+  static constexpr T quiet_NaN() { return mpsx_small_from_bits<T>(INF | (INF >> 1)); }
+  static constexpr T signaling_NaN() { return mpsx_small_from_bits<T>(INF | 1u); }
+  static constexpr T denorm_min() { return mpsx_small_from_bits<T>(1); }
 };
 template <>
 struct numeric_limits<half> : mpsx_minifloat_limits<half, 0x7bff, 0x0400, 0x1400, 0x7c00, 11, 16> {};

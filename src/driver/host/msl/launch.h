@@ -45,13 +45,30 @@ MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* 
   return p ? argument<P>::from(p) : V();
 }
 
+// The same of an argument that a function constant leaves out. Kernels read it ahead of the condition that guards it,
+// which gives something on a GPU.
+template <class P>
+MPSX_FN P address_or_zero(void* p) {
+  alignas(64) static unsigned char zero[4096];
+  return argument<metal::remove_cv_t<P>>::from(p ? p : zero);
+}
+
 // The values of function constants that the running kernel was made with: of the thread, since others may run it with
-// other values.
-static thread_local const void* const* constants;
+// other values. They are the engine's memory, where checked kernels look at it in no other way.
+#ifndef MPSX_QUIET
+#define MPSX_QUIET
+#endif
+static thread_local const void* const MPSX_QUIET* constants;
+MPSX_FN void set_constants(const mpsx_launch* launch) {
+  constants = (const void* const MPSX_QUIET*)((const MPSX_QUIET mpsx_launch*)launch)->constants;
+}
 MPSX_FN bool constant_defined(int i) { return constants && constants[i]; }
 template <class T>
 MPSX_FN T function_constant(int i) {
-  return constant_defined(i) ? *static_cast<const T*>(constants[i]) : T();
+  if (!constant_defined(i)) return T();
+  alignas(T) unsigned char bytes[sizeof(T)];
+  for (unsigned k = 0; k < sizeof(T); ++k) bytes[k] = ((const MPSX_QUIET unsigned char*)constants[i])[k];
+  return *reinterpret_cast<T*>(bytes);
 }
 template <class T>
 constexpr const char* scalar_name() {
@@ -64,7 +81,7 @@ constexpr const char* scalar_name() {
          : metal::is_same_v<S, long>  ? "long"
          : metal::is_same_v<S, float> ? "float"
          : MPSX_NAME(half) MPSX_NAME(bfloat) MPSX_NAME(uchar) MPSX_NAME(ushort) MPSX_NAME(uint) MPSX_NAME(ulong)
-         MPSX_NAME(int8_t) "unknown";
+         metal::is_same_v<S, metal::int8_t> ? "char" : "unknown";
 #undef MPSX_NAME
 }
 

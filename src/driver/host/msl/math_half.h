@@ -61,7 +61,10 @@ MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
 template <class H>
 MPSX_FN constexpr mpsx_if_small<H> abs(H x) {
-  return H::from_bits(x.bits & 0x7fffu);
+  if constexpr (__is_class(H))
+    return H::from_bits(x.bits & 0x7fffu);
+  else
+    return as_type<H>(uint16_t(as_type<uint16_t>(x) & 0x7fffu));
 }
 template <class H>
 MPSX_FN mpsx_if_small<H> ldexp(H x, int n) {

@@ -11,7 +11,7 @@ MPSX_FN constexpr auto mpsx_each(F f, const A&... a) {
   typedef typename mpsx_vector<V>::scalar S;
   (mpsx_check_operand<V, A>(), ...);
   vec<R, mpsx_vector<V>::size> r(R(0));
-  for (int i = 0; i < mpsx_vector<V>::size; ++i) r.s[i] = f(S(mpsx_component(a, i))...);
+  MPSX_EACH(mpsx_vector<V>::size, r.s[i] = f(S(mpsx_component(a, i))...))
   return r;
 }
 #define MPSX_VECTOR_UNARY(F)                                                  \
@@ -63,8 +63,8 @@ MPSX_FN constexpr auto select(const A& a, const B& b, const C& c) {
   static_assert(!mpsx_is_vector<C> || mpsx_vector<C>::size == mpsx_vector<V>::size,
                 "select: the condition has another number of components");
   V r(S(0));
-  for (int i = 0; i < mpsx_vector<V>::size; ++i)
-    r.s[i] = mpsx_component(c, i) ? S(mpsx_component(b, i)) : S(mpsx_component(a, i));
+  MPSX_EACH(mpsx_vector<V>::size,
+            r.s[i] = mpsx_component(c, i) ? S(mpsx_component(b, i)) : S(mpsx_component(a, i)))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>
@@ -76,19 +76,19 @@ template <class A, class = enable_if_t<mpsx_is_vector<A>>>
 MPSX_FN auto modf(const A& a, mpsx_plain<A>& whole) {
   whole = trunc(a);
   mpsx_plain<A> r(whole);
-  for (int i = 0; i < mpsx_vector<A>::size; ++i) r.s[i] = modf(a.get(i), whole.s[i]);
+  MPSX_EACH(mpsx_vector<A>::size, r.s[i] = modf(a.get(i), whole.s[i]))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>
 MPSX_FN auto frexp(const A& a, vec<int, mpsx_vector<A>::size>& exponent) {
   mpsx_plain<A> r(a);
-  for (int i = 0; i < mpsx_vector<A>::size; ++i) r.s[i] = frexp(a.get(i), exponent.s[i]);
+  MPSX_EACH(mpsx_vector<A>::size, r.s[i] = frexp(a.get(i), exponent.s[i]))
   return r;
 }
 template <class A, class B, class = enable_if_t<mpsx_is_vector<A> && mpsx_is_operand<B>>>
 MPSX_FN auto ldexp(const A& a, const B& n) {
   mpsx_plain<A> r(a);
-  for (int i = 0; i < mpsx_vector<A>::size; ++i) r.s[i] = ldexp(a.get(i), int(mpsx_component(n, i)));
+  MPSX_EACH(mpsx_vector<A>::size, r.s[i] = ldexp(a.get(i), int(mpsx_component(n, i))))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>

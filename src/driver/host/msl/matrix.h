@@ -11,12 +11,11 @@ struct matrix {
   // A scalar fills the diagonal.
   template <class A, class = enable_if_t<is_arithmetic_v<A>>>
   MPSX_FN explicit constexpr matrix(A diagonal) : columns{} {
-    for (int i = 0; i < C; ++i)
-      for (int j = 0; j < R; ++j) columns[i].s[j] = i == j ? T(diagonal) : T(0);
+    MPSX_EACH(C, if constexpr (i < R) columns[i].s[i] = T(diagonal))
   }
   template <class U, class = enable_if_t<!is_same_v<T, U>>>
   MPSX_FN explicit constexpr matrix(const matrix<U, C, R>& o) : columns{} {
-    for (int i = 0; i < C; ++i) columns[i] = column(o.columns[i]);
+    MPSX_EACH(C, columns[i] = column(o.columns[i]))
   }
   // C columns, or C * R components, column after column.
   template <class A, class B, class... More,
@@ -32,21 +31,21 @@ struct matrix {
   template <class X>
   MPSX_FN constexpr void append(int& k, const X& x) {
     static_assert(mpsx_vector<X>::size == (mpsx_is_vector<X> ? R : 1), "a column of another length");
-    for (int i = 0; i < mpsx_vector<X>::size; ++i, ++k) columns[k / R].s[k % R] = T(mpsx_component(x, i));
+    MPSX_EACH(mpsx_vector<X>::size, columns[k / R].s[k % R] = T(mpsx_component(x, i)); ++k)
   }
 };
 
 template <class T, int C, int R>
 MPSX_FN constexpr matrix<T, C, R> operator-(const matrix<T, C, R>& a) {
   matrix<T, C, R> r(T(0));
-  for (int i = 0; i < C; ++i) r.columns[i] = -a.columns[i];
+  MPSX_EACH(C, r.columns[i] = -a.columns[i])
   return r;
 }
 #define MPSX_MATRIX_SUM(OP)                                                                          \
   template <class T, int C, int R>                                                                   \
   MPSX_FN constexpr matrix<T, C, R> operator OP(const matrix<T, C, R>& a, const matrix<T, C, R>& b) { \
     matrix<T, C, R> r(T(0));                                                                         \
-    for (int i = 0; i < C; ++i) r.columns[i] = a.columns[i] OP b.columns[i];                         \
+    MPSX_EACH(C, r.columns[i] = a.columns[i] OP b.columns[i])                                        \
     return r;                                                                                        \
   }                                                                                                  \
   template <class T, int C, int R>                                                                   \
@@ -61,7 +60,7 @@ MPSX_MATRIX_SUM(-)
   template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>>>                 \
   MPSX_FN constexpr matrix<T, C, R> operator OP(const matrix<T, C, R>& a, A b) {                     \
     matrix<T, C, R> r(T(0));                                                                         \
-    for (int i = 0; i < C; ++i) r.columns[i] = a.columns[i] OP T(b);                                 \
+    MPSX_EACH(C, r.columns[i] = a.columns[i] OP T(b))                                                \
     return r;                                                                                        \
   }                                                                                                  \
   template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>>>                 \
@@ -79,7 +78,7 @@ MPSX_FN constexpr matrix<T, C, R> operator*(A a, const matrix<T, C, R>& b) {
 template <class T, int C, int R, class V, class = enable_if_t<mpsx_vector<V>::size == C>, class = mpsx_plain<V>>
 MPSX_FN constexpr vec<T, R> operator*(const matrix<T, C, R>& a, const V& v) {
   vec<T, R> r = a.columns[0] * v.get(0);
-  for (int i = 1; i < C; ++i) r += a.columns[i] * v.get(i);
+  MPSX_EACH(C, if (i) r += a.columns[i] * v.get(i))
   return r;
 }
 template <class T, int C, int R, class V, class = enable_if_t<mpsx_vector<V>::size == R>, class = mpsx_plain<V>>
@@ -95,7 +94,7 @@ MPSX_FN constexpr vec<T, C> operator*(const V& v, const matrix<T, C, R>& a) {
 template <class T, int K, int R, int C>
 MPSX_FN constexpr matrix<T, C, R> operator*(const matrix<T, K, R>& a, const matrix<T, C, K>& b) {
   matrix<T, C, R> r(T(0));
-  for (int i = 0; i < C; ++i) r.columns[i] = a * b.columns[i];
+  MPSX_EACH(C, r.columns[i] = a * b.columns[i])
   return r;
 }
 template <class T, int N>

@@ -1,6 +1,8 @@
 // What Metal knows without `using namespace metal`: its built-in types. For translated code at global scope.
 #pragma once
 
+#include "builtins.h"
+
 #define MPSX_TYPE(T) using metal::T;
 #define MPSX_VECTOR_TYPE(T)                                                                       \
   using metal::T##2;                                                                              \

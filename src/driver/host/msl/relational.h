@@ -7,13 +7,13 @@ MPSX_FN constexpr bool all(bool x) { return x; }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>
 MPSX_FN constexpr bool any(const A& a) {
   bool r = false;
-  for (int i = 0; i < mpsx_vector<A>::size; ++i) r = r || a.get(i);
+  MPSX_EACH(mpsx_vector<A>::size, r = r || a.get(i))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>
 MPSX_FN constexpr bool all(const A& a) {
   bool r = true;
-  for (int i = 0; i < mpsx_vector<A>::size; ++i) r = r && a.get(i);
+  MPSX_EACH(mpsx_vector<A>::size, r = r && a.get(i))
   return r;
 }
 }  // namespace metal

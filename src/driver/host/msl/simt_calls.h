@@ -22,6 +22,42 @@ extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 const mpsx_simt_services* mpsx_simt = nullptr;
 
+// What clang calls to convert its own half on an x86 without F16C; with MPSX_GENERAL, in the library of a shader.
+#if defined(MPSX_GENERAL) && defined(__clang__) && defined(__x86_64__) && !defined(__F16C__)
+MPSX_CALL float __extendhfsf2(_Float16 h) {
+  unsigned short bits;
+  __builtin_memcpy(&bits, &h, 2);
+  const unsigned magnitude = (bits & 0x7fffu) << 13;
+  float f;
+  __builtin_memcpy(&f, &magnitude, 4);
+  f *= 0x1p112f;  // moves the exponent's bias from 15 to 127 and normalises subnormals on the way
+  unsigned word;
+  __builtin_memcpy(&word, &f, 4);
+  word = ((bits & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : word) | (bits & 0x8000u) << 16;
+  __builtin_memcpy(&f, &word, 4);
+  return f;
+}
+MPSX_CALL _Float16 __truncsfhf2(float f) {
+  unsigned word;
+  __builtin_memcpy(&word, &f, 4);
+  const unsigned sign = word >> 16 & 0x8000u, a = word & 0x7fffffffu;
+  unsigned r = (a - (112u << 23) + 0xfffu + (a >> 13 & 1u)) >> 13;
+  if (a < 0x38800000u) {  // below 2^-14 the float adder rounds at the right bit when 0.5 is added
+    float small;
+    __builtin_memcpy(&small, &a, 4);
+    small += 0.5f;
+    __builtin_memcpy(&r, &small, 4);
+    r -= 0x3f000000u;
+  } else if (a >= 0x477ff000u) {
+    r = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  }
+  const unsigned short bits = (unsigned short)(r | sign);
+  _Float16 h;
+  __builtin_memcpy(&h, &bits, 2);
+  return h;
+}
+#endif
+
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, "threadgroup_barrier", flags};
   mpsx_simt->threadgroup_barrier(&site);

@@ -73,13 +73,10 @@ struct mpsx_factors {
   vec<A, 2> a;
   vec<B, 2> b;
 };
-// d = a * b + start, in float, added in the order of the columns of a.
-template <class D, class A, class B>
-MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
-                                 const simdgroup_matrix<B, 8, 8>& b, float2 start, const char* name,
-                                 const char* mpsx_file, int mpsx_line) {
-  const mpsx_factors<A, B> mine = {a.t, b.t};
-  const mpsx::lanes_of<mpsx_factors<A, B>> g(mine, name, mpsx_file, mpsx_line);
+// This lane's two elements of a * b + start, in float, added in the order of the columns of a. A function of its own, since
+// kernels unroll the loops around hundreds of products.
+template <class A, class B>
+__attribute__((noinline)) static float2 mpsx_matrix_cells(const mpsx::lanes_of<mpsx_factors<A, B>>& g, float2 start) {
   const mpsx_cell at(g.lane);
   float2 sum = start;
   for (uint i = 0; i < 8; ++i) {
@@ -88,6 +85,15 @@ MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_m
     sum[0] = fma(x, float(right.b[0]), sum[0]);
     sum[1] = fma(x, float(right.b[1]), sum[1]);
   }
+  return sum;
+}
+template <class D, class A, class B>
+MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+                                 const simdgroup_matrix<B, 8, 8>& b, float2 start, const char* name,
+                                 const char* mpsx_file, int mpsx_line) {
+  const mpsx_factors<A, B> mine = {a.t, b.t};
+  const mpsx::lanes_of<mpsx_factors<A, B>> g(mine, name, mpsx_file, mpsx_line);
+  const float2 sum = mpsx_matrix_cells(g, start);
   d.t = vec<D, 2>(D(sum[0]), D(sum[1]));
 }
 template <class D, class A, class B, class E>

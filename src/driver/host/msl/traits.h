@@ -2,7 +2,11 @@
 #pragma once
 
 namespace metal {
+#if MPSX_BUILTIN_HALF
+typedef _Float16 half;
+#else
 struct half;
+#endif
 struct bfloat;
 template <class T, T V>
 struct integral_constant {
@@ -35,7 +39,7 @@ struct conditional<false, T, F> {
 template <bool B, class T, class F>
 using conditional_t = typename conditional<B, T, F>::type;
 template <class...>
-using void_t = void;
+using mpsx_void_t = void;
 template <class T>
 struct mpsx_same_t {
   typedef T type;
@@ -218,8 +222,6 @@ constexpr bool is_array_v<T[N]> = true;
 template <class T>
 constexpr bool is_union_v = __is_union(T);
 template <class T>
-constexpr bool is_empty_v = __is_empty(T);
-template <class T>
 constexpr bool is_trivial_v = __is_trivially_copyable(T);
 template <class T>
 constexpr bool is_standard_layout_v = __is_standard_layout(T);
@@ -257,7 +259,6 @@ MPSX_TRAIT(is_rvalue_reference)
 MPSX_TRAIT(is_volatile)
 MPSX_TRAIT(is_array)
 MPSX_TRAIT(is_union)
-MPSX_TRAIT(is_empty)
 MPSX_TRAIT(is_trivial)
 MPSX_TRAIT(is_standard_layout)
 MPSX_TRAIT(is_pod)
@@ -269,7 +270,7 @@ MPSX_TRAIT(is_null_pointer)
 template <class From, class To, class = void>
 constexpr bool is_convertible_v = false;
 template <class From, class To>
-constexpr bool is_convertible_v<From, To, void_t<decltype(declval<void (&)(To)>()(declval<From>()))>> = true;
+constexpr bool is_convertible_v<From, To, mpsx_void_t<decltype(declval<void (&)(To)>()(declval<From>()))>> = true;
 template <class From, class To>
 struct is_convertible : bool_constant<is_convertible_v<From, To>> {};
 template <class T, class... A>

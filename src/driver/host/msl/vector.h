@@ -75,7 +75,7 @@ struct mpsx_swizzle {
   TYPE() = default;                                                                                        \
   constexpr TYPE(const TYPE&) = default;                                                                   \
   MPSX_FN constexpr TYPE& operator=(const TYPE& o) {                                                       \
-    for (int i = 0; i < N; ++i) s[i] = o.s[i];                                                             \
+    MPSX_EACH(N, s[i] = o.s[i])                                                                            \
     return *this;                                                                                          \
   }                                                                                                        \
   MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
@@ -86,7 +86,7 @@ struct mpsx_swizzle {
   template <class X, class = enable_if_t<mpsx_is_vector<X> && mpsx_vector<X>::size == N &&                 \
                                          !is_same_v<typename mpsx_vector<X>::scalar, T>>, class = void>    \
   MPSX_FN explicit constexpr TYPE(const X& o) : s{} {                                                      \
-    for (int i = 0; i < N; ++i) s[i] = T(o.get(i));                                                        \
+    MPSX_EACH(N, s[i] = T(o.get(i)))                                                                       \
   }                                                                                                        \
   template <class A, class B, class... C,                                                                  \
             class = enable_if_t<mpsx_vector<A>::size + mpsx_vector<B>::size +                              \
@@ -96,11 +96,11 @@ struct mpsx_swizzle {
     append(k, a), append(k, b), (append(k, c), ...);                                                       \
   }                                                                                                        \
   MPSX_FN constexpr void fill(T a) {                                                                       \
-    for (int i = 0; i < N; ++i) s[i] = a;                                                                  \
+    MPSX_EACH(N, s[i] = a)                                                                                 \
   }                                                                                                        \
   template <class X>                                                                                       \
   MPSX_FN constexpr void append(int& k, const X& x) {                                                      \
-    for (int i = 0; i < mpsx_vector<X>::size; ++i) s[k++] = T(mpsx_component(x, i));                       \
+    MPSX_EACH(mpsx_vector<X>::size, s[k++] = T(mpsx_component(x, i)))                                      \
   }                                                                                                        \
   MPSX_FN constexpr T get(int i) const { return s[i]; }                                                    \
   MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                                  \
@@ -130,11 +130,11 @@ MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z MPSX_
 // A packed vector is aligned as its components are, and converts to a vector and back by itself.
 #define MPSX_PACKED(N)                                                        \
   MPSX_FN constexpr packed_vec(const vec<T, N>& v) : s{} {                    \
-    for (int i = 0; i < N; ++i) s[i] = v.s[i];                                \
+    MPSX_EACH(N, s[i] = v.s[i])                                               \
   }                                                                           \
   MPSX_FN constexpr operator vec<T, N>() const {                              \
     vec<T, N> v(s[0]);                                                        \
-    for (int i = 1; i < N; ++i) v.s[i] = s[i];                                \
+    MPSX_EACH(N, v.s[i] = s[i])                                               \
     return v;                                                                 \
   }
 MPSX_VECTOR(packed_vec, 2, 2, , x MPSX_COMMA y, r MPSX_COMMA g)

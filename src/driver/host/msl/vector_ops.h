@@ -32,8 +32,8 @@ constexpr void mpsx_check_operand() {
     typedef typename mpsx_vector<V>::scalar S;                                             \
     mpsx_check_operand<V, A>(), mpsx_check_operand<V, B>();                                \
     V r(S(0));                                                                             \
-    for (int i = 0; i < mpsx_vector<V>::size; ++i)                                         \
-      r.s[i] = S(S(mpsx_component(a, i)) OP S(mpsx_component(b, i)));                      \
+    MPSX_EACH(mpsx_vector<V>::size,                                                        \
+              r.s[i] = S(S(mpsx_component(a, i)) OP S(mpsx_component(b, i))))              \
     return r;                                                                              \
   }                                                                                        \
   template <class A, class B, class = enable_if_t<mpsx_is_vector<A> && mpsx_is_operand<B>>> \
@@ -60,8 +60,7 @@ MPSX_VECTOR_BINARY(>>)
     typedef typename mpsx_vector<V>::scalar S;                                               \
     mpsx_check_operand<V, A>(), mpsx_check_operand<V, B>();                                  \
     vec<bool, mpsx_vector<V>::size> r(false);                                                \
-    for (int i = 0; i < mpsx_vector<V>::size; ++i)                                           \
-      r.s[i] = S(mpsx_component(a, i)) OP S(mpsx_component(b, i));                           \
+    MPSX_EACH(mpsx_vector<V>::size, r.s[i] = S(mpsx_component(a, i)) OP S(mpsx_component(b, i))) \
     return r;                                                                                \
   }
 MPSX_VECTOR_COMPARE(==)
@@ -79,7 +78,7 @@ template <class R, class F, class A, class... B>
 MPSX_FN constexpr auto mpsx_map(F f, const A& a, const B&... b) {
   constexpr int size = mpsx_vector<A>::size;
   vec<R, size> r(R(0));
-  for (int i = 0; i < size; ++i) r.s[i] = f(a.get(i), mpsx_component(b, i)...);
+  MPSX_EACH(size, r.s[i] = f(a.get(i), mpsx_component(b, i)...))
   return r;
 }
 template <class A, class = enable_if_t<mpsx_is_vector<A>>>

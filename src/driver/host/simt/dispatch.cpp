@@ -60,8 +60,9 @@ uint64_t chosen_seed() {
 
 uint32_t chosen_threads() { return uint32_t(number_from("MPSX_SIMT_THREADS", 1024)); }
 
-void dispatch(const mpsx_kernel_record& record, void* const* args, const Argument* arguments, size_t count,
-              const Dispatch& d, const Options& options, ParallelFor parallel_for) {
+void dispatch(const mpsx_kernel_record& record, void* const* args, const void* const* constants,
+              const Argument* arguments, size_t count, const Dispatch& d, const Options& options,
+              ParallelFor parallel_for) {
   check_limits(record, arguments, count, d);
   const auto groups = [&](uint32_t grid, uint32_t group) {
     return d.by_threads ? uint32_t((uint64_t(grid) + group - 1) / group) : grid;
@@ -75,7 +76,7 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const Argumen
   job.launch = {{threads(d.grid.x, d.group.x), threads(d.grid.y, d.group.y), threads(d.grid.z, d.group.z)},
                 {groups(d.grid.x, d.group.x), groups(d.grid.y, d.group.y), groups(d.grid.z, d.group.z)},
                 {d.group.x, d.group.y, d.group.z},
-                nullptr};
+                constants};
   job.seed = options.seed;
   job.strict = options.strict;
   if (options.strict) job.make_monitor = &make_memory_check;

@@ -16,8 +16,8 @@ uint64_t chosen_seed();
 // MPSX_SIMT_THREADS: the threads that every threadgroup should have; 0 if it is not set.
 uint32_t chosen_threads();
 
-// `args`: what kernels see, without threadgroup memory. Throws Error for a fault.
-void dispatch(const mpsx_kernel_record&, void* const* args, const Argument* arguments, size_t count, const Dispatch&,
-              const Options&, ParallelFor);
+// `args`: what kernels see, without threadgroup memory; `constants` as in mpsx_launch. Throws Error for a fault.
+void dispatch(const mpsx_kernel_record&, void* const* args, const void* const* constants, const Argument* arguments,
+              size_t count, const Dispatch&, const Options&, ParallelFor);
 
 }  // namespace mpsx::driver::host::simt

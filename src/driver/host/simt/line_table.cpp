@@ -252,15 +252,18 @@ Image image_of(const void* address) {
   const auto visit = [](dl_phdr_info* info, size_t, void* data) {
     auto& q = *static_cast<Query*>(data);
     uintptr_t begin = ~uintptr_t(0), end = 0;
+    size_t thread_size = 0;
     for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
       const auto& p = info->dlpi_phdr[i];
+      if (p.p_type == PT_TLS) thread_size = p.p_memsz;
       if (p.p_type != PT_LOAD) continue;
       begin = std::min<uintptr_t>(begin, info->dlpi_addr + p.p_vaddr);
       end = std::max<uintptr_t>(end, info->dlpi_addr + p.p_vaddr + p.p_memsz);
     }
     if (q.address < begin || q.address >= end) return 0;
-    *q.image = {reinterpret_cast<const char*>(begin), end - begin, reinterpret_cast<const char*>(info->dlpi_addr),
-                info->dlpi_name ? info->dlpi_name : ""};
+    *q.image = {reinterpret_cast<const char*>(begin),           end - begin,
+                reinterpret_cast<const char*>(info->dlpi_addr), info->dlpi_name ? info->dlpi_name : "",
+                static_cast<const char*>(info->dlpi_tls_data),  info->dlpi_tls_data ? thread_size : 0};
     return 1;
   };
   dl_iterate_phdr(visit, &query);

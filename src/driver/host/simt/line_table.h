@@ -43,6 +43,8 @@ struct Image {
   size_t size = 0;
   const char* base = nullptr;  // what addresses in its file are relative to
   std::string path;
+  const char* thread_begin = nullptr;  // its thread_local variables of the thread that asks, once that has used any
+  size_t thread_size = 0;
 };
 Image image_of(const void* address);
 

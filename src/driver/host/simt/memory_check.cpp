@@ -91,7 +91,17 @@ bool MemoryCheck::in_memory(Access access, uintptr_t at, size_t bytes) {
     hot_[size_t(access)] = r;
     return true;
   }
-  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_pointed(at, bytes);
+  return worker_->is_shared(reinterpret_cast<const void*>(at)) || in_pointed(at, bytes) || in_thread_local(at, bytes);
+}
+
+// Whether it is a function constant, or another thread_local variable of the kernel's library.
+bool MemoryCheck::in_thread_local(uintptr_t at, size_t bytes) {
+  if (!library_.thread_begin) {
+    library_ = image_of(library_.begin);
+    if (library_.thread_begin) add(library_.thread_begin, library_.thread_size, Kind::library);
+  }
+  return at - reinterpret_cast<uintptr_t>(library_.thread_begin) < library_.thread_size &&
+         library_.thread_size - (at - reinterpret_cast<uintptr_t>(library_.thread_begin)) >= bytes;
 }
 
 // Whether it is in an allocation that a pointer in the arguments points to: argument buffers, tables of buffers.

@@ -72,6 +72,7 @@ class MemoryCheck final : public Monitor {
   void check_slowly(Access, const void* p, size_t bytes, const void* code);
   bool in_memory(Access, uintptr_t at, size_t bytes);
   bool in_pointed(uintptr_t at, size_t bytes);
+  bool in_thread_local(uintptr_t at, size_t bytes);
   bool in_threadgroup_memory(uintptr_t at) const { return at - arena_begin_ < arena_size_; }
   size_t arena_size() const { return worker_->arena().used() + Arena::kGap; }
   const Arena::Variable* variable_at(size_t offset, size_t bytes);

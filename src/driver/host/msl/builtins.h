@@ -1,0 +1,153 @@
+// The functions of Apple's compiler that its own library is written with: shipping kernels call them too. The last
+// argument of many says whether fast math will do. Macros, so that a SIMD function's call is the user's.
+#pragma once
+
+#define __metal_abs(x) ::metal::abs(x)
+#define __metal_acos(x, ...) ::metal::acos(x)
+#define __metal_acosh(x, ...) ::metal::acosh(x)
+#define __metal_asin(x, ...) ::metal::asin(x)
+#define __metal_asinh(x, ...) ::metal::asinh(x)
+#define __metal_atan(x, ...) ::metal::atan(x)
+#define __metal_atan2(y, x, ...) ::metal::atan2(y, x)
+#define __metal_atanh(x, ...) ::metal::atanh(x)
+#define __metal_ceil(x, ...) ::metal::ceil(x)
+#define __metal_clamp(x, low, high, ...) ::metal::clamp(x, low, high)
+#define __metal_clz(x, ...) ::metal::clz(x)
+#define __metal_copysign(x, y, ...) ::metal::copysign(x, y)
+#define __metal_cos(x, ...) ::metal::cos(x)
+#define __metal_cosh(x, ...) ::metal::cosh(x)
+#define __metal_cospi(x, ...) ::metal::cospi(x)
+#define __metal_ctz(x, ...) ::metal::ctz(x)
+#define __metal_divide(x, y, ...) ::metal::divide(x, y)
+#define __metal_exp(x, ...) ::metal::exp(x)
+#define __metal_exp10(x, ...) ::metal::exp10(x)
+#define __metal_exp2(x, ...) ::metal::exp2(x)
+#define __metal_fabs(x, ...) ::metal::fabs(x)
+#define __metal_floor(x, ...) ::metal::floor(x)
+#define __metal_fma(x, y, z, ...) ::metal::fma(x, y, z)
+#define __metal_fmax(x, y, ...) ::metal::fmax(x, y)
+#define __metal_fmax3(x, y, z, ...) ::metal::fmax3(x, y, z)
+#define __metal_fmedian3(x, y, z, ...) ::metal::fmedian3(x, y, z)
+#define __metal_fmin(x, y, ...) ::metal::fmin(x, y)
+#define __metal_fmin3(x, y, z, ...) ::metal::fmin3(x, y, z)
+#define __metal_fmod(x, y, ...) ::metal::fmod(x, y)
+#define __metal_fract(x, ...) ::metal::fract(x)
+#define __metal_frexp(x, exponent, ...) ::metal::frexp(x, *(exponent))
+#define __metal_ldexp(x, k, ...) ::metal::ldexp(x, k)
+#define __metal_log(x, ...) ::metal::log(x)
+#define __metal_log10(x, ...) ::metal::log10(x)
+#define __metal_log2(x, ...) ::metal::log2(x)
+#define __metal_max(x, y, ...) ::metal::max(x, y)
+#define __metal_min(x, y, ...) ::metal::min(x, y)
+#define __metal_mulhi(x, y, ...) ::metal::mulhi(x, y)
+#define __metal_nextafter(x, y, ...) ::metal::nextafter(x, y)
+#define __metal_popcount(x, ...) ::metal::popcount(x)
+#define __metal_pow(x, y, ...) ::metal::pow(x, y)
+#define __metal_powr(x, y, ...) ::metal::powr(x, y)
+#define __metal_rint(x, ...) ::metal::rint(x)
+#define __metal_round(x, ...) ::metal::round(x)
+#define __metal_rsqrt(x, ...) ::metal::rsqrt(x)
+#define __metal_saturate(x, ...) ::metal::saturate(x)
+#define __metal_sign(x, ...) ::metal::sign(x)
+#define __metal_sin(x, ...) ::metal::sin(x)
+#define __metal_sinh(x, ...) ::metal::sinh(x)
+#define __metal_sinpi(x, ...) ::metal::sinpi(x)
+#define __metal_sqrt(x, ...) ::metal::sqrt(x)
+#define __metal_tan(x, ...) ::metal::tan(x)
+#define __metal_tanh(x, ...) ::metal::tanh(x)
+#define __metal_tanpi(x, ...) ::metal::tanpi(x)
+#define __metal_trunc(x, ...) ::metal::trunc(x)
+
+// A float becomes an integer, as it does where it is passed to a function of integers.
+namespace metal {
+template <class T>
+MPSX_FN constexpr auto mpsx_integer(T x) {
+  if constexpr (is_floating_point_v<T>)
+    return int(x);
+  else
+    return x;
+}
+}  // namespace metal
+#define __metal_simd_and(x) ::metal::simd_and(::metal::mpsx_integer(x))
+#define __metal_simd_broadcast(x, lane) ::metal::simd_broadcast(x, lane)
+#define __metal_simd_broadcast_first(x) ::metal::simd_broadcast_first(x)
+#define __metal_simd_max(x) ::metal::simd_max(x)
+#define __metal_simd_min(x) ::metal::simd_min(x)
+#define __metal_simd_or(x) ::metal::simd_or(::metal::mpsx_integer(x))
+#define __metal_simd_prefix_exclusive_product(x) ::metal::simd_prefix_exclusive_product(x)
+#define __metal_simd_prefix_exclusive_sum(x) ::metal::simd_prefix_exclusive_sum(x)
+#define __metal_simd_prefix_inclusive_product(x) ::metal::simd_prefix_inclusive_product(x)
+#define __metal_simd_prefix_inclusive_sum(x) ::metal::simd_prefix_inclusive_sum(x)
+#define __metal_simd_product(x) ::metal::simd_product(x)
+#define __metal_simd_shuffle(x, lane) ::metal::simd_shuffle(x, lane)
+#define __metal_simd_shuffle_and_fill_down(x, fill, delta, modulo) \
+  ::metal::simd_shuffle_and_fill_down(x, fill, delta, modulo)
+#define __metal_simd_shuffle_and_fill_up(x, fill, delta, modulo) ::metal::simd_shuffle_and_fill_up(x, fill, delta, modulo)
+#define __metal_simd_shuffle_down(x, delta) ::metal::simd_shuffle_down(x, delta)
+#define __metal_simd_shuffle_rotate_down(x, delta) ::metal::simd_shuffle_rotate_down(x, delta)
+#define __metal_simd_shuffle_rotate_up(x, delta) ::metal::simd_shuffle_rotate_up(x, delta)
+#define __metal_simd_shuffle_up(x, delta) ::metal::simd_shuffle_up(x, delta)
+#define __metal_simd_shuffle_xor(x, mask) ::metal::simd_shuffle_xor(x, mask)
+#define __metal_simd_sum(x) ::metal::simd_sum(x)
+#define __metal_simd_xor(x) ::metal::simd_xor(::metal::mpsx_integer(x))
+
+#ifdef MPSX_SIMT
+#define __metal_get_simdgroup_size(kind) decltype(kind)(MPSX_SIMD_WIDTH)
+namespace metal {
+MPSX_FN uint mpsx_lane(MPSX_PLACE) {
+  uint lane;
+  mpsx_simd_active("__metal_get_thread_index_in_simdgroup", mpsx_file, mpsx_line, lane);
+  return lane;
+}
+}  // namespace metal
+#define __metal_get_thread_index_in_simdgroup(kind) decltype(kind)(::metal::mpsx_lane())
+#endif
+
+namespace metal {
+template <class... B>
+using _conjunction = conjunction<B...>;
+template <class... B>
+using _disjunction = disjunction<B...>;
+template <class B>
+using _negation = negation<B>;
+template <class T>
+struct remove_addrspace {
+  typedef T type;
+};
+template <class T>
+using remove_addrspace_t = T;
+
+// <metal_uniform>: the promise that a value is the same for all threads.
+template <class T>
+using uniform = T;
+template <class T>
+MPSX_FN constexpr T make_uniform(T x) {
+  return x;
+}
+
+// <metal_logging>: accepted, and nothing is logged, as on a device whose logging is not turned on.
+enum os_log_type {
+  OS_LOG_TYPE_DEFAULT = 0x00,
+  OS_LOG_TYPE_INFO = 0x01,
+  OS_LOG_TYPE_DEBUG = 0x02,
+  OS_LOG_TYPE_ERROR = 0x10,
+  OS_LOG_TYPE_FAULT = 0x11
+};
+struct os_log {
+  MPSX_FN constexpr os_log() {}
+  MPSX_FN constexpr os_log(const char*, const char*) {}
+#define MPSX_LOG(NAME)           \
+  template <class... T>          \
+  MPSX_FN void NAME(const char*, T...) const {}
+  MPSX_LOG(log)
+  MPSX_LOG(log_default)
+  MPSX_LOG(log_info)
+  MPSX_LOG(log_debug)
+  MPSX_LOG(log_error)
+  MPSX_LOG(log_fault)
+#undef MPSX_LOG
+  template <class... T>
+  MPSX_FN void log_with_type(os_log_type, const char*, T...) const {}
+};
+inline constexpr os_log os_log_default;
+}  // namespace metal

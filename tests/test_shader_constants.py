@@ -1,0 +1,196 @@
+"""mpsx.compile_shader: function constants and threadgroup memory that a call sizes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsx
+
+SOURCE = """
+#include <metal_stdlib>
+using namespace metal;
+constant bool has_bias [[function_constant(0)]];
+constant float scale [[function_constant(3)]];
+constant int2 tile [[function_constant(4)]];
+constant int mode [[function_constant(5)]];
+constant half small [[function_constant(6)]];
+constant constexpr uchar limit [[function_constant(7)]];
+constant int mode_or_7 = is_function_constant_defined(mode) ? mode : 7;
+constant float twice = scale * 2;
+inline float scaled(float x) { return x * twice / 2; }
+kernel void axpy(device float* y, constant float* x,
+                 device const float* bias [[buffer(2), function_constant(has_bias)]],
+                 uint i [[thread_position_in_grid]]) {
+  y[i] = scaled(x[i]) + (has_bias ? bias[i] : 0) + tile.x * 100 + tile.y * 1000;
+}
+kernel void modes(device float* y, uint i [[thread_position_in_grid]]) { y[i] = mode_or_7; }
+kernel void halves(device float* y, uint i [[thread_position_in_grid]]) { y[i] = small; }
+kernel void limits(device int* y, uint i [[thread_position_in_grid]]) { y[i] = limit; }
+kernel void plain(device float* y, uint i [[thread_position_in_grid]]) { y[i] = 1; }
+kernel void reversed(device float* y, threadgroup float* a [[threadgroup(0)]], threadgroup int* b [[threadgroup(2)]],
+                     uint i [[thread_position_in_threadgroup]], uint n [[threads_per_threadgroup]]) {
+  threadgroup int own[4];
+  a[i] = scaled(y[i]);
+  b[i] = int(i);
+  if (i < 4) own[i] = int(i);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[i] = a[n - 1 - i] + b[n - 1 - i] + own[0];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def lib():
+    return mpsx.compile_shader(SOURCE)
+
+
+@pytest.fixture
+def y():
+    return torch.zeros(4, device="mpsx")
+
+
+@pytest.fixture
+def x():
+    return torch.arange(4.0).to("mpsx")
+
+
+def test_values(lib, x, y):
+    kernel = lib.axpy.with_constants(has_bias=False, scale=2, tile=[1, 2])
+    assert repr(kernel) == "<mpsx kernel axpy with has_bias=0, scale=2, tile=1,2>"
+    with mpsx.profiler.launch_log() as log:
+        kernel(y, x)
+    assert log == ["kernel:axpy|has_bias=0|scale=2|tile=1,2"]
+    assert y.tolist() == [2100, 2102, 2104, 2106]
+    kernel(y, x, None)  # a buffer that is left out
+    assert y.tolist() == [2100, 2102, 2104, 2106]
+    kernel.with_constants(tile=(0, 0))(y, x)  # what was given before stays
+    assert y.tolist() == [0, 2, 4, 6]
+    lib.axpy.with_constants({0: True, 3: 0.5, "tile": (0, 0)})(y, x, x)
+    assert y.tolist() == [0, 1.5, 3, 4.5]
+    kernel(y, x)  # the others have their own values still
+    assert y.tolist() == [2100, 2102, 2104, 2106]
+    lib.plain(y)
+    assert y.tolist() == [1] * 4
+    assert kernel.max_threads_per_threadgroup == 1024
+
+
+def test_constants_that_the_source_asks_about(lib, y):
+    lib.modes(y)
+    assert y.tolist() == [7] * 4
+    lib.modes.with_constants(mode=-3)(y)
+    assert y.tolist() == [-3] * 4
+
+
+@pytest.mark.parametrize("value", [0.1, 65504, 65519, 65520, -70000, 1e-8, 6e-8, 5.97e-8, -3.3, 0.0, 6.1035e-5,
+                                   6.0975e-5, float("inf")])  # fmt: skip
+def test_half(lib, y, value):
+    lib.halves.with_constants(small=value)(y)
+    assert torch.equal(y.cpu(), torch.full((4,), value).half().float())
+
+
+def test_integers(lib):
+    n = torch.zeros(2, dtype=torch.int32, device="mpsx")
+    lib.limits.with_constants(limit=255)(n)
+    assert n.tolist() == [255, 255]
+    for wrong in (256, -1, True + 255):
+        with pytest.raises(RuntimeError, match=f"function constant limit: expected a value of type uchar, got {wrong}"):
+            lib.limits.with_constants(limit=wrong)
+
+
+def test_a_value_is_required(lib, x, y):
+    message = (r"axpy: expected values for the function constants bool has_bias \(index 0\), float scale \(index 3\), "
+               r"int2 tile \(index 4\); axpy.with_constants\(…\) takes them")  # fmt: skip
+    with pytest.raises(RuntimeError, match=message):
+        lib.axpy(y, x)
+    with pytest.raises(RuntimeError, match=message):
+        lib.axpy.max_threads_per_threadgroup  # noqa: B018
+    with pytest.raises(RuntimeError, match=r"constants float scale \(index 3\), int2 tile"):
+        lib.axpy.with_constants(has_bias=True)(y, x, x)
+
+
+@pytest.mark.parametrize(("constants", "error", "message"), [
+    ({"nope": 1}, RuntimeError, r"no function constant named nope; it has has_bias \(bool, index 0\), scale \(float"),
+    ({9: 1}, RuntimeError, "axpy: no function constant of index 9; it has has_bias"),
+    ({"has_bias": 2}, RuntimeError, "has_bias: expected a value of type bool, got 2"),
+    ({"tile": 1}, RuntimeError, "tile: expected a value of type int2, got 1"),
+    ({"tile": [1, 2, 3]}, RuntimeError, "tile: expected a value of type int2, got 1,2,3"),
+    ({"mode": 1.5}, RuntimeError, "mode: expected a value of type int, got 1.5"),
+    ({"mode": 1 << 40}, RuntimeError, "mode: expected a value of type int, got 1099511627776"),
+    ({"has_bias": True, 0: True}, RuntimeError, "function constant has_bias is given twice"),
+    ({"scale": "2"}, TypeError, "scale: expected a number, a bool or a list of them, got str"),
+    ({"scale": None}, TypeError, "scale: expected a number, a bool or a list of them, got NoneType"),
+    ({"a b": 1}, TypeError, "axpy: expected a function constant's name or index, got 'a b'"),
+    ({-1: 1}, TypeError, "axpy: expected a function constant's name or index, got -1"),
+])  # fmt: skip
+def test_wrong_constants(lib, constants, error, message):
+    with pytest.raises(error, match=message):
+        lib.axpy.with_constants(constants)
+
+
+def test_threadgroup_memory(lib, x):
+    kernel = lib.reversed.with_constants(scale=1)
+    assert kernel.static_thread_group_memory_length == 16
+    for memory in ({0: 16, 2: 16}, {2: 32, 0: 1024}):
+        y = x.clone()
+        kernel(y, threadgroup_memory=memory)
+        assert y.tolist() == [6, 4, 2, 0]
+
+
+@pytest.mark.parametrize(("memory", "message"), [
+    (None, r"reversed: threadgroup_memory: expected the bytes of \[\[threadgroup\(0\)\]\]"),
+    (64, r"threadgroup_memory: expected the bytes of \[\[threadgroup\(2\)\]\]"),
+    ([64, 64, 64], r"threadgroup_memory: the kernel has no \[\[threadgroup\(1\)\]\] argument"),
+    ({0: 32000, 2: 1000}, "at most 32768 bytes together with the kernel's own 16, got 33016"),
+    ({0: 16384, 2: 16384}, "at most 32768 bytes together with the kernel's own 16, got 32784"),
+    ({0: 16, 2: 0}, r"expected 1 to 32768 bytes for \[\[threadgroup\(2\)\]\], got 0"),
+    ({0: 16, 2: "x"}, r"expected 1 to 32768 bytes for \[\[threadgroup\(2\)\]\], got 'x'"),
+])  # fmt: skip
+def test_wrong_threadgroup_memory(lib, x, memory, message):
+    with pytest.raises(RuntimeError, match=message):
+        lib.reversed.with_constants(scale=1)(x, threadgroup_memory=memory)
+
+
+def test_a_kernel_without_threadgroup_arguments_takes_none(lib, y):
+    with pytest.raises(RuntimeError, match=r"plain: .*has no \[\[threadgroup\(0\)\]\]"):
+        lib.plain(y, threadgroup_memory=16)
+
+
+def command(*words, driver="host"):
+    done = subprocess.run([sys.executable, "-m", "mpsx", "shader", *map(str, words)], capture_output=True, text=True,
+                          check=False, timeout=120, env=dict(os.environ, MPSX_DRIVER=driver))  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_command(tmp_path):
+    file = tmp_path / "kernels.metal"
+    file.write_text(SOURCE)
+    status, out, err = command(file)
+    assert (status, err) == (0, "")
+    assert "    function constant 5: int mode, may be left out\n" in out
+    assert "    function constant 4: int2 tile\n" in out
+    assert "    threadgroup 2: threadgroup int * b\n" in out
+    axpy = ["--run", "axpy", "--arg", "zeros:float32:3", "--arg", "ones:float32:3", "--arg", "ones:float32:3"]
+    status, out, err = command(file, *axpy, "--constant", "0=1", "--constant", "scale=0.5", "--constant", "tile=0,1")
+    assert (status, err, out) == (0, "", "argument 0: float32 3: 1001.5, 1001.5, 1001.5\n")
+    status, out, err = command(file, *axpy, "--constant", "scale")
+    assert status == 1 and "--constant scale: expected NAME=VALUE" in err
+
+
+def test_checked(tmp_path):
+    """On the driver that checks: the constants are no fault, an access beyond the memory that was asked for is."""
+    libraries = Path(mpsx.__file__).parent / "lib"
+    if not list(libraries.glob("libmpsx_kernels_simt.*")):
+        pytest.skip("the library of the simt driver was left out of this build")
+    file = tmp_path / "kernels.metal"
+    file.write_text(SOURCE)
+    run = [file, "--run", "reversed", "--arg", "ones:float32:4", "--constant", "scale=2", "--threadgroup-memory", "16"]
+    status, out, err = command(*run, "--threadgroup-memory", "2:16", driver="simt")
+    assert (status, err, out) == (0, "", "argument 0: float32 4: 5, 4, 3, 2\n")
+    status, out, err = command(*run, "--threadgroup-memory", "2:12", driver="simt")
+    assert status == 1
+    assert "out-of-bounds write of 4 bytes at byte 12 of threadgroup memory" in err
+    assert "which has 12 bytes" in err
