@@ -16,6 +16,7 @@ VARIABLES = {
     "MPSX_DRIVER": "host, simt or metal (default: metal where there is a Metal device, else host)",
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
     "MPSX_SIMT_THREADS": "simt: threads of every threadgroup whose size is free, 1 to 1024",
+    "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs)",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",

@@ -169,6 +169,8 @@ Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t ste
   const Tag tag = tag_of(out);
   if (!is_plain(out) || !is_float_tag(tag) || start.isComplex() || end.isComplex())
     return fallback_call<Tensor>("aten::linspace", "out", start, end, steps, out), out;
+  check_holds(out.scalar_type(), start);
+  check_holds(out.scalar_type(), end);
   if (out.numel() != steps) out.resize_({steps});
   TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
   const double a = start.toDouble(), b = end.toDouble();

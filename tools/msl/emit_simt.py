@@ -88,16 +88,16 @@ def members(src, bodies, i):
 
 def words(src, bodies, kernel):
     """The words in a kernel and in what it calls, however far. `bodies`: those of definitions()."""
-    todo, seen, done = [kernel.body], {kernel.name}, set()
+    todo, seen, done = [kernel.body], set(), set()
     while todo:
         for i in range(*todo.pop()):
             word = src.texts[i]
-            if src.kinds[i] != "word" or word == kernel.name:
+            if src.kinds[i] != "word":
                 continue
-            if word not in seen:
+            if word not in seen:   # the kernel's own name too, which may be that of a function of Metal
                 seen.add(word)
                 yield word
-            if word in bodies:
+            if word in bodies and word != kernel.name:
                 more = [b for b in members(src, bodies, i) if b not in done]
                 done.update(more)
                 todo += more

@@ -89,7 +89,7 @@ void Launch::run() {
   const auto one_core = [](uint64_t total, uint64_t, const std::function<void(uint64_t, uint64_t)>& body) {
     body(0, total);
   };
-  simt::dispatch(*record, args, arguments.data(), arguments.size(), shape, options, one_core);
+  simt::dispatch(*record, args, nullptr, arguments.data(), arguments.size(), shape, options, one_core);
 }
 
 }  // namespace emulation
