@@ -176,8 +176,8 @@ Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t ste
   const double a = start.toDouble(), b = end.toDouble();
   const double step = steps > 1 ? (b - a) / double(steps - 1) : 0.0;
   // One step is the start.
-  LinspaceParams p{float(a), float(steps == 1 ? a : b), float(step), float(step - double(float(step))), 0,
-                   uint32_t(steps)};
+  const float low = std::isfinite(float(step)) ? float(step - double(float(step))) : 0.0f;
+  LinspaceParams p{float(a), float(steps == 1 ? a : b), float(step), low, 0, uint32_t(steps)};
   const Tensor result = out.is_contiguous() ? out : at::empty({steps}, out.options());
   for (int64_t first = 0; first < steps; first += int64_t(kMaxDense)) {
     p.first = uint32_t(first);
