@@ -111,6 +111,20 @@ Tensor& zero(Tensor& self) {
   return self;
 }
 
+// Numbers by their index into a contiguous tensor; `p` says which index comes first.
+template <typename Params>
+void launch_sequence(const KernelSet& kernels, const Tensor& out, Params& p) {
+  const int64_t count = out.numel();
+  for (int64_t first = 0; first < count; first += int64_t(kMaxDense)) {
+    p.first = uint32_t(first);
+    Launch(kernels.get(tag_of(out)))
+        .pointer(static_cast<char*>(out.data_ptr()) + first * out.element_size())
+        .bytes(p)
+        .threads(uint64_t(std::min(int64_t(kMaxDense), count - first)))
+        .run();
+  }
+}
+
 Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   static const KernelSet arange("arange");
   const Tag tag = tag_of(out);
@@ -152,14 +166,7 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
     p.int_start = start.to<int64_t>();
     p.int_step = step.to<int64_t>();
   }
-  for (int64_t first = 0; first < count; first += int64_t(kMaxDense)) {
-    p.first = uint32_t(first);
-    Launch(arange.get(tag))
-        .pointer(static_cast<char*>(out.data_ptr()) + first * out.element_size())
-        .bytes(p)
-        .threads(uint64_t(std::min(int64_t(kMaxDense), count - first)))
-        .run();
-  }
+  launch_sequence(arange, out, p);
   return out;
 }
 
@@ -179,14 +186,7 @@ Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t ste
   const float low = std::isfinite(float(step)) ? float(step - double(float(step))) : 0.0f;
   LinspaceParams p{float(a), float(steps == 1 ? a : b), float(step), low, 0, uint32_t(steps)};
   const Tensor result = out.is_contiguous() ? out : at::empty({steps}, out.options());
-  for (int64_t first = 0; first < steps; first += int64_t(kMaxDense)) {
-    p.first = uint32_t(first);
-    Launch(linspace.get(tag))
-        .pointer(static_cast<char*>(result.data_ptr()) + first * result.element_size())
-        .bytes(p)
-        .threads(uint64_t(std::min(int64_t(kMaxDense), steps - first)))
-        .run();
-  }
+  launch_sequence(linspace, result, p);
   if (!result.is_same(out)) out.copy_(result.view(out.sizes()));
   return out;
 }

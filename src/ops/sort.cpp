@@ -105,6 +105,19 @@ PairOut sort_out(const Tensor& x, std::optional<bool> stable, int64_t dim, bool 
 
 // ---- topk
 
+// Elements of rows by their rank, into contiguous results.
+void launch_select(const KernelSet& kernels, const Tensor& rows, uint64_t count, const SelectParams& p,
+                   const Tensor& values, const Tensor& indices) {
+  Launch(kernels.get(tag_of(rows)))
+      .pointer(values.mutable_data_ptr())
+      .pointer(indices.mutable_data_ptr())
+      .pointer(rows.const_data_ptr())
+      .bytes(p)
+      .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(p.size)))
+      .work(row_work(rows))
+      .run();
+}
+
 void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool sorted, const Tensor& values,
              const Tensor& indices) {
   static const KernelSet kernels("select_first");
@@ -119,14 +132,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const auto [size, count] = rows_of("topk", rows);
   const Tensor found = row_target(values, dim), places = row_target(indices, dim);
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
-  Launch(kernels.get(tag_of(x)))
-      .pointer(found.mutable_data_ptr())
-      .pointer(places.mutable_data_ptr())
-      .pointer(rows.const_data_ptr())
-      .bytes(p)
-      .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(size)))
-      .work(row_work(rows))
-      .run();
+  launch_select(kernels, rows, count, p, found, places);
   if (sorted && k > 1 && size > kRanked) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
     const Tensor moved = at::empty(places.sizes(), places.options());
@@ -163,15 +169,7 @@ void select(const char* name, const Tensor& rows, SelectWhich which, int64_t ran
             const Tensor& indices) {
   static const KernelSet kernels("select_one");
   const auto [size, count] = rows_of(name, rows);
-  const SelectParams p{uint32_t(size), 0, 0, uint32_t(rank), which};
-  Launch(kernels.get(tag_of(rows)))
-      .pointer(values.mutable_data_ptr())
-      .pointer(indices.mutable_data_ptr())
-      .pointer(rows.const_data_ptr())
-      .bytes(p)
-      .groups({uint32_t(count)}, std::min(256u, runtime::threads_for_row(size)))
-      .work(row_work(rows))
-      .run();
+  launch_select(kernels, rows, count, {uint32_t(size), 0, 0, uint32_t(rank), which}, values, indices);
 }
 
 Pair select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim) {
