@@ -23,7 +23,7 @@ VARIABLES = {
     "MPSX_CACHE_DIR": "where compiled shaders are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
-    "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: all that the device has)",
+    "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: what the high watermark allows)",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
 }
 
