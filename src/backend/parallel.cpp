@@ -1,0 +1,71 @@
+#include "backend/parallel.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/ParallelGuard.h>
+#ifdef __APPLE__
+#include <dispatch/dispatch.h>
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
+// at::parallel_for is a template that forks only in a file compiled for OpenMP, and a file that clang compiles so asks
+// for LLVM's runtime, where torch has loaded GNU's. GOMP_parallel is what both have: the entry point of libgomp that
+// GCC's own code calls, and that LLVM's and Intel's libomp keep for it. Weak: a torch without OpenMP has one thread.
+extern "C" {
+__attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+__attribute__((weak)) int omp_get_num_threads();
+__attribute__((weak)) int omp_get_thread_num();
+}
+
+namespace mpsx::backend {
+namespace {
+
+struct Work {
+  uint64_t total, grain;
+  const std::function<void(uint64_t, uint64_t)>& body;
+  std::atomic_flag failed = ATOMIC_FLAG_INIT;
+  std::exception_ptr error = nullptr;
+
+  // The part of thread `index` of `count`, as at::parallel_for divides.
+  void run_part(uint64_t index, uint64_t count) noexcept {
+    const uint64_t parts = std::min(count, (total + grain - 1) / grain);
+    const uint64_t length = (total + parts - 1) / parts, begin = index * length;
+    if (begin >= total) return;
+    try {
+      const at::internal::ThreadIdGuard thread(static_cast<int>(index));
+      const c10::ParallelGuard parallel(true);
+      body(begin, std::min(total, begin + length));
+    } catch (...) {
+      if (!failed.test_and_set()) error = std::current_exception();
+    }
+  }
+};
+
+}  // namespace
+
+void parallel_for(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body) {
+  if (total == 0) return;
+  grain = std::max<uint64_t>(grain, 1);
+  const int threads = at::get_num_threads();
+  if (total <= grain || threads == 1 || at::in_parallel_region()) return body(0, total);
+  Work work{total, grain, body};
+#ifdef __APPLE__
+  struct Parts {
+    Work* work;
+    uint64_t count;
+  } parts{&work, uint64_t(threads)};
+  dispatch_apply_f(parts.count, DISPATCH_APPLY_AUTO, &parts, [](void* p, size_t index) {
+    static_cast<Parts*>(p)->work->run_part(index, static_cast<Parts*>(p)->count);
+  });
+#else
+  if (!GOMP_parallel || !omp_get_num_threads || !omp_get_thread_num) return body(0, total);
+  GOMP_parallel(
+      [](void* p) { static_cast<Work*>(p)->run_part(uint64_t(omp_get_thread_num()), uint64_t(omp_get_num_threads())); },
+      &work, 0, 0);
+#endif
+  if (work.error) std::rethrow_exception(work.error);
+}
+
+}  // namespace mpsx::backend
