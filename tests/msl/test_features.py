@@ -154,7 +154,8 @@ def test_idioms(run):
 
 def features():
     """(file, what it shows) of every `// feature:` line."""
-    return [(path.name, m) for path in sorted(FEATURES.glob("*.metal"))
+    paths = [*sorted(FEATURES.glob("*.metal")), *sorted((FEATURES.parent / "corpus").glob("*.metal"))]
+    return [(path.name if path.parent == FEATURES else f"corpus/{path.name}", m) for path in paths
             for m in re.findall(r"^// feature: (.+)$", path.read_text(), re.M)]
 
 

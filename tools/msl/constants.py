@@ -6,9 +6,10 @@ pipeline was made with, and after it the constants at program scope whose initia
 import re
 from dataclasses import dataclass
 
-from .declarations import OTHER
+from .declarations import OTHER, name_before
 
 INTEGER = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlL]*$")
+STORAGE = ("constant", "const", "static", "constexpr")
 OPERATORS = set("+-*/%()<>&|^~!?:") | {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||"}
 
 
@@ -116,46 +117,55 @@ def function_constants(src, found, evaluator):
     constants, setters, done, dynamic = [], [], set(), {}
     asked = {src.texts[src.match[i + 1] - 1] for i, t in enumerate(src.texts) if t == "is_function_constant_defined"}
     for d in found:
-        if d.kind != OTHER or d.in_class or d.name < 0:
-            continue
         words = src.texts[d.begin:d.end]
-        own = "function_constant" in words
-        mentioned = [w for i in range(d.name + 1, d.end) if src.kinds[i] == "word" and (w := src.texts[i]) in dynamic]
-        if "constant" not in words or not (own or ("constexpr" not in words and mentioned)):
+        if d.kind != OTHER or d.in_class or d.name < 0 or "constant" not in words:
             continue
-        name, number_of = src.texts[d.name], len(setters)
-        qualified = "".join(f"{s}::" for s in d.scope if s) + name
-        last = d.end - 1
-        if own:
-            at = next(i for i in range(d.begin, d.end) if src.texts[i] == "function_constant")
-            index = evaluator.text(src.texts[at + 2:src.match[at + 1]])
-            if index is None:
-                raise src.error(at, f"function_constant({src.span(at + 2, src.match[at + 1])}): expected a number")
-            opening = next(i for i in range(d.name, d.end) if src.attribute_end(i) is not None)
-            src.replace(opening, src.attribute_end(opening) + 1)
-            done |= set(range(opening, src.attribute_end(opening) + 1))
-            value = f"::mpsx::function_constant<decltype({name})>({len(constants)})"
-            dynamic[name] = len(constants)
-            before = reversed(src.texts[d.begin:d.name])
-            kind = next((t for t in before if t not in ("constant", "const", "constexpr")), "")
-            constants.append(FunctionConstant(qualified, index, d.name, kind, name in asked, {name}))
-        else:
-            equals = next(i for i in range(d.name, d.end) if src.texts[i] == "=")
-            value = src.span(equals + 1, last)
-            value = re.sub(r"is_function_constant_defined \( (\w+) \)",
-                           lambda m: f"::mpsx::constant_defined({dynamic.get(m[1], -1)})", value)
-            src.replace(equals, last)
-            done |= set(range(equals, last))
-            dynamic[name] = None
-            for c in constants:
-                if c.names & set(mentioned):
-                    c.names.add(name)
-        for i in range(d.begin, d.name):
-            if src.texts[i] in ("constant", "const", "static", "constexpr"):
+        parts = src.split(d.begin, d.end - 1)
+        first = next((i for i in range(*parts[0]) if src.texts[i] == "=" or src.attribute_end(i) is not None),
+                     parts[0][1])
+        first = name_before(src, first)
+        depends = any(src.kinds[i] == "word" and src.texts[i] in dynamic for i in range(first + 1, d.end))
+        if "function_constant" not in words and ("constexpr" in words or not depends):
+            continue
+        scope = "".join(f"{s}::" for s in d.scope if s)
+        specifiers = range(d.begin, first)
+        kept = " ".join(src.texts[i] for i in specifiers if src.texts[i] not in STORAGE)
+        for i in specifiers:
+            if src.texts[i] in STORAGE:
                 src.replace(i, i + 1, "static thread_local" if src.texts[i] == "constant" else "")
                 done.add(i)
-        src.replace(last, last + 1, f"; static inline void mpsx_set_{number_of}() {{ {name} = {value}; }}")
-        setters.append("".join(f"{s}::" for s in d.scope if s) + f"mpsx_set_{number_of}")
+        for token, last in zip([first, *(a for a, _ in parts[1:])], [b for _, b in parts], strict=True):
+            name, number_of = src.texts[token], len(setters)
+            at = next((i for i in range(token, last) if src.texts[i] == "function_constant"), None)
+            if at is not None:
+                index = evaluator.text(src.texts[at + 2:src.match[at + 1]])
+                if index is None:
+                    raise src.error(at, f"function_constant({src.span(at + 2, src.match[at + 1])}): expected a number")
+                opening = next(i for i in range(token, last) if src.attribute_end(i) is not None)
+                src.replace(opening, src.attribute_end(opening) + 1)
+                done |= set(range(opening, src.attribute_end(opening) + 1))
+                value = f"::mpsx::function_constant<decltype({name})>({len(constants)})"
+                dynamic[name] = len(constants)
+                kind = next((src.texts[i] for i in reversed(specifiers) if src.texts[i] not in STORAGE), "")
+                constants.append(FunctionConstant(scope + name, index, token, kind, name in asked, {name}))
+            else:
+                equals = next((i for i in range(token, last) if src.texts[i] == "="), None)
+                if equals is None:
+                    raise src.error(token, f"constant '{name}': expected a value")
+                value = src.span(equals + 1, last)
+                value = re.sub(r"is_function_constant_defined \( (\w+) \)",
+                               lambda m: f"::mpsx::constant_defined({dynamic.get(m[1], -1)})", value)
+                mentioned = {src.texts[i] for i in range(equals, last) if src.kinds[i] == "word"}
+                src.replace(equals, last)
+                done |= set(range(equals, last))
+                dynamic[name] = None
+                for c in constants:
+                    if c.names & mentioned:
+                        c.names.add(name)
+            following = f" static thread_local {kept} " if src.texts[last] == "," else ""
+            src.replace(last, last + 1,
+                        f"; static inline void mpsx_set_{number_of}() {{ {name} = {value}; }}{following}")
+            setters.append(f"{scope}mpsx_set_{number_of}")
     for i, t in enumerate(src.texts):
         if t == "is_function_constant_defined" and i not in done:
             name = src.texts[src.match[i + 1] - 1]

@@ -80,7 +80,7 @@ def _one(src, begin, end, scope, in_class):
             i = _angle(src, i) + 1
         elif t == "(":
             if opening < 0:
-                before = name if name >= 0 else _name_before(src, i)
+                before = name if name >= 0 else name_before(src, i)
                 if before >= begin:
                     opening, name = i, before
             i = src.match[i] + 1
@@ -98,10 +98,10 @@ def _one(src, begin, end, scope, in_class):
                 return Declaration(CLASS, begin, last, _class_name(src, begin, i), -1, i, in_class, scope)
             i, word = src.match[i] + 1, ""
         elif t == "=" and opening < 0:
-            return Declaration(OTHER, begin, _after(src, i, end), _name_before(src, i), -1, -1, in_class, scope)
+            return Declaration(OTHER, begin, _after(src, i, end), name_before(src, i), -1, -1, in_class, scope)
         elif t == ";":
             kind = FUNCTION if opening >= 0 else OTHER
-            found = name if opening >= 0 else _name_before(src, i)
+            found = name if opening >= 0 else name_before(src, i)
             return Declaration(kind, begin, i + 1, found, opening, -1, in_class, scope)
         else:
             i += 1
@@ -121,7 +121,7 @@ def _angle(src, i):
     return i
 
 
-def _name_before(src, i):
+def name_before(src, i):
     """The name that stands before token i: past array bounds, attributes and template arguments."""
     i -= 1
     while i >= 0 and src.texts[i] in ("]", ">"):

@@ -5,10 +5,13 @@
 Of functions the first stays: what memory a pointer leads to is all that the others may know better. Specialisations
 of classes are told apart by what they say, so they must say the same."""
 
+import re
+
 from .declarations import CLASS, FUNCTION
 
 SPACES = {"device", "thread", "threadgroup", "constant", "threadgroup_imageblock", "ray_data", "object_data"}
 QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__"}
+SPECIFIERS = {"constexpr", "inline", "METAL_FUNC", "explicit"}
 BUILTIN = {"int", "char", "short", "long", "float", "half", "bool", "void", "unsigned", "signed", "auto"}
 
 
@@ -32,7 +35,7 @@ def normal(src, begin, end):
             continue
         if src.kinds[i] == "word":
             t = "const" if t == "constant" else t
-            if t not in SPACES:
+            if t not in SPACES | SPECIFIERS:
                 chunk.append(t)
         elif t == "::":
             chunk.append(t)
@@ -56,7 +59,9 @@ def parameter(src, begin, end):
     types = [i for i in range(begin, stop) if src.texts[i] not in SPACES | QUALIFIERS]
     named = (len(types) > 1 and src.kinds[last] == "word" and src.texts[last - 1] != "::"
              and src.texts[last] not in BUILTIN)
-    return normal(src, begin, last if named else stop) + brackets
+    text = normal(src, begin, last if named else stop) + brackets
+    by_reference = re.fullmatch(r"const ([\w :<>,]+?) &", text)   # a value and a reference to it are as good
+    return by_reference[1] if by_reference else text
 
 
 def function_key(src, d):

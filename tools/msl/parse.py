@@ -54,6 +54,7 @@ class Module:
     removed: list = field(default_factory=list)   # token ranges of instantiations
     markers: list = field(default_factory=list)   # token ranges of `kernel` / [[kernel]]
     evaluator: Evaluator = None
+    aliases: dict = None   # of types with an address space, once somebody has asked
 
 
 def attributes(src, begin, end):
@@ -81,17 +82,43 @@ def string_value(src, token, text):
         raise src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
 
 
-def parse_parameter(src, begin, end):
-    attrs, rest = attributes(src, begin, end)
-    words = [src.texts[i] for i in rest]
-    space = next((w for w in words if w in SPACES), "")
+def space_and_shape(words):
+    """The address space that a declarator names, and whether it is a pointer or a reference."""
     depth, shape = 0, ""
-    for w in words:
+    for i, w in enumerate(words):
         depth += (w in "<(") - (w in ">)")
-        if depth == 0 and w in ("*", "&"):
+        if w in ("*", "&") and (depth == 0 or words[i - 1] == "("):   # float (&a)[4] too
             shape = w
         elif depth == 0 and w == "[" and not shape:   # an array is a pointer to its first element
             shape = "*"
+    return next((w for w in words if w in SPACES), ""), shape
+
+
+def aliases(src):
+    """What the names of types that bring an address space along stand for: name -> (space, shape)."""
+    found = {}
+    for i, t in enumerate(src.texts):
+        if t not in ("using", "typedef") or src.kinds[i] != "word":
+            continue
+        end = next((k for k in range(i, len(src)) if src.texts[k] == ";"), i)
+        named = i + 1 if t == "using" and src.texts[i + 2:i + 3] == ["="] else 0
+        if t == "typedef":
+            named = next((k for k in range(i + 2, end) if src.kinds[k] == "word" and src.texts[k + 1] in (";", ")", "[")
+                          and src.texts[k] not in SPACES), 0)
+        space, shape = space_and_shape(src.texts[i + 1:end])
+        if named and space and shape:
+            found[src.texts[named]] = space, shape
+    return found
+
+
+def parse_parameter(src, module, begin, end):
+    attrs, rest = attributes(src, begin, end)
+    words = [src.texts[i] for i in rest]
+    space, shape = space_and_shape(words)
+    if not space:
+        if module.aliases is None:
+            module.aliases = aliases(src)
+        space, shape = next((module.aliases[w] for w in words if w in module.aliases), (space, shape))
     text = " ".join(words)
     for w in words:
         if w.startswith(UNSUPPORTED):
@@ -111,7 +138,7 @@ def number_buffers(src, kernel, evaluator):
             if value is None or not 0 <= value < limit:
                 raise src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {limit}")
             p.index = value
-            if p.index in used:
+            if p.index in used and "function_constant" not in p.attributes:   # at most one of those is there
                 raise src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
             used.add(p.index)
         for p in mine:
@@ -153,7 +180,7 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
         return body
     if src.texts[body] != "{":
         raise src.error(body, f"expected the body of kernel '{name}'")
-    parameters = [parse_parameter(src, a, b) for a, b in src.split(i + 1, close) if src.span(a, b) != "void"]
+    parameters = [parse_parameter(src, module, a, b) for a, b in src.split(i + 1, close) if src.span(a, b) != "void"]
     if name_at != i - 1:   # a specialisation is called through the template
         return src.match[body]
     kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope,

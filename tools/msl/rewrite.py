@@ -53,12 +53,16 @@ def compose_swizzles(src):
 
 def at_declaration(src, i):
     """The end of the declaration specifiers that token i is part of: where * & ; = , ( { or ) comes."""
-    depth = 0
-    for j in range(i, len(src)):
+    depth, j = 0, i
+    while j < len(src):
         t = src.texts[j]
         depth += src.opens(j) - (t == ">")
+        if src.specifier_end(j) > j:
+            j = src.specifier_end(j)
+            continue
         if depth < 0 or (depth == 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", "[")):
             return j
+        j += 1
     return len(src)
 
 
@@ -79,14 +83,28 @@ def constant(src, i, depth):
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
 
 
+def drop_alignment(src, begin, end):
+    """Of a threadgroup variable: the engine aligns them all, and a typedef takes no alignas."""
+    for j in range(begin, end):
+        if src.specifier_end(j) > j:
+            src.replace(j, src.specifier_end(j))
+
+
 def share(src, i, first_key):
     """Turns the declaration of threadgroup variables at token i into references to memory of the threadgroup; returns
     how many there are. `threadgroup float a[32], b;` becomes typedefs and, after them, references of those types."""
     end, names = at_declaration(src, i), []
+    before = src.match[i - 1] - 1 if src.texts[i - 1] == ")" else i   # alignas(16) threadgroup float a;
+    drop_alignment(src, before, end)
     while True:
         name = end - 1
+        if src.texts[name] == ")":   # float a __attribute__((aligned(16)));
+            name = src.match[name] - 2
         while src.texts[end] == "[":
             end = src.match[end] + 1
+        after = src.specifier_end(end)
+        drop_alignment(src, end, after)
+        end = after
         if src.kinds[name] != "word" or src.texts[end] not in (",", ";"):
             raise src.error(end, f"threadgroup variable '{src.texts[name]}': expected ';' or ',', "
                             f"got '{src.texts[end]}' (it has no initial value)")

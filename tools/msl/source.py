@@ -84,6 +84,12 @@ class Source:
             return None
         return self.match[i] if self.match[i] == self.match[i + 1] + 1 else None
 
+    def specifier_end(self, i):
+        """After `__attribute__((…))` or `alignas(…)` at token i, or i itself."""
+        if self.texts[i] in ("__attribute__", "alignas") and self.texts[i + 1:i + 2] == ["("]:
+            return self.match[i + 1] + 1
+        return i
+
     def _is_template(self, i):
         """Whether the variable declared at token i is a template, rather than a parameter of one."""
         depth = 0
@@ -137,7 +143,12 @@ class Source:
 
     def span(self, begin, end):
         """The text of tokens [begin, end) on one line, markers dropped."""
-        return " ".join(self.texts[begin:end])
+        return "".join(self.spaced(i, self.texts[i], begin) for i in range(begin, end))
+
+    def spaced(self, i, text, begin):
+        """`text` for token i with a space before it: not at `begin`, nor within << and >>, which are two tokens."""
+        shift = i > begin and self.texts[i] in "<>" and self.texts[i - 1] == self.texts[i]
+        return text if i == begin or (shift and self.starts[i] == self.starts[i - 1] + 1) else " " + text
 
     def replace(self, begin, end, new=""):
         """Replaces tokens [begin, end); lines are kept, and columns too where `new` is not longer."""

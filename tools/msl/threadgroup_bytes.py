@@ -11,6 +11,7 @@ from .rewrite import literal
 SPACES = ("device", "constant", "threadgroup", "thread")
 DECLARATIONS = ("constexpr", "const", "using", "typedef", "enum", "constant", "static")
 POINTERS = ("*", "&", "(")
+ALIGNMENT = ("__attribute__", "alignas")
 NAME = "mpsx_threadgroup_bytes_of_"
 
 
@@ -28,16 +29,24 @@ def variables(src, begin, end):
     """The threadgroup variables declared among tokens [begin, end)."""
     found = []
     for i in range(begin + 1, end):
-        if src.texts[i] != "threadgroup" or src.texts[i - 1] not in (";", "{", "}", "volatile"):
+        if src.texts[i] != "threadgroup" or src.texts[i - 1] not in (";", "{", "}", "volatile", ")"):
+            continue
+        if src.texts[i - 1] == ")" and src.texts[src.match[i - 1] - 1] not in ALIGNMENT:
             continue
         k, stop = i, i
         while stop < end and src.texts[stop] != ";":
             stop = src.match[stop] + 1 if src.texts[stop] in ("(", "[", "{") else stop + 1
+        kind = []
         while k < stop and src.texts[k] not in (*POINTERS, "[", ",", "=", "{"):
-            k = src.angle_end(k) + 1 if src.texts[k] == "<" else k + 1
-        if (k < stop and src.texts[k] in POINTERS) or src.kinds[k - 1] != "word":
+            after = src.specifier_end(k)
+            if after == k:
+                after = src.angle_end(k) + 1 if src.texts[k] == "<" else k + 1
+                kind += range(k, after)
+            k = after
+        if (k < stop and src.texts[k] in POINTERS) or src.kinds[kind[-1]] != "word":
             continue    # a pointer to threadgroup memory
-        kind = [t for t in range(i + 1, k - 1) if src.texts[t] != "volatile"]
+        k = kind.pop() + 1
+        kind = [t for t in kind[1:] if src.texts[t] != "volatile"]
         for a, b in src.split(k - 1, stop):
             if src.kinds[a] != "word":
                 continue
@@ -71,8 +80,9 @@ def constants_before(src, begin, end):
 
 
 def cpp(src, tokens):
-    return " ".join(literal(src.texts[t]) if src.kinds[t] == "number" else src.texts[t]
-                    for t in tokens if src.texts[t] not in (*SPACES, "static"))
+    kept = [t for t in tokens if src.texts[t] not in (*SPACES, "static")]
+    return "".join(src.spaced(t, literal(src.texts[t]) if src.kinds[t] == "number" else src.texts[t], kept[0])
+                   for t in kept)
 
 
 def declared(src, begin, end):
@@ -104,16 +114,6 @@ def statement(src, body, v):
             f"+ sizeof({kind}{cpp(src, dims)}); {close if blocks else '} '}")
 
 
-def template_of(src, kernel):
-    """The `template <…>` before a kernel, or nothing."""
-    if not kernel.is_template:
-        return ""
-    i = kernel.token
-    while i > 0 and not (src.texts[i] == "template" and src.texts[i + 1] == "<"):
-        i -= 1
-    return cpp(src, range(i, src.angle_end(i + 1) + 1))
-
-
 def declare(src, module):
     """Writes the function after each kernel that has threadgroup variables, and remembers which have."""
     for kernel in module.kernels.values():
@@ -123,7 +123,8 @@ def declare(src, module):
             continue
         last = kernel.body[1] - 1
         sums = " ".join(statement(src, kernel.body, v) for v in mine)
-        src.replace(last, last + 1, f"}} {template_of(src, kernel)} constexpr unsigned long {NAME}{kernel.name}() "
+        head = cpp(src, range(*kernel.head)) if kernel.head else ""
+        src.replace(last, last + 1, f"}} {head} constexpr unsigned long {NAME}{kernel.name}() "
                     f"{{ unsigned long bytes = 0; {sums} return bytes; }}")
 
 

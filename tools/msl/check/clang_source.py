@@ -144,12 +144,20 @@ def block_end(src, i):
 
 
 def member_spaces(src, edit, structure):
-    """`T get() const device { … }`: clang takes no address space of `this` in C++, so all are thread's here."""
+    """`T get() const device { … }`: clang takes no address space of `this` in C++, so all are thread's here; and what a
+    function does with an object elsewhere, it does not see."""
     for f in structure.functions:
         if f.where != "class":
             continue
-        k = src.match.get(f.name + 1)
+        k = f.name + 1
+        if src.texts[f.name] == "operator":  # operator()(…), operator[](…), operator+=(…)
+            while src.texts[k] != "(" or k == f.name + 1:
+                k = src.match[k] + 1 if src.texts[k] in "([" else k + 1
+        k, elsewhere = src.match.get(k), False
         while k is not None and k + 1 < len(src) and src.texts[k + 1] in (*SPACES, "const", "volatile"):
             k += 1
             if src.texts[k] in SPACES:
                 edit.replace(k, k + 1)
+                elsewhere |= src.texts[k] != "thread"
+        if elsewhere and f.body and f.body[0] == k + 1:
+            edit.replace(*f.body, "{ __builtin_unreachable(); }")

@@ -124,30 +124,4 @@ template <class T>
 MPSX_FN constexpr T make_uniform(T x) {
   return x;
 }
-
-// <metal_logging>: accepted, and nothing is logged, as on a device whose logging is not turned on.
-enum os_log_type {
-  OS_LOG_TYPE_DEFAULT = 0x00,
-  OS_LOG_TYPE_INFO = 0x01,
-  OS_LOG_TYPE_DEBUG = 0x02,
-  OS_LOG_TYPE_ERROR = 0x10,
-  OS_LOG_TYPE_FAULT = 0x11
-};
-struct os_log {
-  MPSX_FN constexpr os_log() {}
-  MPSX_FN constexpr os_log(const char*, const char*) {}
-#define MPSX_LOG(NAME)           \
-  template <class... T>          \
-  MPSX_FN void NAME(const char*, T...) const {}
-  MPSX_LOG(log)
-  MPSX_LOG(log_default)
-  MPSX_LOG(log_info)
-  MPSX_LOG(log_debug)
-  MPSX_LOG(log_error)
-  MPSX_LOG(log_fault)
-#undef MPSX_LOG
-  template <class... T>
-  MPSX_FN void log_with_type(os_log_type, const char*, T...) const {}
-};
-inline constexpr os_log os_log_default;
 }  // namespace metal

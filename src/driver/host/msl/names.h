@@ -2,6 +2,7 @@
 #pragma once
 
 #include "builtins.h"
+#include "logging.h"
 
 #define MPSX_TYPE(T) using metal::T;
 #define MPSX_VECTOR_TYPE(T)                                                                       \

@@ -100,7 +100,14 @@ struct mpsx_ubsan_bounds {
   unsigned line, column;
   const mpsx_ubsan_type *array, *index;
 };
+// An array of one element stands for as many as its buffer has, as compilers from WGSL and SPIR-V write it.
+MPSX_CHECK bool mpsx_is_open(const char* type) {
+  for (; *type; ++type)
+    if (type[0] == '[' && type[1] == '1' && type[2] == ']' && type[3] == '\'') return true;
+  return false;
+}
 MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned long index) {
+  if (mpsx_is_open(where->array->name)) return;
   const unsigned bits = 1u << (where->index->info >> 1);
   long long value = (long long)index;
   if (where->index->info & 1u && bits < 64) value = (long long)(index << (64 - bits)) >> (64 - bits);

@@ -1,0 +1,37 @@
+"""Runs the corpus (corpus/*.metal, through the calls of cases/*.py) on the driver of $MPSX_DRIVER: the process of
+test_corpus.py. Prints what fails, as JSON: {"file case": traceback}."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cases.common import Run  # noqa: E402
+
+import mpsx  # noqa: E402
+
+
+def failures(file: str) -> dict[str, str]:
+    """Runs the cases of one file: {"file case": traceback} of those that fail."""
+    cases = importlib.import_module(f"cases.{file}").CASES
+    try:
+        lib = mpsx.compile_shader((HERE / "corpus" / f"{file}.metal").read_text())
+    except SyntaxError as e:
+        return {file: str(e)}
+    failed = {}
+    for case in cases:
+        try:
+            case(Run(lib))
+        except Exception:
+            failed[f"{file} {case.__name__}"] = traceback.format_exc()
+    return failed
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: text for file in sys.argv[1:] for name, text in failures(file).items()}))

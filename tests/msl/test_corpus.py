@@ -1,0 +1,75 @@
+"""Kernels in the style of those that other people publish (corpus/*.metal), compiled with mpsx.compile_shader and
+compared with numpy: on the driver of this process, and with every access to memory checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from run_corpus import failures  # noqa: E402
+
+FILES = sorted(path.stem for path in (HERE / "corpus").glob("*.metal"))
+
+
+def checked(file: str) -> dict[str, str]:
+    """What fails on the driver simt."""
+    run = subprocess.run(
+        [sys.executable, str(HERE / "run_corpus.py"), file], env=os.environ | {"MPSX_DRIVER": "simt"},
+        capture_output=True, text=True, check=False, timeout=300)  # fmt: skip
+    assert run.returncode == 0, run.stderr[-4000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("run", [failures, checked])
+@pytest.mark.parametrize("file", FILES)
+def test_kernels(file: str, run) -> None:
+    failed = run(file)
+    assert not failed, "\n\n".join(f"{case}: {text}" for case, text in failed.items())
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_kernel_is_called(file: str) -> None:
+    """A kernel without a call proves nothing but that it compiles."""
+    source, calls = (HERE / "corpus" / f"{file}.metal").read_text(), (HERE / "cases" / f"{file}.py").read_text()
+    names = re.findall(r"^(?:\[\[.*?\]\] *)?(?:kernel )?void (\w+)\($", source, re.M)
+    names += re.findall(r"^(?:\[\[kernel.*?\]\]|kernel) void (\w+)\(", source, re.M)
+    assert names
+    missing = [n for n in names if not re.search(rf"\b{n}", calls)]
+    assert not missing
+
+
+def test_logging(capfd: pytest.CaptureFixture) -> None:
+    """Messages go to stderr, a line each, as printf would write them (MSL specification 3.2, section 6.19)."""
+    import torch
+
+    import mpsx
+
+    lib = mpsx.compile_shader("""
+        #include <metal_logging>
+        #include <metal_stdlib>
+        using namespace metal;
+        constant os_log logger("subsystem", "category");
+        kernel void talk(device float* x, uint i [[thread_position_in_grid]]) {
+          os_log_default.log("thread %u of %lu%%: %5.2f", i, 12345678901ul, x[i]);
+          if (i != 0) return;
+          logger.log_error("%v4f %v2hlx %c %s %hhd", float4(1, 2, 3, 4), uint2(255, -1), 'a', "text", 300);
+          logger.log_with_type(OS_LOG_TYPE_DEBUG, "no arguments");
+          metal::os_log_default.log_info("%v3d %#x %g %g %d", int3(-1, 2, 3), short(7), 0.5h, 1.5bf);
+          x[0] = 2;
+        }""")
+    x = torch.tensor([1.5, 2.5]).to("mpsx")
+    lib.talk(x)
+    assert x.tolist() == [2, 2.5]
+    assert sorted(capfd.readouterr().err.splitlines()) == sorted([
+        "thread 0 of 12345678901%:  1.50", "thread 1 of 12345678901%:  2.50",
+        "subsystem:category: error: 1.000000,2.000000,3.000000,4.000000 ff,ffffffff a text 44",
+        "subsystem:category: debug: no arguments", "info: -1,2,3 0x7 0.5 1.5 <missing>"])  # fmt: skip
