@@ -163,3 +163,11 @@ def test_dynamic_metadata() -> None:
     assert requirement == [f"torch>={major}.{minor},<{major}.{minor + 1}"]
     with pytest.raises(ValueError, match="expected the field 'dependencies', got 'version'"):
         tool.dynamic_metadata("version")
+
+
+def test_the_end_of_a_process_imports_nothing_large():
+    """What waits for autograd's threads is told by no more than torch itself; sympy alone takes half a second."""
+    code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
+    done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "False\n"

@@ -30,7 +30,10 @@ _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_mar
 def _tiny_backward(marker: _Marker) -> None:
     _marker.set(marker)
     leaf = torch.empty((), device="mpsx", requires_grad=True)
-    leaf.backward(torch.empty((), device="mpsx"))
+    # Not leaf.backward(gradient), which imports torch's symbolic shapes, and with them sympy: half a second.
+    engine = torch.autograd.Variable._execution_engine
+    engine.run_backward((leaf,), (torch.empty((), device="mpsx"),), False, False, (), allow_unreachable=True,
+                        accumulate_grad=True)  # fmt: skip
 
 
 def _settle() -> None:
