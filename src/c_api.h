@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Which exception the thread's last message stands for. */
-enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2 };
+enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2, MPSX_SYNTAX_ERROR = 3 };
 MPSX_API int mpsx_error_kind(void);
 
 /* Registers the device with torch. `library_directory`: where kernel libraries lie. */
@@ -83,6 +83,8 @@ typedef struct mpsx_shader mpsx_shader;
 typedef struct mpsx_shader_kernel mpsx_shader_kernel;
 typedef struct {
   uint32_t max_threads, simd_width, static_threadgroup_bytes;
+  uint32_t bindings_known;        /* 0: the driver cannot tell the next two */
+  uint32_t buffers, threadgroups; /* bits of the indices that the kernel takes */
 } mpsx_shader_kernel_info;
 typedef struct {
   const void* data;

@@ -39,7 +39,7 @@ def test_found_again(folder):
     assert second.cached and second.path == first.path and second.kernels == first.kernels
     assert [k["name"] for k in second.kernels] == ["twice"]
     assert second.kernels[0]["buffers"] == [
-        {"index": 0, "space": "device", "text": "device float * x", "optional": False}
+        {"index": 0, "space": "device", "name": "x", "text": "device float * x", "optional": False, "constant": ""}
     ]
     assert not build(SOURCE.replace("2", "3")).cached
     assert not build(name="b.metal").cached  # its name is in messages

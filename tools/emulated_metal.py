@@ -17,6 +17,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from msl.compiler import find_compiler
+from msl.library import translate_library
+from msl.preprocess import preprocess
+from msl.source import Source
+
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = ROOT / "src" / "driver" / "metal"
 HOST = ROOT / "src" / "driver" / "host"
@@ -26,9 +31,6 @@ FLAGS = "-std=c++20 -g -O1 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Wer
 # GNU's Objective-C runtime: classes of its old layout, whose strings have a class of their own.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
-KERNEL_FLAGS = """-std=c++17 -O1 -g -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off -w
-    -DMPSX_KERNEL_ISA="emulated" -DMPSX_KERNEL_COMPILER="clang" """.split()
-
 
 class Unavailable(RuntimeError):
     """What the build needs is not installed."""
@@ -100,6 +102,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt")
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
+    sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)  # the engine that runs the emulated GPU's kernels
     sources |= dict.fromkeys(more, others)
 
@@ -136,26 +139,43 @@ def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, 
     return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
 
 
+def reflection(kernels: list[dict]) -> str:
+    """What Metal would tell of kernels, for the emulation's kernels.cpp: lines of words with tabs between."""
+    lines = []
+    for kernel in kernels:
+        for b in kernel["buffers"]:
+            kind = "threadgroup" if b["space"] == "threadgroup" else "buffer"
+            lines.append((kernel["name"], kind, str(b["index"]), b["name"], b["constant"]))
+        for c in kernel["constants"]:
+            lines.append((kernel["name"], "constant", str(c["index"]), c["name"], str(int(c["required"]))))
+    text = "".join("\\t".join(line) + "\\n" for line in lines)
+    return f'extern "C" __attribute__((visibility("default"))) const char mpsx_emulated_reflection[] = "{text}";\n'
+
+
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
-    tools = "".join(p.read_text() for p in sorted((ROOT / "tools" / "msl").glob("*.py")))
+    tools = "".join(p.read_text() for p in (*sorted((ROOT / "tools" / "msl").glob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
     if keep and target.exists() and stamp.exists() and stamp.read_text() == name:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    compiler, _, _ = toolchain()
-    msl = [sys.executable, str(ROOT / "tools" / "msl.py")]
+    compiler = find_compiler()
+    text, _ = preprocess(str(source), [str(ROOT / "metal")], [], compiler.preprocessor())
+    translated = translate_library(Source(text), "simt", "clang", "emulated")
     work = target.parent / f"{target.stem}-{os.getpid()}"
-    translated, index, library = (Path(f"{work}{suffix}") for suffix in (".cpp", ".index.cpp", ".so"))
+    code, calls, library = (Path(f"{work}{suffix}") for suffix in (".cpp", "-calls.cpp", ".so"))
+    parts = [path.with_suffix(".o") for path in (code, calls)]
     try:
-        run(*msl, "translate", str(source), "-o", str(translated), "-I", str(ROOT / "metal"), "--name", "unit",
-            "--mode", "simt", "--preprocessor", compiler)  # fmt: skip
-        run(*msl, "index", str(translated), "-o", str(index))
-        run(compiler, *KERNEL_FLAGS, f"-I{HOST}", str(translated), str(index), "-o", str(library))
+        code.write_text(translated.text)
+        calls.write_text('#include "msl/simt_calls.h"\n' + reflection(translated.kernels))
+        flags = compiler.flags("baseline", "simt", general=True)
+        for path, part in zip((code, calls), parts, strict=True):
+            run(*compiler.command, *flags, f"-I{HOST}", "-c", str(path), "-o", str(part))
+        run(toolchain()[0], "-shared", "-nostdlib", *map(str, parts), "-o", str(library))
         library.replace(target)
     finally:
-        for path in (translated, index, library):
+        for path in (code, calls, *parts, library):
             path.unlink(missing_ok=True)
     if keep:
         stamp.write_text(name)

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from emulated_metal import kernel_library
+from msl.source import MslError
 
 if __name__ == "__main__":
     try:
         kernel_library(Path(sys.argv[1]), Path(sys.argv[2]), keep=False)
-    except RuntimeError as error:
+    except (RuntimeError, MslError) as error:
         sys.exit(str(error))

@@ -19,7 +19,7 @@ LONGEST = 400
 # Who may include whom: a folder of src/ (or metal/lib) and what it may name in #include "…".
 LAYERS = {
     "src/driver": (r"driver/",),
-    "src/runtime": (r"runtime/", r"driver/driver\.h", r"lib/shared\.h"),
+    "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
     "src/ops": (r"ops/", r"runtime/", r"[a-z_]+/([a-z_]*params\.h|[a-z_]+\.def)", r"lib/shared\.h"),
     "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
     "metal/lib": (r"lib/",),

@@ -11,6 +11,8 @@ cdef object Parameter = torch.nn.Parameter
 cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
 
 cdef extern from "c_api.h" nogil:
+    int MPSX_SYNTAX_ERROR
+    int mpsx_error_kind()
     ctypedef struct mpsx_list:
         pass
     ctypedef struct mpsx_row:
@@ -24,7 +26,7 @@ cdef extern from "c_api.h" nogil:
     ctypedef struct mpsx_shader_kernel:
         pass
     ctypedef struct mpsx_shader_kernel_info:
-        uint32_t max_threads, simd_width, static_threadgroup_bytes
+        uint32_t max_threads, simd_width, static_threadgroup_bytes, bindings_known, buffers, threadgroups
     ctypedef struct mpsx_shader_argument:
         const void* data
         size_t bytes
@@ -57,7 +59,7 @@ cdef dict _TYPES = {
 
 cdef int check(const char* message) except -1:
     if message != NULL:
-        raise RuntimeError(message.decode())
+        raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
     return 0
 
 
@@ -284,10 +286,7 @@ cdef class Kernel:
             raise RuntimeError(f"{self.name}: {what}: expected a number or up to three, got {value!r}")
         out[0], out[1], out[2] = rest, rest, rest
         for i in range(n):
-            try:
-                number = numbers[i].__index__()
-            except AttributeError:
-                number = -1
+            number = numbers[i].__index__() if hasattr(numbers[i], "__index__") else -1
             if number < 0 or number > 0xffffffff:
                 raise RuntimeError(f"{self.name}: {what}: expected whole numbers from 0 to 2^32-1, got {value!r}")
             out[i] = number
@@ -304,9 +303,7 @@ cdef class Kernel:
             many = arg
         else:
             many = (arg,)
-        if isinstance(many[0], float):
-            natural = "fp32"
-        elif hasattr(many[0], "__index__"):
+        if hasattr(many[0], "__index__"):
             natural = "int64"
         elif hasattr(many[0], "__float__"):
             natural = "fp32"
@@ -386,14 +383,16 @@ cdef class Shader:
                 kernel.trouble = (f"{name}: expected values for the function constants {', '.join(missing)}; "
                                   f"{name}.with_constants(…) takes them")
         cdef bytes encoded = key.encode()
-        cdef const char* message
-        message = mpsx_shader_find(self.handle, encoded, &kernel.handle, &kernel.info)
+        cdef const char* message = mpsx_shader_find(self.handle, encoded, &kernel.handle, &kernel.info)
         if message != NULL:
             if kernel.constants:
                 raise RuntimeError(message.decode())
             kernel.trouble = message.decode()  # on Metal: it needs values
         elif kernel.handle == NULL:
             return None
+        elif kernel.info.bindings_known:
+            kernel.optional = frozenset([i for i in range(MAX_BUFFERS) if not kernel.info.buffers >> i & 1])
+            kernel.shared = tuple([i for i in range(MAX_BUFFERS) if kernel.info.threadgroups >> i & 1])
         if kernel.trouble is not None:
             kernel.handle = NULL
         return kernel

@@ -35,6 +35,9 @@ const char* guarded(F&& body) noexcept {
   } catch (const c10::OutOfMemoryError& e) {
     error_kind = MPSX_OUT_OF_MEMORY;
     message = e.what_without_backtrace();
+  } catch (const c10::SyntaxError& e) {
+    error_kind = MPSX_SYNTAX_ERROR;
+    message = e.what_without_backtrace();
   } catch (const c10::Error& e) {
     message = e.what_without_backtrace();
   } catch (const std::exception& e) {
@@ -206,7 +209,9 @@ const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_
     *out = reinterpret_cast<mpsx_shader_kernel*>(entry);
     if (!entry) return;
     const auto& kernel = *entry->kernel;
-    *info = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes};
+    const auto takes = runtime::bindings(*entry);
+    *info = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes,
+             takes.known,        takes.buffers,     takes.threadgroups};
   });
 }
 const char* mpsx_shader_run(mpsx_shader_kernel* kernel, const mpsx_shader_call* c, int* reported) {

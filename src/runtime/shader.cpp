@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/shader_facts.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_registry.h"
@@ -59,6 +60,8 @@ driver::Size size(const uint64_t (&n)[3]) { return {uint32_t(n[0]), uint32_t(n[1
 Shader::Shader(const driver::LibrarySource& source) {
   try {
     library_ = driver().load_library(source);
+  } catch (const driver::SyntaxError& e) {
+    TORCH_CHECK_WITH(SyntaxError, false, e.what());
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: compile_shader: ", e.what());
   }
@@ -82,6 +85,16 @@ Shader& load_shader(const driver::LibrarySource& source) {
   auto& slot = (*shaders)[source.path.empty() ? source.text : source.path];
   if (!slot) slot = std::make_unique<Shader>(source);
   return *slot;
+}
+
+ShaderBindings bindings(const KernelEntry& kernel) {
+  ShaderBindings found;
+  const auto* known = dynamic_cast<const driver::ReflectedKernel*>(kernel.kernel);
+  if (!known || !known->reflected) return found;
+  found.known = true;
+  for (const auto& b : known->buffers) found.buffers |= 1u << b.index;
+  for (const auto& b : known->threadgroups) found.threadgroups |= 1u << b.index;
+  return found;
 }
 
 void run_shader(KernelEntry& kernel, const ShaderCall& call) {

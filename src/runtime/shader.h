@@ -15,6 +15,7 @@ namespace mpsx::runtime {
 // The kernels of one source. Lives as long as the process: kernels are handed out by address.
 class Shader {
  public:
+  // Throws c10::SyntaxError where the driver's own compiler finds the source wrong.
   explicit Shader(const driver::LibrarySource& source);
   std::vector<std::string> names() const { return library_->kernel_names(); }
   KernelEntry* find(const std::string& key);  // as Driver::kernel; null: none of that name
@@ -32,6 +33,14 @@ Shader& load_shader(const driver::LibrarySource& source);
 class ShaderError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// What a kernel takes, as bits by index, where the driver knows: of a library that is compiled from a translation, who
+// translated it does.
+struct ShaderBindings {
+  bool known = false;
+  uint32_t buffers = 0, threadgroups = 0;
+};
+ShaderBindings bindings(const KernelEntry& kernel);
 
 struct ShaderArgument {
   const void* data;

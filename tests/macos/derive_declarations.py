@@ -30,12 +30,15 @@ METAL = """MTLAllocation MTLArchitecture MTLBinaryArchive MTLBinaryArchiveDescri
     MTLCommandBufferEncoderInfo MTLCommandEncoder MTLCommandQueue MTLCommandQueueDescriptor MTLCompileOptions
     MTLComputeCommandEncoder MTLComputePassDescriptor MTLComputePipelineDescriptor MTLComputePipelineState
     MTLCounter MTLCounterSampleBuffer MTLCounterSampleBufferDescriptor MTLCounterSet MTLDevice MTLDynamicLibrary
-    MTLEvent MTLFence MTLFunction MTLFunctionConstant MTLFunctionConstantValues MTLFunctionDescriptor MTLFunctionLog
+    MTLBinding MTLBufferBinding MTLComputePipelineReflection MTLEvent MTLFence MTLFunction MTLFunctionConstant
+    MTLFunctionConstantValues MTLFunctionDescriptor MTLFunctionLog
     MTLHeap MTLHeapDescriptor MTLLibrary MTLLinkedFunctions MTLLogState MTLLogStateDescriptor MTLResidencySet
-    MTLResidencySetDescriptor MTLResource MTLSharedEvent MTLSharedEventHandle MTLSharedEventListener""".split()
+    MTLResidencySetDescriptor MTLResource MTLSharedEvent MTLSharedEventHandle MTLSharedEventListener
+    MTLThreadgroupBinding""".split()
 FOUNDATION = """NSArray NSAutoreleasePool NSBundle NSData NSDictionary NSError NSNumber NSObject NSProcessInfo
     NSSet NSString NSURL NSValue""".split()
-ENUMS = """MTLArgumentBuffersTier MTLBarrierScope MTLBinaryArchiveError MTLBlitOption MTLCPUCacheMode
+ENUMS = """MTLArgumentBuffersTier MTLBarrierScope MTLBindingAccess MTLBindingType MTLBinaryArchiveError MTLBlitOption
+    MTLCPUCacheMode
     MTLCaptureDestination MTLCaptureError MTLCommandBufferError MTLCommandBufferErrorOption
     MTLCommandBufferStatus MTLCommandEncoderErrorState MTLCompileSymbolVisibility MTLCounterSampleBufferError
     MTLCounterSamplingPoint MTLDataType MTLDeviceLocation MTLDispatchType MTLFunctionLogType MTLFunctionOptions
@@ -52,6 +55,7 @@ GRAPHICS = re.compile(
 # What neither source names, from Apple's documentation of the class.
 DOCUMENTED = {
     ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
+    ("NSDictionary", "-", "allValues"): ("@",),
     ("NSURL", "-", "path"): ("@",),
 }
 # Where the two sources differ, and why that is no contradiction.

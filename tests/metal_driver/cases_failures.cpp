@@ -2,6 +2,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "check.h"
 
 using namespace test;
@@ -17,14 +20,17 @@ CASE(refuses_what_metal_cannot_do) {
   THROWS(device.launch("fill", {a.argument(), {Argument::Kind::bytes, &one, 0}}, {4}), "1 to 4096 bytes, got 0");
   THROWS(device.launch("fill", {a.argument(4), v}, {4}), "offset 16", "buffer 0 of 16 bytes");
   THROWS(device.launch("fill", std::vector<Argument>(32, v), {4}), "more than 31 buffers");
-  THROWS(device.launch("fill", {a.argument(), v, threadgroup(32769)}, {4}), "32784 bytes of threadgroup memory, the limit");
+  THROWS(device.launch("fill", {a.argument(), v}, {1u << 30}, {8}, false), "fill",
+         "4294967295 threads an axis, got 85");
+  THROWS(device.launch("fill", {a.argument(), v, threadgroup(32769)}, {4}),
+         "32784 bytes of threadgroup memory, the limit");
   device.launch("fill", {a.argument(), v}, {4});  // and goes on
   device.wait();
   CHECK(a[3] == 1);
 }
 
 CASE(reports_lack_of_memory) {
-  test::throws<OutOfMemory>([&] { device.driver->allocate(size_t(1) << 40); }, {"at most 4294967296 bytes"}, __LINE__);
+  test::throws<OutOfMemory>([&] { device.driver->allocate(size_t(1) << 40); }, {"at most 6442450944 bytes"}, __LINE__);
   mpsx_emulation_fail("allocation", 0, 1);
   test::throws<OutOfMemory>([&] { device.driver->allocate(64); }, {"64 bytes"}, __LINE__);
   device.driver->release(device.driver->allocate(64));
@@ -78,17 +84,43 @@ CASE(reports_kernels_that_make_no_pipeline) {
 CASE(does_not_survive_a_fork) {
   Array<float> a(device, 4);
   const float one = 1;
+  Event* const event = device.driver->new_event();
+  device.launch("fill", {a.argument(), value(one)}, {4});  // in the middle of encoding, another thread at work
+  device.driver->record(event, device.stream);
+  std::atomic<bool> ends{false};
+  std::thread busy([&] {
+    while (!ends) device.launch("fill", {a.argument(), value(one)}, {4});
+  });
   const pid_t child = fork();
   if (child == 0) {
     THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "forked", "spawn");
     THROWS(device.wait(), "forked");
     THROWS(device.driver->allocate(4), "forked");
     THROWS(device.driver->commit(device.stream), "forked");
+    THROWS(device.driver->done(event), "forked");
+    THROWS(device.driver->synchronize(event), "forked");
+    THROWS(device.driver->elapsed_ms(event, event), "forked");
+    device.driver->destroy(event);
     std::_Exit(0);
   }
   int status = 1;
   waitpid(child, &status, 0);
+  ends = true;
+  busy.join();
   CHECK(status == 0);
+  device.driver->destroy(event);
+}
+
+CASE(translates_what_objective_c_raises) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  mpsx_emulation_fail("exception", 0, 1);
+  THROWS(device.driver->allocate(4), "Metal raised an exception");
+  mpsx_emulation_fail("exception", 0, 1);
+  THROWS(device.launch("fill", {a.argument(), value(one)}, {4}), "Metal raised an exception");
+  device.launch("fill", {a.argument(), value(one)}, {4});  // and goes on
+  device.wait();
+  CHECK(a[3] == 1);
 }
 
 BARE_CASE(runs_kernels_one_by_one_for_debugging) {
@@ -135,7 +167,7 @@ BARE_CASE(compiles_sources_when_they_are_needed) {
   CHECK(device.driver->kernel_names().size() == 8);
   mpsx_emulation_fail("compile", 0, 1);
   THROWS(device.driver->kernel("twice"), "cannot compile second.metal", "injected");
-  THROWS(device.driver->kernel("broken"), "cannot compile broken.metal", "source.metal:2");
+  THROWS(device.driver->kernel("broken"), "cannot compile broken.metal", "program_source:2");
   Array<float> a(device, 4);
   const float one = 1;
   device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // of the first unit

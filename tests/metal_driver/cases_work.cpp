@@ -23,16 +23,19 @@ CASE(finds_kernels) {
   const auto names = device.driver->kernel_names();
   CHECK(names.size() == 6 && names.front() == "add" && names.back() == "scale");
   CHECK(device.kernel("add").simd_width == 32);
-  THROWS(device.driver->kernel("add|bias"), "add|bias", "constant=value");
-  THROWS(device.driver->kernel("add|bias=1"), "add", "no function constant bias");
+  THROWS(device.driver->kernel("add|bias"), "add: expected constant=value, got \"bias\"");
+  THROWS(device.driver->kernel("add|bias=1"), "add", "no function constant named bias");
 }
 
 CASE(runs_a_kernel) {
   Array<float> a(device, 1000), b(device, 1000), c(device, 1000);
   for (int i = 0; i < 1000; ++i) a[i] = float(i), b[i] = float(2 * i);
+  mpsx_emulation_delay(20000);
   device.launch("add", {c.argument(), a.argument(), b.argument()}, {1000}, {256});
-  CHECK(!device.driver->idle(device.stream));
+  const auto before = mpsx_emulation_waits();
   device.wait();
+  CHECK(mpsx_emulation_waits() == before + 1);
+  mpsx_emulation_delay(300);
   CHECK(device.driver->idle(device.stream));
   for (int i = 0; i < 1000; ++i) CHECK(c[i] == float(3 * i));
 }
@@ -180,6 +183,48 @@ CASE(frees_memory_that_is_in_use) {
   }
   device.wait();
   for (int i = 0; i < 1000; ++i) CHECK(sum[i] == 191);
+}
+
+CASE(takes_values_up_to_the_limit) {
+  struct Many {
+    float first, others[1023];
+  } many{};
+  static_assert(sizeof many == 4096);
+  many.first = 5;
+  Array<float> a(device, 4);
+  device.launch("fill", {a.argument(), value(many)}, {4});
+  device.wait();
+  CHECK(a[3] == 5);
+}
+
+CASE(has_buffers_of_nothing) {
+  const Buffer nothing = device.driver->allocate(0);
+  CHECK(nothing.handle && nothing.size == 0);
+  Array<float> a(device, 4);
+  const uint32_t no = 0;
+  for (int i = 0; i < 4; ++i) a[i] = 3;
+  device.launch("scale", {a.argument(), {Argument::Kind::buffer, nothing.handle, 0}, value(no)}, {4});
+  device.wait();
+  device.driver->release(nothing);
+  CHECK(a[3] == 6);
+}
+
+CASE(reaches_beyond_4_gib) {
+  const size_t far = (size_t(9) << 29) / sizeof(float);  // 4.5 GiB, of which the system has no page yet
+  Array<float> a(device, far + 4);
+  const float seven = 7;
+  device.launch("fill", {a.argument(far), value(seven)}, {4});
+  device.wait();
+  CHECK(a[far + 3] == 7 && a[far - 1] == 0 && a[far % (size_t(1) << 30)] == 0);
+}
+
+CASE(is_polled_until_it_is_idle) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  device.launch("fill", {a.argument(), value(one)}, {4});  // not committed yet
+  for (int i = 0; i < 5000 && !device.driver->idle(device.stream); ++i) usleep(1000);
+  CHECK(device.driver->idle(device.stream));
+  CHECK(a[3] == 1);
 }
 
 CASE(wraps_whole_pages) {

@@ -13,8 +13,9 @@ from harness import ROOT, emulated_metal
 import mpsx
 
 TESTS = ROOT / "tests"
-# A few tests of each kind: launches of every shape, the CPU's side of memory, streams, operators that fall back.
-SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py"]
+# A few tests of each kind: launches of every shape, the CPU's side of memory, streams, operators that fall back,
+# kernels of somebody else's.
+SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py", "test_shader.py", "test_shader_constants.py"]
 # Operators that have kernels, that go to vendor libraries, and that fall back.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 # What says how memory is cached runs on a driver that caches; the rest with a buffer a tensor, so that the emulation

@@ -11,7 +11,8 @@ from .threadgroup_bytes import declare
 @dataclass(frozen=True)
 class Library:
     text: str
-    # Of dicts: name, location, buffers [{index, space, text, optional}], constants [{name, index, type, required}].
+    # Of dicts: name, location, buffers [{index, space, name, text, optional, constant}], constants [{name, index, type,
+    # required}]. The constant of a buffer is the one that says whether it is there.
     kernels: list
 
 
@@ -49,8 +50,10 @@ def describe(src, instance, constants):
     return {
         "name": instance.host_name,
         "location": src.location(kernel.token),
-        "buffers": [{"index": p.index, "space": p.space, "text": p.text,
-                     "optional": "function_constant" in p.attributes} for p in kernel.parameters if p.index >= 0],
+        "buffers": [{"index": p.index, "space": p.space, "name": p.text.split()[-1], "text": p.text,
+                     "optional": "function_constant" in p.attributes,
+                     "constant": p.attributes.get("function_constant", "")}
+                    for p in kernel.parameters if p.index >= 0],
         "constants": constants,
     }
 

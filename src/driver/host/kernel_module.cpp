@@ -109,7 +109,10 @@ const Kernel* KernelModule::specialised(std::string_view key) const {
   HostKernel kernel;
   static_cast<Kernel&>(kernel) = plain->second;
   kernel.record = plain->second.record;
-  kernel.constants = std::make_unique<FunctionConstants>(*kernel.record, key.substr(bar + 1));
+  std::vector<FunctionConstant> declared;
+  for (const auto* c = kernel.record->constants; declared.size() < kernel.record->constant_count; ++c)
+    declared.push_back({c->name, c->index, c->scalar, c->components});
+  kernel.constants = std::make_unique<FunctionConstants>(kernel.record->name, std::move(declared), key.substr(bar + 1));
   kernel.name = key;
   return &specialised_.emplace(key, std::move(kernel)).first->second;
 }

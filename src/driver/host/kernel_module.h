@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "driver/driver.h"
-#include "driver/host/function_constants.h"
+#include "driver/function_constants.h"
 #include "driver/host/kernel_abi.h"
 
 namespace mpsx::driver::host {

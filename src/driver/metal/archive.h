@@ -18,7 +18,10 @@ class PipelineArchive {
   PipelineArchive& operator=(const PipelineArchive&) = delete;
 
   // Out of the archive, or compiled and put into it. None, with the reason, where the function makes no pipeline.
-  Owned<id<MTLComputePipelineState>> make(id<MTLFunction> function, std::string* reason);
+  // `reflection`: null, or gets what the function takes (and belongs to the caller's pool), which only a pipeline that
+  // is compiled here and now has.
+  Owned<id<MTLComputePipelineState>> make(id<MTLFunction> function, MTLComputePipelineReflection** reflection,
+                                          std::string* reason);
   // Writes the file, if there is something new.
   void save() noexcept;
 

@@ -102,11 +102,12 @@ void PipelineArchive::open() {
                                                                                          error:&error]);
 }
 
-Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> function, std::string* reason) {
-  AutoreleasePool pool;
+Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> function,
+                                                         MTLComputePipelineReflection** reflection,
+                                                         std::string* reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   NSError* error = nil;
-  if (archive_) {
+  if (archive_ && !reflection) {
     const auto descriptor = describe_pipeline(function, archive_.get());
     const auto from_archive = [&] {
       return Owned<id<MTLComputePipelineState>>::taking(
@@ -121,8 +122,17 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
       if (auto pipeline = from_archive()) return pipeline;
     }
   }
-  auto pipeline = Owned<id<MTLComputePipelineState>>::taking([device_.get() newComputePipelineStateWithFunction:function
-                                                                                                          error:&error]);
+  using Pipeline = Owned<id<MTLComputePipelineState>>;
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // MTLPipelineOptionBindingInfo is its newer name
+  const MTLPipelineOption options = MTLPipelineOptionArgumentInfo;
+#pragma clang diagnostic pop
+  auto pipeline =
+      reflection ? Pipeline::taking([device_.get() newComputePipelineStateWithFunction:function
+                                                                              options:options
+                                                                           reflection:reflection
+                                                                                error:&error])
+                 : Pipeline::taking([device_.get() newComputePipelineStateWithFunction:function error:&error]);
   if (!pipeline) *reason = describe(error);
   return pipeline;
 }

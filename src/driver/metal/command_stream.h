@@ -36,7 +36,7 @@ class CommandStream {
   void reach(uint64_t batch);
   void finish(uint64_t batch) noexcept;
   bool reached(uint64_t batch);
-  bool idle();
+  bool idle();  // commits
   Mark mark();  // commits
 
  private:

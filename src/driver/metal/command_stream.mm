@@ -38,6 +38,28 @@ size_t round_up(size_t bytes) { return (bytes + kThreadgroupUnit - 1) / kThreadg
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
+// That a kernel of somebody else's gets what it takes.
+void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
+  const auto nothing = [&](const Binding& b, const char* kind) {
+    return "nothing is given for " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
+  };
+  for (const Binding& b : kernel.buffers) {
+    if (b.index >= buffers)
+      throw Error(kernel.name + ": expects " + std::to_string(kernel.buffers.back().index + 1) + " buffers, got " +
+                  std::to_string(buffers) + ": " + nothing(b, "buffer"));
+    size_t at = 0;  // of that buffer among the arguments
+    for (size_t i = 0; i < count; ++i)
+      if (arguments[i].kind != Argument::Kind::threadgroup && at++ == b.index && !arguments[i].data)
+        throw Error(kernel.name + ": " + nothing(b, "buffer"));
+  }
+  for (const Binding& b : kernel.threadgroups) {
+    size_t at = 0, bytes = 0;
+    for (size_t i = 0; i < count; ++i)
+      if (arguments[i].kind == Argument::Kind::threadgroup && at++ == b.index) bytes = arguments[i].size;
+    if (!bytes) throw Error(kernel.name + ": " + nothing(b, "threadgroup"));
+  }
+}
+
 }  // namespace
 
 // "softmax_f32, add_f32 x3 in forward/attention"
@@ -62,7 +84,9 @@ CommandStream::CommandStream(Owned<id<MTLDevice>> device)
   queue_.get().label = @"mpsx";
 }
 
-CommandStream::~CommandStream() { finish(); }
+CommandStream::~CommandStream() {
+  if (!is_forked()) finish();
+}
 
 void CommandStream::finish() noexcept {
   AutoreleasePool pool;
@@ -93,7 +117,9 @@ void CommandStream::group(const Label& label) {
   if (label == group_) return;
   if (group_) [encoder_.get() popDebugGroup];
   group_ = label;
-  if (group_) [encoder_.get() pushDebugGroup:to_ns(*group_)];
+  if (!group_) return;
+  NSString* name = to_ns(*group_);
+  [encoder_.get() pushDebugGroup:name ? name : @"(a label that is not UTF-8)"];
 }
 
 // Whatever Metal would refuse by ending the process.
@@ -114,9 +140,15 @@ void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, 
                   std::to_string(buffers - 1) + " of " + std::to_string(as_buffer(a.data).length) + " bytes");
   }
   if (buffers > kMaxBuffers) throw Error(kernel.name + ": more than 31 buffers");
+  if (kernel.reflected) check_bindings(kernel, arguments, count, buffers);
   if (threadgroup > threadgroup_limit_)
     throw Error(kernel.name + ": needs " + std::to_string(threadgroup) + " bytes of threadgroup memory, the limit is " +
                 std::to_string(threadgroup_limit_));
+  const uint64_t axes[][2] = {{dispatch.grid.x, dispatch.group.x}, {dispatch.grid.y, dispatch.group.y},
+                              {dispatch.grid.z, dispatch.group.z}};
+  for (const auto& [grid, group] : axes)
+    if (grid * (dispatch.by_threads ? 1 : group) > UINT32_MAX)
+      throw Error(kernel.name + ": a grid has at most 4294967295 threads an axis, got " + std::to_string(grid * group));
   if (dispatch.group.count() == 0 || dispatch.group.count() > kernel.max_threads)
     throw Error(kernel.name + ": expected 1 to " + std::to_string(kernel.max_threads) +
                 " threads per threadgroup, got " + std::to_string(dispatch.group.count()));
@@ -143,7 +175,10 @@ uint64_t CommandStream::dispatch(const MetalKernel& kernel, const Argument* argu
         break;
       }
       case Argument::Kind::bytes: [to setBytes:a.data length:a.size atIndex:buffers++]; break;
-      case Argument::Kind::threadgroup: [to setThreadgroupMemoryLength:round_up(a.size) atIndex:locals++]; break;
+      case Argument::Kind::threadgroup:
+        if (a.size) [to setThreadgroupMemoryLength:round_up(a.size) atIndex:locals];
+        ++locals;
+        break;
     }
   }
   if (dispatch.by_threads)
@@ -250,8 +285,9 @@ bool CommandStream::reached(uint64_t batch) {
 bool CommandStream::idle() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
+  commit_open();  // whoever asks again and again waits for it
   collect();
-  return !encoder_ && flying_.empty();
+  return flying_.empty();
 }
 
 Mark CommandStream::mark() {

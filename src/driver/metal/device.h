@@ -3,7 +3,6 @@
 
 #import <Metal/Metal.h>
 
-#include "driver/driver.h"
 #include "driver/metal/objc.h"
 
 namespace mpsx::driver::metal {

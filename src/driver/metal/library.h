@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/function_constants.h"
 #include "driver/metal/device.h"
 #include "driver/metal/source_units.h"
 
@@ -13,11 +14,8 @@ namespace mpsx::driver::metal {
 
 // A function's name and the values of its constants, out of a key "layer_norm_f32|bias=1|rows=4".
 struct FunctionKey {
-  std::string name;
-  std::vector<std::pair<std::string, std::string>> constants;
-
-  // Throws Error where a constant has no value.
-  static FunctionKey parse(std::string_view key);
+  explicit FunctionKey(std::string_view key);
+  std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
 };
 
 class FunctionLibrary {
@@ -27,13 +25,14 @@ class FunctionLibrary {
   // One source text, compiled here and now. Throws Error with the compiler's words.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
-  // None if there is no such function.
+  // None if there is no such function. Throws Error for values that its constants cannot have, or that are missing.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;            // sorted
   const std::string& path() const { return path_; }  // the file it was read from; empty: none
 
  private:
   id<MTLLibrary> library_of(const std::string& function);
+  std::vector<FunctionConstant> known_constants(const std::vector<MTLFunctionConstant*>& used);
   Owned<id<MTLLibrary>> compile(const SourceUnit& unit) const;
 
   Owned<id<MTLDevice>> device_;
@@ -44,6 +43,7 @@ class FunctionLibrary {
   std::vector<Owned<id<MTLLibrary>>> compiled_;      // of the unit at the same place, once needed
   std::unordered_map<std::string, size_t> unit_of_;  // a function's
   std::vector<std::string> names_;
+  std::map<uint32_t, FunctionConstant> constants_;  // of a shader's functions, by index, once needed
 };
 
 }  // namespace mpsx::driver::metal

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+
+#include "driver/shader_facts.h"
 
 namespace mpsx::driver::metal {
 namespace {
@@ -17,56 +17,62 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-template <typename T>
-void set(MTLFunctionConstantValues* values, T value, MTLDataType type, NSString* name) {
-  [values setConstantValue:&value type:type withName:name];
+// Scalars that a function constant can have; the vectors of two, three and four follow each (MTLDataTypeInt2 = Int + 1).
+constexpr struct {
+  MTLDataType type;
+  const char* name;
+} kScalars[] = {
+    {MTLDataTypeFloat, "float"},  {MTLDataTypeHalf, "half"},     {MTLDataTypeBFloat, "bfloat"}, {MTLDataTypeInt, "int"},
+    {MTLDataTypeUInt, "uint"},    {MTLDataTypeShort, "short"},   {MTLDataTypeUShort, "ushort"}, {MTLDataTypeChar, "char"},
+    {MTLDataTypeUChar, "uchar"},  {MTLDataTypeBool, "bool"},     {MTLDataTypeLong, "long"},     {MTLDataTypeULong, "ulong"},
+};
+
+FunctionConstant describe_constant(MTLFunctionConstant* constant) {
+  FunctionConstant described{to_string(constant.name), uint32_t(constant.index), "", 1};
+  for (const auto& scalar : kScalars)
+    if (constant.type >= scalar.type && constant.type < scalar.type + 4) {
+      described.scalar = scalar.name;
+      described.components = uint32_t(constant.type - scalar.type) + 1;
+    }
+  return described;
 }
 
-// Gives `values` the constant in the type that the function declares it with.
-void set_constant(MTLFunctionConstantValues* values, const FunctionKey& key, const std::string& constant,
-                  const std::string& text, MTLDataType type) {
-  NSString* name = to_ns(constant);
-  char* end = nullptr;
-  if (type == MTLDataTypeFloat) {
-    set(values, std::strtof(text.c_str(), &end), type, name);
-  } else {
-    const long long value = std::strtoll(text.c_str(), &end, 0);
-    switch (type) {
-      case MTLDataTypeBool: set(values, BOOL(value != 0), type, name); break;
-      case MTLDataTypeChar:
-      case MTLDataTypeUChar: set(values, int8_t(value), type, name); break;
-      case MTLDataTypeShort:
-      case MTLDataTypeUShort: set(values, int16_t(value), type, name); break;
-      case MTLDataTypeInt:
-      case MTLDataTypeUInt: set(values, int32_t(value), type, name); break;
-      case MTLDataTypeLong:
-      case MTLDataTypeULong: set(values, int64_t(value), type, name); break;
-      default:
-        throw Error(key.name + ": function constant " + constant + " has a type that cannot be set (MTLDataType " +
-                    std::to_string(type) + ")");
-    }
+// What a function declares, by index.
+std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
+  NSArray<MTLFunctionConstant*>* found = function.functionConstantsDictionary.allValues;
+  std::vector<MTLFunctionConstant*> constants;
+  for (NSUInteger i = 0; i < found.count; ++i) constants.push_back([found objectAtIndex:i]);
+  std::sort(constants.begin(), constants.end(),
+            [](MTLFunctionConstant* a, MTLFunctionConstant* b) { return a.index < b.index; });
+  return constants;
+}
+
+// The values in a key, for Metal. `declared`: the constants of its library; `used`: those of the function. Throws Error
+// where one that has to be given is missing.
+Owned<MTLFunctionConstantValues*> constant_values(const FunctionKey& key, const std::vector<FunctionConstant>& declared,
+                                                  const std::vector<MTLFunctionConstant*>& used) {
+  const FunctionConstants given(key.name, declared, key.constants);
+  auto values = Owned<MTLFunctionConstantValues*>::taking([[MTLFunctionConstantValues alloc] init]);
+  std::string missing;
+  for (MTLFunctionConstant* constant : used) {
+    size_t at = 0;
+    while (declared[at].index != constant.index) ++at;
+    if (const void* value = given.addresses()[at])
+      [values.get() setConstantValue:value type:constant.type atIndex:constant.index];
+    else if (constant.required)
+      missing += (missing.empty() ? "" : ", ") + type_text(declared[at]) + " " + declared[at].name + " (index " +
+                 std::to_string(declared[at].index) + ")";
   }
-  if (end == text.c_str() || *end)
-    throw Error(key.name + ": function constant " + constant + ": expected a number, got \"" + text + "\"");
+  if (!missing.empty())
+    throw Error(key.name + ": expected values for the function constants " + missing + "; " + key.name +
+                ".with_constants(…) takes them");
+  return values;
 }
 
 }  // namespace
 
-FunctionKey FunctionKey::parse(std::string_view key) {
-  FunctionKey parsed;
-  size_t at = std::min(key.find('|'), key.size());
-  parsed.name = key.substr(0, at);
-  while (at < key.size()) {
-    const size_t next = std::min(key.find('|', at + 1), key.size());
-    const std::string_view constant = key.substr(at + 1, next - at - 1);
-    const size_t equals = constant.find('=');
-    if (equals == constant.npos)
-      throw Error("kernel key \"" + std::string(key) + "\": expected constant=value after each |");
-    parsed.constants.emplace_back(constant.substr(0, equals), constant.substr(equals + 1));
-    at = next;
-  }
-  return parsed;
-}
+FunctionKey::FunctionKey(std::string_view key)
+    : name(key.substr(0, key.find('|'))), constants(key.substr(std::min(name.size() + 1, key.size()))) {}
 
 FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory)
     : device_(std::move(device)) {
@@ -114,7 +120,11 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit) const {
   NSError* error = nil;
   auto library =
       Owned<id<MTLLibrary>>::taking([device_.get() newLibraryWithSource:text options:options.get() error:&error]);
-  if (!library) throw Error("cannot compile " + unit.name + ": " + describe(error));
+  if (!library) {
+    const std::string message = "cannot compile " + unit.name + ": " + describe(error);
+    if (error.code == MTLLibraryErrorCompileFailure) throw SyntaxError(message);
+    throw Error(message);
+  }
   return library;
 }
 
@@ -127,6 +137,26 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   return library.get();
 }
 
+// What a key may name: of a shader, the constants that any of its functions has.
+std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
+  std::map<uint32_t, FunctionConstant> all;
+  const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {
+    for (MTLFunctionConstant* constant : constants) all.emplace(constant.index, describe_constant(constant));
+  };
+  add(used);
+  if (path_.empty()) {
+    if (constants_.empty()) {
+      for (const auto& name : names_)
+        add(declared_constants(Owned<id<MTLFunction>>::taking([whole_.get() newFunctionWithName:to_ns(name)]).get()));
+      constants_ = all;
+    }
+    all = constants_;
+  }
+  std::vector<FunctionConstant> known;
+  for (auto& [index, constant] : all) known.push_back(std::move(constant));
+  return known;
+}
+
 Owned<id<MTLFunction>> FunctionLibrary::function(const FunctionKey& key) {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -135,15 +165,9 @@ Owned<id<MTLFunction>> FunctionLibrary::function(const FunctionKey& key) {
   id<MTLLibrary> library = library_of(key.name);
   auto plain = Owned<id<MTLFunction>>::taking([library newFunctionWithName:to_ns(key.name)]);
   if (!plain) return {};
-  NSDictionary<NSString*, MTLFunctionConstant*>* declared = plain.get().functionConstantsDictionary;
-  if (key.constants.empty() && declared.count == 0) return plain;
-
-  const auto values = Owned<MTLFunctionConstantValues*>::taking([[MTLFunctionConstantValues alloc] init]);
-  for (const auto& [name, value] : key.constants) {
-    MTLFunctionConstant* constant = [declared objectForKey:to_ns(name)];
-    if (!constant) throw Error(key.name + ": has no function constant " + name);
-    set_constant(values.get(), key, name, value, constant.type);
-  }
+  const auto used = declared_constants(plain.get());
+  if (key.constants.empty() && used.empty()) return plain;
+  const auto values = constant_values(key, known_constants(used), used);
   NSError* error = nil;
   auto special = Owned<id<MTLFunction>>::taking([library newFunctionWithName:to_ns(key.name)
                                                               constantValues:values.get()

@@ -4,9 +4,12 @@
 
 #import <Foundation/Foundation.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "driver/driver.h"
 
 namespace mpsx::driver::metal {
 
@@ -58,6 +61,32 @@ inline std::string to_string(NSString* text) {
 inline std::string describe(NSError* error) {
   if (!error) return "no reason given";
   return to_string(error.localizedDescription) + " (code " + std::to_string(error.code) + ")";
+}
+
+// What Objective-C raised, in a handler of it.
+inline std::string describe_raised() {
+#ifdef __APPLE__
+  @try {
+    throw;
+  } @catch (id raised) {
+    return ": " + to_string([raised description]);
+  }
+#else
+  return "";
+#endif
+}
+
+// Calls `f`. What Objective-C raises (NSException) comes out as Error: nobody above the driver knows anything else.
+template <typename F>
+auto translating_exceptions(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {
+    AutoreleasePool pool;
+    throw Error("Metal raised an exception" + describe_raised());
+  }
 }
 
 }  // namespace mpsx::driver::metal

@@ -5,17 +5,19 @@
 
 #include "driver/metal/archive.h"
 #include "driver/metal/library.h"
+#include "driver/shader_facts.h"
 
 namespace mpsx::driver::metal {
 
-struct MetalKernel final : Kernel {
+struct MetalKernel final : ReflectedKernel {
   Owned<id<MTLComputePipelineState>> pipeline;
 };
 
 class Pipelines {
  public:
-  Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions)
-      : archive_(device, functions.path()), functions_(functions) {}
+  // `reflect`: whether to find out what kernels take, which those of our own launchers get anyhow.
+  Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
+      : archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 
   // As Driver::kernel. Throws Error where the function exists but makes no pipeline.
   const MetalKernel* get(std::string_view key);
@@ -23,6 +25,7 @@ class Pipelines {
  private:
   PipelineArchive archive_;
   FunctionLibrary& functions_;
+  const bool reflect_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<MetalKernel>> kernels_;  // null: known not to exist
 };

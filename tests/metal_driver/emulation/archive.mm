@@ -67,7 +67,7 @@ PipelineState& state_of(void* state) { return *static_cast<PipelineState*>(state
     return NO;
   }
   ++emulation::counts().pipelines;
-  names->insert(emulation::text(descriptor.computeFunction.name));
+  names->insert(emulation::key_of((EmulatedFunction*)descriptor.computeFunction));
   return YES;
 }
 - (BOOL)serializeToURL:(NSURL*)url error:(NSError**)error {

@@ -60,6 +60,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   EMULATION_REQUIRE(label, "a queue's label is nil");
 }
 - (id<MTLCommandBuffer>)commandBuffer {
+  if (emulation::fails("exception")) throw emulation::Raised();
   if (emulation::fails("queue")) return nil;
   Line& own = **line;
   {

@@ -19,17 +19,32 @@ void require_open(EmulatedEncoder* encoder, const char* what) {
 void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
 
 // What the dispatch needs is bound, and was bound for it: an encoder remembers bindings, and a launcher that relies on
-// those of another kernel is wrong.
+// those of another kernel is wrong. Our own launchers, which ask for no reflection, bind that and nothing else.
+void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
+  const Binding* bindings = encoder->encoding->bindings;
+  const auto& lengths = encoder->encoding->threadgroup_bytes;
+  if (encoder->pipeline->reflected) {
+    for (const auto* b : emulation::bindings_of(encoder->pipeline->function))
+      EMULATION_REQUIRE(b->threadgroup ? b->index < lengths.size() && lengths[b->index] : bindings[b->index].fresh,
+                        "kernel %s: nothing is bound at %s index %u", record.name,
+                        b->threadgroup ? "threadgroup" : "buffer", b->index);
+    return;
+  }
+  for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i)
+    EMULATION_REQUIRE(bindings[i].fresh == (i < record.buffers), "kernel %s: %s at buffer index %u", record.name,
+                      bindings[i].fresh ? "takes nothing" : "nothing is bound", i);
+}
+
 void take_arguments(EmulatedEncoder* encoder, Launch& launch) {
   const mpsx_kernel_record& record = *launch.record;
   Commands& commands = commands_of(encoder);
-  launch.buffers.resize(record.buffers);
+  require_bound(encoder, record);
+  launch.constants = *encoder->pipeline->function->constants;
   for (unsigned i = 0; i < MPSX_MAX_BUFFERS; ++i) {
     Binding& b = encoder->encoding->bindings[i];
-    EMULATION_REQUIRE(b.fresh == (i < record.buffers), "kernel %s: %s at buffer index %u", record.name,
-                      b.fresh ? "takes nothing" : "nothing is bound", i);
     if (!b.fresh) continue;
     b.fresh = false;
+    launch.buffers.resize(i + 1);
     launch.buffers[i] = std::move(b.argument);
     if (b.shared && commands.owned.insert(b.shared).second) b.shared->give_to_gpu();
   }
@@ -120,9 +135,9 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
   EMULATION_REQUIRE(index < MPSX_MAX_BUFFERS, "setThreadgroupMemoryLength: at index %lu, the limit is 31", index);
   EMULATION_REQUIRE(length % 16 == 0, "setThreadgroupMemoryLength: %lu is not a multiple of 16", length);
   auto& lengths = encoding->threadgroup_bytes;
-  EMULATION_REQUIRE(index == lengths.size(), "setThreadgroupMemoryLength: at index %lu after %zu others", index,
-                    lengths.size());
-  lengths.push_back(length);
+  EMULATION_REQUIRE(length > 0, "setThreadgroupMemoryLength: of nothing");
+  if (index >= lengths.size()) lengths.resize(index + 1);
+  lengths[index] = length;
 }
 - (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)group {
   encode(self, groups, group, false);

@@ -14,6 +14,7 @@ void mpsx_emulation_print_live(void);
 //   command_buffer                          it ends with an error, its kernels not run
 //   device_lost                             like that, and so do all command buffers after it
 //   no_device, old_gpu, old_macos           what MTLCopyAllDevices and NSProcessInfo find
+//   exception                               newBufferWithLength: and commandBuffer raise one that is not C++'s
 //   archive                                 nothing is put into it; archive_file: it is not written
 //   no_capture, capture                     a capture is not supported; it does not start
 // MPSX_EMULATION_FAIL="what[:after[:times]]" does the same from outside.

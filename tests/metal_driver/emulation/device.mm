@@ -1,4 +1,4 @@
-// MTLDevice, buffers, libraries, functions, pipelines.
+// MTLDevice, buffers, compile options.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,12 +20,6 @@ void set_error(NSError** error, long code, const std::string& text) {
 id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
   EmulatedLibrary* made = [EmulatedLibrary alloc];
   made->image = new std::shared_ptr<KernelImage>(std::move(image));
-  return made;
-}
-
-id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
-  EmulatedPipeline* made = [EmulatedPipeline alloc];
-  made->function = (EmulatedFunction*)[(id)function retain];
   return made;
 }
 
@@ -74,88 +68,6 @@ id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
 }
 @end
 
-@implementation MTLFunctionConstant
-- (NSString*)name {
-  return (NSString*)state;
-}
-- (MTLDataType)type {
-  return MTLDataTypeUInt;
-}
-- (NSUInteger)index {
-  return 0;
-}
-- (BOOL)required {
-  return NO;
-}
-- (void)dealloc {
-  [(id)state release];
-  [super dealloc];
-}
-@end
-
-@implementation MTLFunctionConstantValues
-- (void)setConstantValue:(const void*)value type:(MTLDataType)type withName:(NSString*)name {
-  EMULATION_REQUIRE(value && name, "setConstantValue: of type %lu without a value or a name", type);
-}
-@end
-
-@implementation EmulatedFunction
-- (NSString*)name {
-  return emulation::string(record->name);
-}
-- (NSDictionary*)functionConstantsDictionary {
-  return emulation::dictionary({});
-}
-- (void)dealloc {
-  delete image;
-  [super dealloc];
-}
-@end
-
-@implementation EmulatedLibrary
-- (NSArray*)functionNames {
-  std::vector<id> names;
-  for (const auto& name : (*image)->names()) names.push_back(emulation::string(name));
-  return emulation::array(names);
-}
-- (id<MTLFunction>)newFunctionWithName:(NSString*)name {
-  const mpsx_kernel_record* found = (*image)->find(emulation::text(name));
-  if (!found) return nil;
-  EmulatedFunction* made = [EmulatedFunction alloc];
-  made->image = new std::shared_ptr<KernelImage>(*image);
-  made->record = found;
-  return made;
-}
-- (id<MTLFunction>)newFunctionWithName:(NSString*)name
-                        constantValues:(MTLFunctionConstantValues*)values
-                                 error:(NSError**)error {
-  EMULATION_REQUIRE(values, "newFunctionWithName:constantValues: without values");
-  id<MTLFunction> made = [self newFunctionWithName:name];
-  if (!made) set_error(error, 4, "no such function");
-  return made;
-}
-- (void)dealloc {
-  delete image;
-  [super dealloc];
-}
-@end
-
-@implementation EmulatedPipeline
-- (NSUInteger)maxTotalThreadsPerThreadgroup {
-  return function->record->max_threads;
-}
-- (NSUInteger)threadExecutionWidth {
-  return MPSX_SIMD_WIDTH;
-}
-- (NSUInteger)staticThreadgroupMemoryLength {
-  return function->record->static_threadgroup_bytes;
-}
-- (void)dealloc {
-  [function release];
-  [super dealloc];
-}
-@end
-
 @implementation EmulatedDevice
 - (NSString*)name {
   return @"Emulated Apple GPU";
@@ -164,7 +76,7 @@ id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
   return YES;
 }
 - (NSUInteger)maxBufferLength {
-  return NSUInteger(4) << 30;
+  return NSUInteger(6) << 30;
 }
 - (NSUInteger)maxThreadgroupMemoryLength {
   return 32768;
@@ -184,6 +96,7 @@ id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
   EMULATION_REQUIRE(length > 0 && length <= self.maxBufferLength, "a buffer of %lu bytes", length);
   EMULATION_REQUIRE(options == MTLResourceStorageModeShared, "a buffer with options %lu", options);
+  if (emulation::fails("exception")) throw emulation::Raised();
   if (emulation::fails("allocation")) return nil;
   auto* memory = new emulation::SharedMemory(length);
   if (!memory->valid()) {
@@ -232,7 +145,19 @@ id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
   EMULATION_REQUIRE(function, "newComputePipelineStateWithFunction: of nil");
   if (emulation::fails("pipeline")) return set_error(error, 2, "injected"), nil;
   ++emulation::counts().pipelines;
-  return pipeline_of(function);
+  return emulation::pipeline_of(function);
+}
+- (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function
+                                                           options:(MTLPipelineOption)options
+                                                        reflection:(MTLComputePipelineReflection**)reflection
+                                                             error:(NSError**)error {
+  EMULATION_REQUIRE(reflection && options == MTLPipelineOptionArgumentInfo,
+                    "newComputePipelineStateWithFunction: unexpected use");
+  id<MTLComputePipelineState> made = [self newComputePipelineStateWithFunction:function error:error];
+  if (!made) return nil;
+  ((EmulatedPipeline*)made)->reflected = true;
+  *reflection = emulation::reflection_of(function);
+  return made;
 }
 - (id<MTLComputePipelineState>)newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor*)descriptor
                                                              options:(MTLPipelineOption)options
@@ -242,9 +167,9 @@ id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function) {
                         options == MTLPipelineOptionFailOnBinaryArchiveMiss,
                     "newComputePipelineStateWithDescriptor: unexpected use");
   auto* archive = (EmulatedArchive*)[descriptor.binaryArchives objectAtIndex:0];
-  if (!archive->names->count(emulation::text(descriptor.computeFunction.name)))
+  if (!archive->names->count(emulation::key_of((EmulatedFunction*)descriptor.computeFunction)))
     return set_error(error, 5, "not in the archive"), nil;
-  return pipeline_of(descriptor.computeFunction);
+  return emulation::pipeline_of(descriptor.computeFunction);
 }
 - (id<MTLBinaryArchive>)newBinaryArchiveWithDescriptor:(MTLBinaryArchiveDescriptor*)descriptor error:(NSError**)error {
   EMULATION_REQUIRE(descriptor, "newBinaryArchiveWithDescriptor: of nil");

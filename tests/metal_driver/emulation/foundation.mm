@@ -234,10 +234,10 @@ const bool forwards = [] {
 - (NSUInteger)count {
   return static_cast<std::map<std::string, id>*>(state)->size();
 }
-- (id)objectForKey:(id)key {
-  auto& objects = *static_cast<std::map<std::string, id>*>(state);
-  const auto found = objects.find(emulation::text(key));
-  return found == objects.end() ? nil : found->second;
+- (NSArray*)allValues {
+  std::vector<id> values;
+  for (auto& [key, object] : *static_cast<std::map<std::string, id>*>(state)) values.push_back(object);
+  return emulation::array(values);
 }
 - (void)dealloc {
   auto* objects = static_cast<std::map<std::string, id>*>(state);

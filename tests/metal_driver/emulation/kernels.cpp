@@ -32,7 +32,30 @@ std::shared_ptr<KernelImage> KernelImage::open(const std::string& path, std::str
     }
     image->records_.emplace(record->name, record);
   }
+  if (const auto* text = static_cast<const char*>(dlsym(library, "mpsx_emulated_reflection"))) image->read_facts(text);
   return image;
+}
+
+void KernelImage::read_facts(const char* text) {
+  std::istringstream in(text);
+  for (const auto& [name, record] : records_) facts_[name];
+  for (std::string line, name, kind, number, what, more; std::getline(in, line);) {
+    std::istringstream words(line);
+    for (std::string* word : {&name, &kind, &number, &what, &more}) std::getline(words, *word, '\t');
+    KernelFacts& facts = facts_[name];
+    const auto index = unsigned(std::stoul(number));
+    if (kind != "constant") {
+      facts.bindings.push_back({index, kind == "threadgroup", what, more});
+      continue;
+    }
+    facts.constants.insert(index);
+    if (more == "0") facts.optional_constants.insert(index);
+  }
+}
+
+const KernelFacts* KernelImage::facts(const std::string& name) const {
+  const auto found = facts_.find(name);
+  return found == facts_.end() ? nullptr : &found->second;
 }
 
 std::shared_ptr<KernelImage> KernelImage::compile(const std::string& source, std::string* reason) {
@@ -43,7 +66,7 @@ std::shared_ptr<KernelImage> KernelImage::compile(const std::string& source, std
     return nullptr;
   }
   const std::string base = directory, in = base + "/source.metal", out = base + "/source.so", said = base + "/said";
-  std::ofstream(in) << source;
+  std::ofstream(in) << "#line 1 \"program_source\"\n" << source;
   const int status = std::system((std::string(compiler) + " " + in + " " + out + " >" + said + " 2>&1").c_str());
   std::shared_ptr<KernelImage> image;
   if (status == 0) {
@@ -89,7 +112,9 @@ void Launch::run() {
   const auto one_core = [](uint64_t total, uint64_t, const std::function<void(uint64_t, uint64_t)>& body) {
     body(0, total);
   };
-  simt::dispatch(*record, args, nullptr, arguments.data(), arguments.size(), shape, options, one_core);
+  std::vector<const void*> values(std::max<size_t>(constants.size(), 1));
+  for (size_t i = 0; i < constants.size(); ++i) values[i] = constants[i] ? constants[i]->data() : nullptr;
+  simt::dispatch(*record, args, values.data(), arguments.data(), arguments.size(), shape, options, one_core);
 }
 
 }  // namespace emulation

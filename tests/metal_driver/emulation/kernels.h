@@ -2,7 +2,10 @@
 // stand for metallibs.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +14,21 @@
 #include "driver/host/kernel_abi.h"
 
 namespace emulation {
+
+struct KernelBinding {
+  unsigned index;
+  bool threadgroup;
+  std::string name, condition;  // the function constant that says whether it is there; or empty
+};
+// What a kernel's source says beside its record: reflection() of tools/emulated_metal.py writes it down.
+struct KernelFacts {
+  std::vector<KernelBinding> bindings;
+  std::set<unsigned> constants, optional_constants;  // in use, and those of them that need no value; by index
+};
+
+// Of a function constant; the longest is a long4.
+using ConstantValue = std::array<unsigned char, 32>;
+using ConstantValues = std::vector<std::optional<ConstantValue>>;  // as the record declares them
 
 class KernelImage {
  public:
@@ -21,9 +39,13 @@ class KernelImage {
 
   const mpsx_kernel_record* find(const std::string& name) const;
   std::vector<std::string> names() const;
+  const KernelFacts* facts(const std::string& name) const;  // null: nothing is known
 
  private:
+  void read_facts(const char* text);
+
   std::unordered_map<std::string, const mpsx_kernel_record*> records_;
+  std::unordered_map<std::string, KernelFacts> facts_;
 };
 
 // One dispatch, all it needs being its own.
@@ -37,6 +59,7 @@ struct Launch {
   };
   std::vector<Buffer> buffers;
   std::vector<size_t> threadgroup_bytes;
+  ConstantValues constants;
   mpsx::driver::Dispatch shape;
 
   // Throws mpsx::driver::Error for what the engine finds wrong in the kernel.

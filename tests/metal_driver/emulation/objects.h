@@ -46,6 +46,12 @@ struct Line {
 // An archive out of a file, or a new one where `path` is empty. Nil with an error: the file is none.
 id<MTLBinaryArchive> open_archive(const std::string& path, NSError** error);
 
+id<MTLComputePipelineState> pipeline_of(id<MTLFunction> function);
+MTLComputePipelineReflection* reflection_of(id<MTLFunction> function);  // autoreleased
+
+// Stands for an NSException, of which C++ knows nothing either.
+struct Raised {};
+
 constexpr unsigned kMaxCommandBuffers = 64;  // of newCommandQueue
 
 struct Binding {
@@ -75,8 +81,16 @@ struct Encoding {
  @public
   std::shared_ptr<emulation::KernelImage>* image;
   const mpsx_kernel_record* record;
+  emulation::ConstantValues* constants;
 }
 @end
+
+namespace emulation {
+// The function, and the values of its constants: what an archive knows a pipeline by.
+std::string key_of(const EmulatedFunction* function);
+// What has to be bound; nothing is known of a library that was not compiled for the emulation.
+std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
+}
 
 @interface EmulatedLibrary : NSObject <MTLLibrary> {
  @public
@@ -87,6 +101,7 @@ struct Encoding {
 @interface EmulatedPipeline : NSObject <MTLComputePipelineState> {
  @public
   EmulatedFunction* function;
+  bool reflected;  // whether its maker asked what it takes
 }
 @end
 

@@ -88,7 +88,7 @@ NS_ASSUME_NONNULL_BEGIN
 
 @interface NSDictionary<__covariant KeyType, __covariant ObjectType> : NSObject MPSX_EMULATED_STATE
 @property(readonly) NSUInteger count;
-- (nullable ObjectType)objectForKey:(KeyType)aKey;
+@property(readonly, copy) NSArray<ObjectType>* allValues;
 @end
 
 @interface NSURL : NSObject MPSX_EMULATED_STATE

@@ -56,11 +56,21 @@ typedef NS_ENUM(NSUInteger, MTLDataType) {
   MTLDataTypeBool = 53,
   MTLDataTypeLong = 81,
   MTLDataTypeULong = 85,
+  MTLDataTypeBFloat = 121,
 };
 
 typedef NS_OPTIONS(NSUInteger, MTLPipelineOption) {
   MTLPipelineOptionNone = 0,
+  MTLPipelineOptionArgumentInfo = 1 << 0,
   MTLPipelineOptionFailOnBinaryArchiveMiss = 1 << 2,
+};
+typedef NS_ENUM(NSInteger, MTLBindingType) {
+  MTLBindingTypeBuffer = 0,
+  MTLBindingTypeThreadgroupMemory = 1,
+};
+typedef NS_ENUM(NSUInteger, MTLLibraryError) {
+  MTLLibraryErrorCompileFailure = 3,
+  MTLLibraryErrorFunctionNotFound = 5,
 };
 typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
   MTLCaptureDestinationDeveloperTools = 1,
@@ -91,7 +101,7 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @end
 
 @interface MTLFunctionConstantValues : NSObject MPSX_EMULATED_STATE
-- (void)setConstantValue:(const void*)value type:(MTLDataType)type withName:(NSString*)name;
+- (void)setConstantValue:(const void*)value type:(MTLDataType)type atIndex:(NSUInteger)index;
 @end
 
 @protocol MTLFunction <NSObject>
@@ -113,7 +123,18 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @property(readonly) NSUInteger staticThreadgroupMemoryLength;
 @end
 
-@class MTLComputePipelineDescriptor, MTLComputePipelineReflection;
+@protocol MTLBinding <NSObject>
+@property(readonly) NSString* name;
+@property(readonly) MTLBindingType type;
+@property(readonly) NSUInteger index;
+@property(readonly, getter=isUsed) BOOL used;
+@end
+
+@interface MTLComputePipelineReflection : NSObject MPSX_EMULATED_STATE
+@property(readonly) NSArray<id<MTLBinding>>* bindings;
+@end
+
+@class MTLComputePipelineDescriptor;
 
 @interface MTLBinaryArchiveDescriptor : NSObject MPSX_EMULATED_STATE
 @property(readwrite, nonatomic, copy, nullable) NSURL* url;
@@ -179,6 +200,11 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
                                           error:(NSError* _Nullable* _Nullable)error;
 - (nullable id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)computeFunction
                                                                       error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MTLComputePipelineState>)
+    newComputePipelineStateWithFunction:(id<MTLFunction>)computeFunction
+                                options:(MTLPipelineOption)options
+                             reflection:(MTLComputePipelineReflection* _Nullable* _Nullable)reflection
+                                  error:(NSError* _Nullable* _Nullable)error;
 - (nullable id<MTLComputePipelineState>)
     newComputePipelineStateWithDescriptor:(MTLComputePipelineDescriptor*)descriptor
                                   options:(MTLPipelineOption)options

@@ -1,4 +1,4 @@
-#include "driver/host/function_constants.h"
+#include "driver/function_constants.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 #include "driver/driver.h"
 
-namespace mpsx::driver::host {
+namespace mpsx::driver {
 namespace {
 
 // Rounded to nearest even, as Metal converts.
@@ -41,10 +41,6 @@ size_t size_of(std::string_view type) {
   if (type == "long" || type == "ulong") return 8;
   if (type == "int" || type == "uint" || type == "float") return 4;
   return type == "bool" || type == "char" || type == "uchar" ? 1 : 2;
-}
-
-std::string type_text(const mpsx_function_constant& c) {
-  return c.components == 1 ? std::string(c.scalar) : c.scalar + std::to_string(c.components);
 }
 
 // The number that all of `text` is, as the bytes of a `type`; false if it is none or out of range.
@@ -79,18 +75,23 @@ bool parse(const std::string& text, std::string_view type, unsigned char* to) {
 
 }  // namespace
 
-FunctionConstants::FunctionConstants(const mpsx_kernel_record& kernel, std::string_view text)
-    : kernel_(kernel), values_(kernel.constant_count), addresses_(std::max(kernel.constant_count, 1u)) {
+std::string type_text(const FunctionConstant& c) {
+  return c.components == 1 ? c.scalar : c.scalar + std::to_string(c.components);
+}
+
+FunctionConstants::FunctionConstants(std::string kernel, std::vector<FunctionConstant> declared, std::string_view text)
+    : kernel_(std::move(kernel)),
+      declared_(std::move(declared)),
+      values_(declared_.size()),
+      addresses_(std::max<size_t>(declared_.size(), 1)) {
   while (!text.empty()) {
     const size_t next = std::min(text.find('|'), text.size());
     const std::string_view one = text.substr(0, next);
     const size_t equals = one.find('=');
-    if (equals == one.npos)
-      throw Error(std::string(kernel.name) + ": expected constant=value, got \"" + std::string(one) + "\"");
+    if (equals == one.npos) throw Error(kernel_ + ": expected constant=value, got \"" + std::string(one) + "\"");
     const size_t constant = find(one.substr(0, equals));
     if (addresses_[constant])
-      throw Error(std::string(kernel.name) + ": function constant " + kernel.constants[constant].name +
-                  " is given twice");
+      throw Error(kernel_ + ": function constant " + declared_[constant].name + " is given twice");
     set(constant, one.substr(equals + 1));
     text.remove_prefix(std::min(next + 1, text.size()));
   }
@@ -99,17 +100,17 @@ FunctionConstants::FunctionConstants(const mpsx_kernel_record& kernel, std::stri
 size_t FunctionConstants::find(std::string_view name) const {
   const bool by_index = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
   std::string known;
-  for (size_t i = 0; i < kernel_.constant_count; ++i) {
-    const mpsx_function_constant& c = kernel_.constants[i];
+  for (size_t i = 0; i < declared_.size(); ++i) {
+    const FunctionConstant& c = declared_[i];
     if (by_index ? name == std::to_string(c.index) : name == c.name) return i;
-    known += (i ? ", " : "; it has ") + (c.name + (" (" + type_text(c))) + ", index " + std::to_string(c.index) + ")";
+    known += (i ? ", " : "; it has ") + (c.name + " (" + type_text(c)) + ", index " + std::to_string(c.index) + ")";
   }
-  throw Error(std::string(kernel_.name) + ": no function constant " + (by_index ? "of index " : "named ") +
-              std::string(name) + known);
+  throw Error(kernel_ + ": no function constant " + (by_index ? "of index " : "named ") + std::string(name) + known);
 }
 
 void FunctionConstants::set(size_t constant, std::string_view text) {
-  const mpsx_function_constant& c = kernel_.constants[constant];
+  const FunctionConstant& c = declared_[constant];
+  if (c.scalar.empty()) throw Error(kernel_ + ": function constant " + c.name + " has a type that cannot be set");
   Value& value = values_[constant];
   std::string_view rest = text;
   bool fits = true;
@@ -121,9 +122,9 @@ void FunctionConstants::set(size_t constant, std::string_view text) {
     if (fits) rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   if (!fits)
-    throw Error(std::string(kernel_.name) + ": function constant " + c.name + ": expected a value of type " +
-                type_text(c) + ", got " + std::string(text));
+    throw Error(kernel_ + ": function constant " + c.name + ": expected a value of type " + type_text(c) + ", got " +
+                std::string(text));
   addresses_[constant] = value.bytes.data();
 }
 
-}  // namespace mpsx::driver::host
+}  // namespace mpsx::driver

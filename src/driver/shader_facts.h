@@ -1,0 +1,28 @@
+// What a driver that compiles Metal source itself tells of shaders, beside driver.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "driver/driver.h"
+
+namespace mpsx::driver {
+
+// The source is wrong; the message has the compiler's words.
+class SyntaxError : public Error {
+  using Error::Error;
+};
+
+// What has to be bound for a kernel, by index.
+struct Binding {
+  uint32_t index;
+  std::string name;
+};
+
+// A kernel whose arguments are known from its compiled code.
+struct ReflectedKernel : Kernel {
+  bool reflected = false;                      // whether they are
+  std::vector<Binding> buffers, threadgroups;  // those in use, sorted by index
+};
+
+}  // namespace mpsx::driver
