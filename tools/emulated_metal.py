@@ -182,17 +182,26 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     return target
 
 
-def link_package(package: Path, site: Path) -> None:
-    """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib."""
+def flattened(files: list[Path], target: Path) -> Path:
+    """mpsx.metal: kernel files as one that Metal compiles at first use."""
+    command = find_compiler().preprocessor()
+    run(sys.executable, str(ROOT / "tools" / "msl.py"), "flatten", *map(str, files), "-I", str(ROOT / "metal"),
+        "-o", str(target), "--preprocessor", command)  # fmt: skip
+    return target
+
+
+def link_package(package: Path, site: Path, sources: Path | None = None) -> None:
+    """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib; or with `sources`,
+    an mpsx.metal, instead."""
     libraries = package / "lib"
     kernels = libraries / "libmpsx_kernels_simt.so"
-    if not kernels.exists():
+    if not sources and not kernels.exists():
         raise Unavailable(f"no {kernels.name} in this build")
     copy = site / "mpsx"
     (copy / "lib").mkdir(parents=True, exist_ok=True)
     wanted = {copy / p.name: p for p in package.iterdir() if p.name not in ("lib", "__pycache__")}
     wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
-    wanted[copy / "lib" / "mpsx.metallib"] = kernels
+    wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or kernels
     for at, target in wanted.items():
         if at.is_symlink():
             if os.readlink(at) == str(target.resolve()):
@@ -201,10 +210,10 @@ def link_package(package: Path, site: Path) -> None:
         at.symlink_to(target.resolve())
 
 
-def environment(package: Path, site: Path = OUTPUT / "site") -> dict[str, str]:
+def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | None = None) -> dict[str, str]:
     """The environment in which `package` runs MPSX_DRIVER=metal on the emulated Metal."""
     library = build_library()
-    link_package(package, site)
+    link_package(package, site, sources)
     return dict(
         os.environ,
         MPSX_DRIVER="metal",

@@ -102,6 +102,31 @@ def test_commands_know_macos(cross: Cross) -> None:
     assert objects.count("-fno-objc-arc") >= len(sources)
 
 
+def test_what_is_installed(cross: Cross) -> None:
+    """The layout of the wheel, empty files standing for what only the whole build makes."""
+    names = [name for name in cross.targets() if re.fullmatch(r"(lib/lib\w+|python/_\w+)[\w.-]*\.(dylib|so)", name)]
+    assert {"lib/libmpsx.dylib", "lib/libmpsx_kernels_baseline.dylib"} <= set(names)
+    made = [cross.build / name for name in names if not (cross.build / name).exists()]
+    try:
+        for path in made:
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+        found = cross.install(cross.folder / "installed")
+    finally:
+        for path in made:
+            path.unlink()
+    modules = [name for name in found if re.fullmatch(r"mpsx/_(runtime|shader)\.cpython-\w+-darwin\.so", name)]
+    assert len(modules) == 2
+    kernels = {"libmpsx.dylib", "libmpsx_kernels_baseline.dylib", "libmpsx_kernels_simt.dylib", "mpsx.metal"}
+    assert {name for name in found if name.startswith("mpsx/lib/")} == {
+        f"mpsx/lib/{name}" for name in kernels | ({"mpsx.metallib"} if cross.metal else set())
+    }
+    assert {"mpsx/_build_info.py", "mpsx/_msl/translate.py", "mpsx/_msl/include/msl/msl.h"} <= set(found)
+    assert not [name for name in found if name.endswith((".o", ".a", ".air", ".c", ".cpp", ".tbd"))]
+    facts = (cross.folder / "installed" / "mpsx" / "_build_info.py").read_text()
+    assert re.search(r"(?i)metal_driver\W+True", facts), facts
+
+
 def test_the_metal_driver_and_the_bindings_compile_for_macos(cross: Cross) -> None:
     """A sample of test_cross_build.py's, of what needs no torch."""
     if not cross.metal:

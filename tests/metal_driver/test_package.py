@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import emulated_metal
+from harness import ROOT, emulated_metal
 
 import mpsx
 
@@ -183,6 +183,31 @@ def test_compile_shader(run: Callable[..., str]) -> None:
         library.scale(t, 3.0)
         assert t.tolist() == [3.0] * 10
     ''')
+
+
+def test_sources_that_are_compiled_at_first_use(toolchain: None, tmp_path: Path) -> None:
+    """Without a metallib the driver gives Metal the kernels' flattened sources, of which it compiles what is needed."""
+    sources = emulated_metal.flattened([ROOT / "metal" / "norm" / "softmax.metal"], tmp_path / "mpsx.metal")
+    environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
+    code = """
+        x = torch.randn(5, 300)
+        torch.testing.assert_close(torch.softmax(x.to("mpsx"), -1).cpu(), torch.softmax(x, -1))
+        assert emulation.mpsx_emulation_live(b"EmulatedLibrary") == 1
+    """
+    done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], env=environment, text=True,
+                          capture_output=True, timeout=240, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.sweep  # every kernel file is compiled
+def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> None:
+    sources = emulated_metal.flattened(sorted((ROOT / "metal").glob("*/*.metal")), tmp_path / "mpsx.metal")
+    environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
+    report = tmp_path / "report.md"
+    words = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
+    done = subprocess.run([sys.executable, "-m", "mpsx", *words], env=environment, text=True, capture_output=True,
+                          timeout=3600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr + (report.read_text() if report.exists() else "")
 
 
 def test_a_forked_process_gets_an_error(run: Callable[..., str]) -> None:

@@ -8,6 +8,8 @@ import harness
 import pytest
 from harness import emulated_metal, run_cases
 
+# Everything is compiled once more for each sanitizer, and runs at a tenth of the speed; and clang's runtimes
+# (libclang-rt-19-dev) are one more package, which .ci/run installs for sweeps.
 pytestmark = pytest.mark.sweep
 
 FLAGS = {
