@@ -232,16 +232,13 @@ class _Builder:
 
     def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
         """The text after the preprocessor, and the files that were included."""
-        from ._msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS
-        from ._msl.source import LINE_MARKER
+        from ._msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS, included
 
         apple = self.apple_headers([*APPLE_HEADERS, *EMPTY_HEADERS])
         command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
         text = self.run(command, f'#line 1 "{name}"\n{source}\n')
-        named = dict.fromkeys(file for _, file in LINE_MARKER.findall(text))
-        files = [file for file in named if file != name and not file.startswith(("<", str(apple)))]
-        return text, files
+        return text, [file for file in included(text) if not file.startswith(str(apple))]
 
     def apple_headers(self, names: Sequence[str]) -> Path:
         """A folder of empty files in place of Apple's headers, whose contents are in mpsx/_msl/include."""

@@ -25,11 +25,15 @@ def failures(file: str) -> dict[str, str]:
     except SyntaxError as e:
         return {file: str(e)}
     failed = {}
-    for case in cases:
-        try:
-            case(Run(lib))
-        except Exception:
-            failed[f"{file} {case.__name__}"] = traceback.format_exc()
+    with mpsx.profiler.launch_log() as log:
+        for case in cases:
+            try:
+                case(Run(lib))
+            except Exception:
+                failed[f"{file} {case.__name__}"] = traceback.format_exc()
+    called = {name.removeprefix("kernel:").partition("|")[0] for name in log}
+    if never := [name for name in dir(lib) if name not in called]:
+        failed[file] = f"never called: {', '.join(never)}"
     return failed
 
 

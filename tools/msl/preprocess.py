@@ -1,11 +1,12 @@
 """Runs a C preprocessor over a .metal file, with Apple's headers left out."""
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 
-from .source import LINE_MARKER, MslError
+from .source import MslError
 
 # Apple's headers; their contents come from src/driver/host/msl when the translated code is compiled.
 APPLE_HEADERS = [
@@ -17,6 +18,7 @@ APPLE_HEADERS = [
     "metal_cooperative_tensor", "metal_tensor", "metal_visible_function_table",
 ]
 
+ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
 # What a file that is shared with the CPU's side includes too; Metal has these for a shader.
 EMPTY_HEADERS = ["simd/simd.h"]
 
@@ -50,7 +52,11 @@ def preprocess(path, include_dirs=(), defines=(), command=None):
         if run.returncode:
             raise MslError(run.stderr.strip() or f"{shlex.join(args)} failed with {run.returncode}")
         files = [path]
-        for _, name in LINE_MARKER.findall(run.stdout):
-            if not name.startswith(("<", stubs)) and name not in files:
-                files.append(name)
+        files += [name for name in included(run.stdout) if not name.startswith(stubs) and name != path]
     return run.stdout, files
+
+
+def included(text):
+    """The files that a preprocessor read for `#include`: where it says that it enters one. A #line of the source may
+    name anything."""
+    return dict.fromkeys(name for name in ENTERED.findall(text) if not name.startswith("<"))

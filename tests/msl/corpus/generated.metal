@@ -191,6 +191,7 @@ kernel void wmma(device float* data0, device float* data1, device float* data2,
   *((device float2*)(data0 + row * 8 + col)) = acc;
 }
 
+#line 7 "a file of the compiler's own"
 // feature: from a loop compiler: unions of arguments, volatile threadgroup memory
 union __ArgUnion {
   int v_int[2];
