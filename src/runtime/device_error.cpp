@@ -10,6 +10,7 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/error_record.h"
+#include "runtime/launch_pause.h"
 #include "runtime/stream.h"
 
 namespace mpsx::runtime {
@@ -97,7 +98,8 @@ void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().info().asynchronous) return;
   Slots& s = slots_of_all();
   std::lock_guard<std::mutex> lock(s.mutex);
-  // Another thread's work on its records may have begun since.
+  // Another thread's work on its records may have begun since, and must not begin while they are read.
+  const LaunchPause pause;
   for (const Slot& slot : s.all)
     if (driver().reached(last_use(slot.record))) check(slot);
 }

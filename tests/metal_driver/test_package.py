@@ -154,6 +154,27 @@ def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
     """)
 
 
+@pytest.mark.sweep  # of one moment in many
+def test_a_wait_looks_at_no_error_of_work_on_its_way(run: Callable[..., str]) -> None:
+    """One thread looks up rows, and another one's waits ask all threads' records for errors."""
+    run("""
+        import threading, time
+        end, failures = time.monotonic() + 15, []
+        def look_up():
+            table, rows = torch.arange(8.).reshape(4, 2).to("mpsx"), torch.tensor([3, 1], device="mpsx")
+            while time.monotonic() < end:
+                found = torch.nn.functional.embedding(rows, table)
+            failures.extend([] if found.tolist() == [[6, 7], [2, 3]] else [found])
+        def wait():
+            while time.monotonic() < end:
+                torch.mpsx.synchronize()
+        threads = [threading.Thread(target=look_up), threading.Thread(target=wait), threading.Thread(target=wait)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert not failures, failures
+    """, MPSX_EMULATION_DELAY="0")  # fmt: skip
+
+
 def test_failed_work_is_an_exception(run: Callable[..., str]) -> None:
     run("""
         t = torch.ones(4, device="mpsx")
