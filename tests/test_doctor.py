@@ -66,6 +66,13 @@ def test_a_crash_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "a last word" in report
 
 
+def test_the_beginning_of_a_long_story_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(tmp_path, monkeypatch, "echo the reason >&2\nseq 1000 >&2\necho a last word >&2\nkill -ABRT $$")
+    _, report = run(tmp_path, "--stages", "device")
+    assert "    the reason\n" in report and "    a last word\n" in report
+    assert "… 902 lines left out …" in report and "\n    500\n" not in report
+
+
 def test_a_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setitem(main.LIMITS, "device", 0.5)

@@ -246,6 +246,21 @@ def test_a_forked_process_gets_an_error(run: Callable[..., str]) -> None:
     """)
 
 
+def test_a_process_ends_with_work_on_its_way(run: Callable[..., str]) -> None:
+    """Work that nobody waited for, also of a thread that is gone; tensors that live on in a module."""
+    run("""
+        import threading
+        emulation.mpsx_emulation_delay(20000)
+        torch.kept = [torch.ones(100000, device="mpsx") for _ in range(4)]
+        event = torch.Event("mpsx", enable_timing=True)
+        thread = threading.Thread(target=lambda: [torch.kept[0].add_(torch.kept[1]) for _ in range(200)])
+        thread.start()
+        thread.join()
+        torch.kept[2].add_(torch.kept[3])
+        event.record()
+    """)
+
+
 def test_training_leaves_nothing_behind(run: Callable[..., str]) -> None:
     """The loss follows the CPU's, and of Metal's objects only buffers, pipelines and one queue are left."""
     run("""

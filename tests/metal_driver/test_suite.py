@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import ROOT, emulated_metal
+from harness import HERE, ROOT, emulated_metal
 
 import mpsx
 
@@ -36,7 +36,9 @@ def environment(toolchain: None) -> dict[str, str]:
 def run(environment: dict[str, str], *words: str | Path, timeout: float = 600) -> str:
     """pytest in a process of its own; what it prints."""
     own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not sweep"]
+    own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check", "-o", "addopts=", "-m",
+               "not sweep"]  # fmt: skip
     done = subprocess.run([*command, *map(str, words)], env=own, cwd=ROOT, capture_output=True, text=True,
                           timeout=timeout, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-4000:]

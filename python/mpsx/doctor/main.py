@@ -38,6 +38,14 @@ def how_it_ended(status: int) -> str:
         return f"its process was ended by signal {-status}"
 
 
+def shortened(lines: list[str]) -> str:
+    """The beginning of what a process said, where a crash says why, and the end."""
+    left_out = len(lines) - 100
+    if left_out > 0:
+        lines = [*lines[:40], f"… {left_out} lines left out …\n", *lines[-60:]]
+    return "".join(lines)
+
+
 def run_stage(stage: str, seconds: float) -> list[Outcome]:
     """The outcomes of one stage; a crash or a hang becomes one."""
     limit = seconds + 300 if stage == "stress" else LIMITS[stage]
@@ -70,10 +78,10 @@ def run_stage(stage: str, seconds: float) -> list[Outcome]:
     if status != 0 or last is not None:
         end = f"no end after {limit:.0f} s" if hung.is_set() else how_it_ended(status)
         at = f"in {last.name}: " if last is not None else ""
-        outcomes.append(Outcome(stage, "the stage ends well", "failed", 0.0, at + end + "\n" + "".join(errors[-60:])))
+        outcomes.append(Outcome(stage, "the stage ends well", "failed", 0.0, at + end + "\n" + shortened(errors)))
         show(outcomes[-1])
     elif errors:
-        outcomes.append(Outcome(stage, "printed", "note", 0.0, "".join(errors[-60:]).strip()))
+        outcomes.append(Outcome(stage, "printed", "note", 0.0, shortened(errors).strip()))
     return outcomes
 
 

@@ -282,7 +282,7 @@ def storm(seconds: float) -> str:
     found = _runtime.memory()
     grown = found["allocated"] - before
     expect(grown <= KEPT_BY_A_THREAD * len(workers), f"{grown} bytes more are allocated than before")
-    rate = f"{counts['runs']} runs, {counts['runs'] / seconds:.0f} a second"
+    rate = f"{counts['runs']} runs, {counts['runs'] / seconds:.0f} a second; {grown} bytes kept"
     return f"{rate}; at most {found['allocated_peak']:,} bytes allocated, {found['reserved_peak']:,} reserved"
 
 

@@ -67,23 +67,23 @@ bool is_there(const EmulatedFunction* function, const std::string& condition) {
 
 @interface EmulatedBinding : NSObject <MTLBinding> {
  @public
-  const emulation::KernelBinding* binding;
+  const emulation::KernelBinding* binding;  // null: one that the function declares and does not use
   id owner;
 }
 @end
 
 @implementation EmulatedBinding
 - (NSString*)name {
-  return emulation::string(binding->name);
+  return emulation::string(binding ? binding->name : "unused");
 }
 - (MTLBindingType)type {
-  return binding->threadgroup ? MTLBindingTypeThreadgroupMemory : MTLBindingTypeBuffer;
+  return binding && binding->threadgroup ? MTLBindingTypeThreadgroupMemory : MTLBindingTypeBuffer;
 }
 - (NSUInteger)index {
-  return binding->index;
+  return binding ? binding->index : MPSX_MAX_BUFFERS - 1;
 }
 - (BOOL)isUsed {
-  return YES;
+  return binding != nullptr;
 }
 - (void)dealloc {
   [owner release];
@@ -256,7 +256,9 @@ std::vector<const emulation::KernelBinding*> emulation::bindings_of(const Emulat
 
 MTLComputePipelineReflection* emulation::reflection_of(id<MTLFunction> function) {
   std::vector<id> made;
-  for (const KernelBinding* b : bindings_of((EmulatedFunction*)function)) {
+  auto bindings = bindings_of((EmulatedFunction*)function);
+  bindings.push_back(nullptr);
+  for (const KernelBinding* b : bindings) {
     EmulatedBinding* binding = [[EmulatedBinding alloc] autorelease];
     binding->binding = b;
     binding->owner = [(id)function retain];
