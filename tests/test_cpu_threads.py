@@ -10,7 +10,6 @@ import torch
 
 import mpsx
 
-
 # The CPU time that each thread of the process spent in `work`, in ticks of the kernel's clock (10 ms).
 MEASURE = """
 import os, sys, torch

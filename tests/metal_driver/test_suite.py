@@ -37,8 +37,8 @@ def run(environment: dict[str, str], *words: str | Path, timeout: float = 600) -
     """pytest in a process of its own; what it prints."""
     own = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], str(HERE)])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check", "-o", "addopts=", "-m",
-               "not sweep"]  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "leak_check"]
+    command += ["-o", "addopts=", "-m", "not sweep"]
     done = subprocess.run([*command, *map(str, words)], env=own, cwd=ROOT, capture_output=True, text=True,
                           timeout=timeout, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-4000:]
