@@ -1,4 +1,4 @@
-"""A plugin of pytest for runs on the emulated Metal: at the end nothing is left of Metal's objects but what is in use."""
+"""A plugin of pytest for runs on the emulated Metal: of its objects nothing is left at the end but what is in use."""
 
 from __future__ import annotations
 
