@@ -98,7 +98,8 @@ class Driver:
 def compile_native(path):
     """tests/simt/driver.cpp and the driver's own sources, as one library."""
     host = ROOT / "src" / "driver" / "host"
-    sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp"))]
+    sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp")),
+               host.parent / "function_constants.cpp"]
     command = os.environ.get("CXX", "c++").split()
     subprocess.run([*command, "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'src'}", *map(str, sources),
                     "-o", str(path), "-ldl"], check=True)

@@ -65,6 +65,7 @@ def test_padding_is_not_uninitialised(shadow):
     assert shadow.read(0, 0, 8) == FINE
     assert shadow.write(0, 16, 12) == FINE      # float3
     assert shadow.read(0, 16, 16) == FINE
+    assert shadow.read(0, 24, 8) == FINE        # its second half
     assert shadow.write(0, 32, 4) == FINE       # {int; long}
     assert shadow.write(0, 40, 8) == FINE
     assert shadow.read(0, 32, 16) == FINE
@@ -73,8 +74,8 @@ def test_padding_is_not_uninitialised(shadow):
 def test_half_of_a_value_is_uninitialised(shadow):
     shadow.write(0, 0, 2)
     assert shadow.read(0, 0, 4) == UNINITIALISED
-    shadow.write(0, 8, 4)
-    assert shadow.read(0, 8, 8) == UNINITIALISED
+    shadow.write(0, 32, 4)
+    assert shadow.read(0, 32, 8) == UNINITIALISED
     assert shadow.read(0, 16, 32) == UNINITIALISED
 
 

@@ -5,12 +5,17 @@
 Of functions the first stays: what memory a pointer leads to is all that the others may know better. Specialisations
 of classes are told apart by what they say, so they must say the same."""
 
+import bisect
+import functools
+import os
 import re
 
 from .declarations import CLASS, FUNCTION
 
 SPACES = {"device", "thread", "threadgroup", "constant", "threadgroup_imageblock", "ray_data", "object_data"}
 QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__"}
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = re.compile(r"MPSX_(?:VALUE|TEST)\((\w+)\)|^template <class A(?:, class B)?> \w+ (\w+)\(", re.M)
 SPECIFIERS = {"constexpr", "inline", "METAL_FUNC", "explicit"}
 BUILTIN = {"int", "char", "short", "long", "float", "half", "bool", "void", "unsigned", "signed", "auto"}
 
@@ -100,3 +105,39 @@ def duplicates(src, found):
                             "in address spaces only, which a CPU does not tell apart, and say different things")
         out.append((d.begin, d.end))
     return out
+
+
+@functools.cache
+def library_names():
+    """The functions of the Metal library."""
+    with open(os.path.join(HERE, "check", "declarations.h")) as f:
+        return {a or b for a, b in LIBRARY.findall(f.read())}
+
+
+def without_arguments_namespaces(src, found):
+    """`max(x)` becomes `(max)(x)` where the source has a template of its own of that name: C++ would look in the
+    namespaces of the arguments too, where bfloat and the vectors are classes. In Metal they are not, and have none."""
+    own = {}
+    for d in found:
+        if d.kind == FUNCTION and d.name >= 0 and not d.in_class and src.texts[d.begin] == "template":
+            own.setdefault(src.texts[d.name], []).append(d)
+    own = {name: ds for name, ds in own.items() if name in library_names()} if own else own
+    if not own:
+        return
+    declared = {d.name for d in found if d.kind == FUNCTION}
+    bodies = [d for d in found if d.kind == FUNCTION and d.body >= 0]
+    begins = [d.begin for d in bodies]
+    for i, t in enumerate(src.texts):
+        if t not in own or i in declared or src.kinds[i] != "word" or src.texts[i - 1] in (".", "->", "::"):
+            continue
+        if src.kinds[i - 1] == "word" and src.texts[i - 1] not in ("return", "else", "case", "do"):
+            continue
+        around = bodies[bisect.bisect_right(begins, i) - 1] if begins and begins[0] <= i else None
+        if around is None or i >= around.end:
+            continue
+        scope = tuple(s for s in around.scope if "@" not in s)
+        if not any(d.begin < i and scope[:len(d.scope)] == d.scope for d in own[t]):
+            continue
+        end = src.angle_end(i + 1) + 1 if src.opens(i + 1) else i + 1
+        if src.texts[end] == "(":
+            src.wrap(i, end, "(", ")")

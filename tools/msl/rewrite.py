@@ -6,7 +6,7 @@ import re
 from .conditionals import mark
 from .constants import function_constants
 from .declarations import CLASS, declarations
-from .overloads import duplicates
+from .overloads import duplicates, without_arguments_namespaces
 from .parse import rename_overloads
 
 DROPPED_SPACES = {"device", "thread", "ray_data", "object_data"}
@@ -183,6 +183,7 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
     compose_swizzles(src)
     if general:
         vectors_of_swizzles(src)
+        without_arguments_namespaces(src, found)
         assignable_unions(src, found)
         mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"}, done)
     namespaces = namespace_braces(src)

@@ -57,6 +57,7 @@ struct Best {
   int key;
   long index;
 };
+static float3 combined(float3 a, float3 b) { return float3(a.x + b.x * a.z, a.y + b.y + a.z, a.z + b.z); }
 kernel void initialised_right(device float* out [[buffer(0)]], threadgroup short* t [[threadgroup(0)]],
                               uint tid [[thread_position_in_threadgroup]]) {
   threadgroup Padded padded[64];
@@ -76,5 +77,6 @@ kernel void initialised_right(device float* out [[buffer(0)]], threadgroup short
   Padded p = padded[other];
   Best b = best[other];
   float3 three = threes[other];
+  for (uint i = 0; i < 4; ++i) three = combined(three, 0.0f * threes[(tid + i) % 64]);   // copied in halves
   out[tid] = p.value + float(p.small) + float(b.index + b.key) + three.z + float(t[other]) + (flag ? 1.0f : 0.0f);
 }

@@ -117,6 +117,31 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
+// Limits of vectors: the component's. Their values are no vectors yet, so that `constexpr float x =
+// numeric_limits<float2>::infinity().x` is one: of a vector's components, a constant expression reads only by index.
+template <class T, int N>
+struct mpsx_same_components {
+  T x, y, z, w;
+  MPSX_FN constexpr operator vec<T, N>() const { return vec<T, N>(x); }
+  MPSX_FN constexpr T operator[](int) const { return x; }
+};
+template <class T, int N>
+struct numeric_limits<vec<T, N>> : numeric_limits<T> {
+#define MPSX_LIMIT(NAME)                                  \
+  static constexpr mpsx_same_components<T, N> NAME() {    \
+    constexpr T x = numeric_limits<T>::NAME();            \
+    return {x, x, x, x};                                  \
+  }
+  MPSX_LIMIT(max)
+  MPSX_LIMIT(min)
+  MPSX_LIMIT(lowest)
+  MPSX_LIMIT(epsilon)
+  MPSX_LIMIT(infinity)
+  MPSX_LIMIT(quiet_NaN)
+  MPSX_LIMIT(denorm_min)
+#undef MPSX_LIMIT
+};
+
 // <metal_uniform>: the promise that a value is the same for all threads.
 template <class T>
 using uniform = T;

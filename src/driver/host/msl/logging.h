@@ -2,9 +2,9 @@
 #pragma once
 
 #ifdef __APPLE__
-#define MPSX_C_NAME(NAME) "_" #NAME
+#  define MPSX_C_NAME(NAME) "_" #  NAME
 #else
-#define MPSX_C_NAME(NAME) #NAME
+#  define MPSX_C_NAME(NAME) #  NAME
 #endif
 // Of the C library in the process, under names that no kernel has.
 extern "C" int mpsx_snprintf(char*, size_t, const char*, ...) __asm__(MPSX_C_NAME(snprintf));
@@ -62,8 +62,8 @@ struct mpsx_log_line {
     size += n < 0 ? 0 : n < room ? n : room - 1;
   }
 
-  // MSL specification 3.2, section 6.19: printf's conversions, with v2, v3 or v4 before the length for a vector, and the
-  // length hl for components of 32 bits.
+  // MSL specification 3.2, section 6.19: printf's conversions, with v2, v3 or v4 before the length for a vector, and
+  // the length hl for components of 32 bits.
   inline void format(const char* f, const mpsx_logged* value, const mpsx_logged* end) {
     for (; *f; ++f) {
       if (*f != '%' || f[1] == '%') {
@@ -88,8 +88,8 @@ struct mpsx_log_line {
     }
   }
   inline void one(char* conversion, int n, char letter, int bits, const mpsx_logged& value) {
-    const bool is_signed = letter == 'd' || letter == 'i', is_unsigned = letter == 'u' || letter == 'x' ||
-                                                                         letter == 'X' || letter == 'o';
+    const bool is_signed = letter == 'd' || letter == 'i',
+               is_unsigned = letter == 'u' || letter == 'x' || letter == 'X' || letter == 'o';
     if (is_signed || is_unsigned) conversion[n++] = 'l';
     conversion[n++] = letter;
     conversion[n] = 0;
@@ -129,10 +129,10 @@ struct os_log {
     const mpsx_logged values[] = {mpsx_logged(x)..., mpsx_logged(0)};
     mpsx_log(subsystem, category, type, f, values, sizeof...(T));
   }
-#define MPSX_LOG(NAME, TYPE)                          \
-  template <class... T>                               \
-  MPSX_FN void NAME(const char* f, T... x) const {    \
-    mpsx_send(TYPE, f, x...);                         \
+#define MPSX_LOG(NAME, TYPE)                       \
+  template <class... T>                            \
+  MPSX_FN void NAME(const char* f, T... x) const { \
+    mpsx_send(TYPE, f, x...);                      \
   }
   MPSX_LOG(log, "")
   MPSX_LOG(log_default, "")

@@ -40,9 +40,11 @@ Shadow::Finding Shadow::found(Fault fault, size_t offset, uint32_t mark, bool by
           time(mark) < met_ || time(mark) < simd_met_[other / MPSX_SIMD_WIDTH]};
 }
 
-// Structures are copied whole, padding included, which nobody writes: a few bytes of a larger value prove nothing.
+// Structures are copied whole, padding included, which nobody writes: a few bytes of a larger value prove nothing. The
+// second eight bytes of sixteen may be the end of a float3, copied in two.
 bool Shadow::partly_uninitialised(size_t offset, size_t bytes, size_t* first) const {
-  const size_t unit = bytes > 8 ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);
+  const bool end_of_three = bytes == 8 && offset % 16 == 8;
+  const size_t unit = bytes > 8 || end_of_three ? std::min<size_t>(bytes, 16) : std::max<size_t>(bytes / 2, 1);
   for (size_t at = offset; at + unit <= offset + bytes; at += unit) {
     size_t i = 0;
     while (i < unit && !current(cells_[at + i].writer)) ++i;
