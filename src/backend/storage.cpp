@@ -123,7 +123,8 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
 StoragePtr adopt(StoragePtr cpu) {
   const size_t bytes = cpu->nbytes();
   c10::DataPtr data;
-  if (runtime::driver().info().unified_addressing || bytes == 0) {
+  // A ZeroTensor has bytes and no memory.
+  if (runtime::driver().info().unified_addressing || bytes == 0 || !cpu->data()) {
     data = data_over(std::move(cpu));
   } else {
     auto* block = allocate_for_cpu(bytes);
