@@ -17,6 +17,8 @@ VARIABLES = {
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
     "MPSX_SIMT_THREADS": "simt: threads of every threadgroup whose size is free, 1 to 1024",
     "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",
+    "MPSX_METAL_DEBUG": "1: a command buffer a kernel, so that an error of the GPU names the kernel",
+    "MPSX_METAL_ARCHIVE": "0: compiled pipelines are not kept in the cache folder",
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs)",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
@@ -24,6 +26,8 @@ VARIABLES = {
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
     "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: what the high watermark allows)",
+    "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "the share of the device's memory that may be reserved; 0: all there is",
+    "PYTORCH_MPS_LOW_WATERMARK_RATIO": "the share beyond which cached memory is given back",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
 }
 
@@ -44,8 +48,19 @@ def package() -> Section:
     ]
 
 
+def trouble() -> str:
+    """Why the driver does not start; empty: it does."""
+    try:
+        _runtime.driver()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
 def driver() -> Section:
     """The driver in use."""
+    if trouble():
+        return [("driver", f"does not start: {trouble()}")]
     info = _runtime.driver()
     installed = sorted(path.stem.removeprefix("libmpsx_kernels_") for path in _libraries().glob("libmpsx_kernels_*"))
     order = "asynchronous" if info["asynchronous"] else "synchronous: a kernel is done when its launch returns"
@@ -61,6 +76,8 @@ def driver() -> Section:
 
 def memory() -> Section:
     """The device's memory, and the caching allocator's part of it."""
+    if trouble():
+        return [("total", "unknown")]
     info, found = _runtime.driver(), _runtime.memory()
     return [
         ("total", _bytes(info["total_memory"])),
@@ -72,6 +89,8 @@ def memory() -> Section:
 
 def why_metal() -> str:
     """Why a Metal device is, or is not, in use."""
+    if trouble():
+        return f"not usable: {trouble()}"
     name = _runtime.driver()["name"]
     if name == "metal":
         return "in use"

@@ -231,6 +231,12 @@ def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout + done.stderr + (report.read_text() if report.exists() else "")
 
 
+def test_info_where_the_driver_does_not_start(run: Callable[..., str]) -> None:
+    said = run("from mpsx import info; print(info.report())", MPSX_EMULATION_FAIL="old_gpu:0:1000000")
+    assert "driver           does not start: mpsx: an Apple GPU (M1 or later) is needed, this Mac has Emulated" in said
+    assert "MPSX_DRIVER=host runs on the CPU" in said and "Metal device     not usable: mpsx: an Apple GPU" in said
+
+
 def test_a_forked_process_gets_an_error(run: Callable[..., str]) -> None:
     run("""
         import os

@@ -20,7 +20,7 @@ void check_macos() {
   if (version.majorVersion >= kOldestMacOS) return;
   throw Error("macOS " + std::to_string(kOldestMacOS) + " or later is needed, this is macOS " +
               std::to_string(version.majorVersion) + "." + std::to_string(version.minorVersion) +
-              ": its Metal has no bfloat");
+              ": its Metal has no bfloat. MPSX_DRIVER=host runs on the CPU");
 }
 
 // The highest family of Apple GPUs that the device belongs to; 0: none that runs our kernels. Families newer than the
@@ -49,7 +49,7 @@ Owned<id<MTLDevice>> find_device() {
   }
   if (others.empty()) return {};
   throw Error("an Apple GPU (M1 or later) is needed, this Mac has " + others +
-              ": PyTorch has no wheels for Macs with Intel or AMD GPUs any more");
+              ": PyTorch has no wheels for Macs with Intel or AMD GPUs any more. MPSX_DRIVER=host runs on the CPU");
 }
 
 Info describe_device(id<MTLDevice> device) {
