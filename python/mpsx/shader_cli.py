@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("file", type=Path, help="Metal source")
     parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="find includes there")
-    parser.add_argument("--driver", choices=("host", "simt"), help="what runs it (default: $MPSX_DRIVER, else host)")
+    parser.add_argument("--driver", choices=("host", "simt", "metal"),
+                        help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host)")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
     parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
     parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="the grid (default: the first array's size)")

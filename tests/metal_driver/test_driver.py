@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import harness
@@ -24,3 +26,15 @@ def test_driver(program: Path, kernels: Path) -> None:
     done = run_cases(program, kernels)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(done.stdout.split()) == CASES
+
+
+def test_processes_share_the_cache(program: Path, kernels: Path, tmp_path: Path) -> None:
+    """Several at once: each keeps its pipelines, in a file that is whole at any time, and leaves nothing else."""
+    environment = dict(os.environ, MPSX_CACHE_DIR=str(tmp_path))
+    words = [program, kernels, "runs_a_kernel", "covers_the_grid", "keeps_the_order"]
+    for _ in range(3):
+        running = [subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) for _ in range(4)]
+        assert [process.wait(timeout=240) for process in running] == [0] * 4
+        (file,) = (tmp_path / "metal").iterdir()
+        first, *names = file.read_text().split("\n")
+        assert first == "emulated archive" and {"add", "positions", "advance"} <= set(names)

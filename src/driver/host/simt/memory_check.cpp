@@ -8,6 +8,8 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
+constexpr size_t kLongestConstant = 32;  // bytes of a long4, which every value's memory has
+
 // Kept from dispatch to dispatch: it is large, and need not be cleared.
 Shadow& shadow_of_this_thread() {
   thread_local Shadow shadow(Arena::kCapacity);
@@ -80,6 +82,12 @@ void MemoryCheck::find_memory() {
     ++index;
   }
   add(&job, sizeof job, Kind::engine);
+  // Before version 20 clang checks these reads too (MPSX_QUIET in msl/launch.h).
+  if (const void* const* constants = job.launch.constants) {
+    add(constants, std::max(job.record->constant_count, 1u) * sizeof *constants, Kind::engine);
+    for (unsigned i = 0; i < job.record->constant_count; ++i)
+      if (constants[i]) add(constants[i], kLongestConstant, Kind::engine);
+  }
   add(worker_, sizeof *worker_, Kind::engine);
   add(library_.begin, library_.size, Kind::library);
 }
