@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,13 +29,29 @@ def test_kernels(file: str) -> None:
     check(failures(file))
 
 
-def test_kernels_with_checks() -> None:
-    """On the driver simt nothing is said of right kernels."""
+def in_process(files: list[str], **environment: str) -> None:
+    """Runs the cases of the files in a process of their own."""
     run = subprocess.run(
-        [sys.executable, str(HERE / "run_corpus.py"), *FILES], env=os.environ | {"MPSX_DRIVER": "simt"},
+        [sys.executable, str(HERE / "run_corpus.py"), *files], env=os.environ | environment,
         capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
     assert run.returncode == 0, run.stderr[-4000:]
     check(json.loads(run.stdout.splitlines()[-1]))
+
+
+def test_kernels_with_checks() -> None:
+    """On the driver simt nothing is said of right kernels."""
+    in_process(FILES, MPSX_DRIVER="simt")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("driver", ["host", "simt"])
+@pytest.mark.parametrize("compiler", ["g++", "clang++", "clang++-19"])
+def test_other_compilers(compiler: str, driver: str) -> None:
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    # g++ takes no half in an anonymous struct: README.md, Use it
+    files = [f for f in FILES if compiler != "g++" or f != "models"]
+    in_process(files, MPSX_DRIVER=driver, MPSX_KERNEL_CXX=compiler)
 
 
 def test_logging(capfd: pytest.CaptureFixture) -> None:

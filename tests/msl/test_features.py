@@ -78,6 +78,16 @@ def test_conditionals(run, tag, dtype):
     expect(got, *want)
 
 
+@pytest.mark.parametrize("tag", ["f16", "bf16"])
+def test_conditionals_beside_numbers(run, tag):
+    x = np.array([0.25, 0.75, 1.5, 2.5], F)
+    small = x.astype(HALF) if tag == "f16" else (x.view(np.uint32) >> 16).astype(np.uint16)
+    got = run("small", f"beside_{tag}", small, np.array([3], np.uint32), size=56, grid=(4,)).reshape(4, 14)
+    for i, v in enumerate(x[:3]):
+        expect(got[i], v, v, 3, v, v, 1.25, v, -v, v, v if i & 1 else 4, 2 * v, v, 1 if v > 0.5 else v, 2 * v)
+    expect(got[3], 0, 0.5, 2.5, 7, 1, 2.5, 0.25, 9, 0, 5, 3.5, 2, 2.5, 2)
+
+
 def test_small_types(run):
     h = 7.0
     expect(run("small", "mixed"), h, 49 + 1 + 15, 0.5 + 3 + (2.25 + 4 + 9 + 16), 3 + 7 + 1 + 1.5 + 7, 8,

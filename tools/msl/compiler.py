@@ -24,7 +24,8 @@ GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split
 # Where SIMT kernels call the engine, no two calls become one, and none two: see src/driver/host/msl/simt.h. Code stays
 # in the order of the source, by which the engine knows which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
-GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
+GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
+    -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()

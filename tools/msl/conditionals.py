@@ -102,8 +102,8 @@ def arm(src, pairs, i, stops):
 
 
 def plain(src, begin, end):
-    """Whether an operand cannot be half: one literal but 0, or a string."""
-    return end == begin + 1 and (src.kinds[begin] == "string" or src.texts[begin] in ("true", "false", "nullptr"))
+    """Whether an operand cannot stand beside half: a string, or nullptr."""
+    return end == begin + 1 and (src.kinds[begin] == "string" or src.texts[begin] == "nullptr")
 
 
 def same_cast(src, a, b):

@@ -20,6 +20,33 @@ template [[host_name("choose_f16")]] kernel void choose<half>(device half*, devi
                                                                         uint);
 template [[host_name("choose_f32")]] kernel decltype(choose<float>) choose<float>;
 
+// feature: conditional operators with half or bfloat beside other numbers
+struct Anything { template <typename T> operator T() && { return T{}; } };
+enum Number { two = 2 };
+template <typename T>
+kernel void beside(device float* out [[buffer(0)]], device const T* in [[buffer(1)]], constant uint& n [[buffer(2)]],
+                   uint i [[thread_position_in_grid]]) {
+  T a = i < n ? in[i] : 0;
+  T b = i < n ? in[i] : 0.5f;
+  T c = i < n ? 3 : in[i];
+  auto d = i < n ? in[i] : 7u;
+  auto e = i < n ? in[i] : true;
+  auto f = i < n ? 1.25f : in[i];
+  auto g = i < n ? in[i] : in[0];
+  auto h = i < n ? -in[i] : T(9);
+  T m = i < n ? in[i] : Anything();
+  auto q = i < n ? (i & 1 ? in[i] : 4) : (short)5;
+  auto r = i < n ? in[i] * 2 : in[i] + 1;
+  auto s = i < n ? in[i] : two;
+  const T t = (i < n) ? (T)(in[i] > T(0.5f) ? 1 : in[i]) : in[i];
+  static_assert(is_same_v<decltype(d), T> && is_same_v<decltype(e), T> && is_same_v<decltype(f), float>, "");
+  static_assert(is_same_v<decltype(q), T> && is_same_v<decltype(r), T> && is_same_v<decltype(s), T>, "");
+  vec<T, 2> w = i < n ? vec<T, 2>(a, b) : vec<T, 2>(1, 2);
+  const float v[] = {a, b, c, d, e, f, g, h, m, q, r, s, t, w.x + (i < n ? w.yx : w).x};
+  for (uint k = 0; k < 14; ++k) out[14 * i + k] = v[k];
+}
+template [[host_name("beside_f16")]] kernel decltype(beside<half>) beside<half>;
+template [[host_name("beside_bf16")]] kernel decltype(beside<bfloat>) beside<bfloat>;
 // feature: half and bfloat mixed with integers and floats
 kernel void mixed(device float* out [[buffer(0)]]) {
   half h = 2.5h;

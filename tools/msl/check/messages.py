@@ -17,6 +17,10 @@ VECTOR = re.compile(r"\b(?:packed_)?vec<(?:const )?(\w+)(?: int)?, ?(\d)>")
 SWIZZLE = re.compile(r"\bmpsx_swizzle<(\w+), ?\d((?:, ?\d)+)>")
 UNSIGNED = {"unsigned int": "uint", "unsigned short": "ushort", "unsigned char": "uchar", "unsigned long": "ulong"}
 PLAIN = [
+    (
+        re.compile(r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$"),
+        r"'\1 \2' in an anonymous struct is more than g++ can do; clang can: pip install 'mpsx[shader]'",
+    ),
     (re.compile(r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$"), r"\1"),
     (re.compile(r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$"), r"\1"),
     (re.compile(r"^no viable conversion from '(.*)' to '(.*)'$"), r"cannot convert '\1' to '\2' implicitly"),

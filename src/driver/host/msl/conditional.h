@@ -1,14 +1,22 @@
 // The conditional operator on half and bfloat. As classes that convert to float and back they have no type in common
-// with float, as far as C++ is concerned; a marked one converts in one direction only. The translator writes
-// (unmark, (c ? (mark, (a)) : (mark, (b)))), where operands of other types stay what they are, void included.
+// with float, as far as C++ is concerned; a marked one becomes float, and nothing else, and integers become marked ones.
+// The translator writes (unmark, (c ? (mark, (a)) : (mark, (b)))), where operands of other types stay what they are,
+// void included.
 #pragma once
 
 namespace mpsx {
 template <class H>
 struct marked_half {
   H value;
-  MPSX_FN constexpr operator H() const { return value; }
-  MPSX_FN constexpr operator float() const { return float(value); }
+  marked_half() = default;
+  MPSX_FN constexpr marked_half(const H& v) : value(v) {}
+  template <class I, metal::enable_if_t<metal::is_integral_v<I> || __is_enum(I), int> = 0>
+  MPSX_FN constexpr marked_half(I v) : value(H(v)) {}
+  // A template, so that no other number comes out of it by way of float.
+  template <class F, metal::enable_if_t<metal::is_same_v<F, float> || metal::is_same_v<F, H>, int> = 0>
+  MPSX_FN constexpr operator F() const {
+    return F(value);
+  }
 };
 struct mark_t {};
 struct unmark_t {};

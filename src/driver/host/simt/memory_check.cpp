@@ -89,6 +89,11 @@ void MemoryCheck::find_memory() {
       if (constants[i]) add(constants[i], kLongestConstant, Kind::engine);
   }
   add(worker_, sizeof *worker_, Kind::engine);
+  // The values of function constants, which g++ and older clangs check too. A vector of four longs is the largest.
+  const unsigned constants = job.launch.constants ? job.record->constant_count : 0;
+  if (constants) add(job.launch.constants, constants * sizeof(void*), Kind::engine);
+  for (unsigned i = 0; i < constants; ++i)
+    if (job.launch.constants[i]) add(job.launch.constants[i], 32, Kind::engine);
   add(library_.begin, library_.size, Kind::library);
 }
 
