@@ -32,8 +32,8 @@ void raise(std::atomic<uint64_t>& last_use, uint64_t place) {
 
 }  // namespace
 
-std::shared_mutex& launch_mutex() {
-  static auto* mutex = new std::shared_mutex;  // threads may launch while the process ends
+std::mutex& launch_mutex() {
+  static auto* mutex = new std::mutex;  // threads may launch while the process ends
   return *mutex;
 }
 
@@ -92,8 +92,8 @@ void Launch::run() {
   const bool timed = profiling.load(std::memory_order_relaxed);
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   try {
-    std::shared_lock<std::shared_mutex> unpaused;
-    if (driver().info().asynchronous) unpaused = std::shared_lock(launch_mutex());
+    std::unique_lock<std::mutex> unpaused;
+    if (driver().info().asynchronous) unpaused = std::unique_lock(launch_mutex());
     const uint64_t place =
         driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
     for (size_t i = 0; i < uses_; ++i) raise(*last_uses_[i], place);

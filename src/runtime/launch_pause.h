@@ -3,14 +3,15 @@
 #pragma once
 
 #include <mutex>
-#include <shared_mutex>
 
 namespace mpsx::runtime {
 
-std::shared_mutex& launch_mutex();  // a launch on an asynchronous driver holds it shared
+// A launch on an asynchronous driver holds it: they are one sequence anyhow, and readers of a shared mutex could keep
+// the pause waiting for as long as two threads launch.
+std::mutex& launch_mutex();
 
 class LaunchPause {
-  std::unique_lock<std::shared_mutex> lock_{launch_mutex()};
+  std::lock_guard<std::mutex> lock_{launch_mutex()};
 };
 
 }  // namespace mpsx::runtime
