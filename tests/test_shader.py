@@ -163,3 +163,13 @@ def test_syntax_error_has_the_line():
         mpsx.compile_shader("kernel int f(device float* x) { return 0; }")
     with pytest.raises(TypeError, match="expected Metal source as a str, got bytes"):
         mpsx.compile_shader(b"")
+
+
+@pytest.mark.parametrize(("source", "name"), [
+    ("float f(float); kernel void k(device float* x) { x[0] = f(1); }", "f"),
+    ("namespace n { struct S { float get() const; }; }\nkernel void k(device float* x) { x[0] = n::S().get(); }",
+     "n::S::get"),
+])  # fmt: skip
+def test_functions_that_are_not_defined(source, name):
+    with pytest.raises(SyntaxError, match=rf"^program_source: error: function '{name}' is called, but not defined$"):
+        mpsx.compile_shader(source)

@@ -74,7 +74,13 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
     built = shader_build.build(source, name, target, include_dirs)
-    return ShaderLibrary(Shader(name, path=built.path), built.kernels), built.kernels
+    try:
+        return ShaderLibrary(Shader(name, path=built.path), built.kernels), built.kernels
+    except RuntimeError as error:
+        missing = shader_build.undefined(str(error))
+        if missing:
+            raise SyntaxError(f"{name}: error: function '{missing}' is called, but not defined") from None
+        raise
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -127,6 +128,19 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
                  translator_hash(str(store.folder)))  # fmt: skip
     found = lookup(store, key)
     return found or _Builder(store, target, includes).build(source, name, key)
+
+
+def undefined(message: str) -> str:
+    """The function that the dynamic linker says is missing, out of its mangled name; or nothing."""
+    found = re.search(r"undefined symbol: (\w+)", message)
+    if not found:
+        return ""
+    rest, names = found[1].removeprefix("_Z").removeprefix("N"), []
+    while size := re.match(r"[LK]?(\d+)", rest):
+        end = size.end() + int(size[1])
+        names.append(rest[size.end() : end])
+        rest = rest[end:]
+    return "::".join(names) or found[1]
 
 
 def lookup(store: Cache, key: str) -> Built | None:

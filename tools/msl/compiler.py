@@ -44,6 +44,7 @@ class Compiler:
     def flags(self, isa="", mode="wide", general=False):
         """`mode` and `general` are the translator's; mode `simt` compiles with checks."""
         clang, flags = "clang" in self.description, FLAGS + (ZIG_FLAGS if self.is_zig else [])
+        flags += [] if is_x86() else ["-fsigned-char"]   # as Metal's; other processors' own may be unsigned
         if mode == "simt":
             flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]
             flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)

@@ -125,3 +125,4 @@ kernel void kernel_rows(constant args_rows& args, device const char* src0, devic
 typedef decltype(kernel_rows<1>) kernel_rows_t;
 template [[host_name("kernel_rows_2")]] kernel kernel_rows_t kernel_rows<2>;
 template [[host_name("kernel_rows_4")]] kernel kernel_rows_t kernel_rows<4>;
+kernel [[host_name("named_between")]] void attribute_between(device float* out [[buffer(0)]]) { out[0] = 1; }

@@ -4,6 +4,7 @@ import ast
 
 from ..source import MslError
 from .rules import rule
+from .structure import attributes
 
 
 def kernels(unit):
@@ -24,10 +25,11 @@ def returns_void(unit):
     """5.1.3: kernels return void."""
     src = unit.src
     for f in kernels(unit):
+        outside = attributes(src, *f.result)[1]
         words = [
-            t
-            for t in src.texts[f.result[0] : f.result[1]]
-            if t not in ("kernel", "static", "inline", "extern", "constexpr", "METAL_FUNC")
+            src.texts[i]
+            for i in outside
+            if src.texts[i] not in ("kernel", "static", "inline", "extern", "constexpr", "METAL_FUNC")
         ]
         if words != ["void"]:
             result = " ".join(words)
