@@ -173,3 +173,12 @@ def test_syntax_error_has_the_line():
 def test_functions_that_are_not_defined(source, name):
     with pytest.raises(SyntaxError, match=rf"^program_source: error: function '{name}' is called, but not defined$"):
         mpsx.compile_shader(source)
+
+
+@pytest.mark.parametrize("source", [
+    "float4 f(texture2d<float> t) { return 1; }", "struct S { depth2d<float> t [[id(0)]]; };",
+    "constexpr sampler s(0);",
+])  # fmt: skip
+def test_textures_are_refused_wherever_they_are(source):
+    with pytest.raises(SyntaxError, match=r"^program_source:1:\d+: error: '\w+' is not supported: kernels take"):
+        mpsx.compile_shader(source + "\nkernel void k(device float* x) { x[0] = 1; }")

@@ -211,6 +211,10 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
         elif kind == "word" and i and src.texts[i - 1] not in (".", "->"):
             if t in DROPPED_SPACES:
                 src.replace(i, i + 1)
+            elif t == "coherent" and src.texts[i + 1] in ("device", "("):   # coherent device T*, coherent(device) T*
+                end = src.match[i + 1] + 1 if src.texts[i + 1] == "(" else i + 1
+                src.replace(i, end)
+                done |= set(range(i, end))
             elif t == "constant":
                 src.replace(i, i + 1, constant(src, i, depth))
             elif t == "threadgroup":

@@ -168,7 +168,7 @@ kernel void arrays(device float* out [[buffer(0)]], points_t points [[buffer(1)]
 }
 
 // feature: alignment of threadgroup variables
-kernel void alignments(device float* out [[buffer(0)]], metal::uint i [[thread_position_in_threadgroup]]) {
+kernel void alignments(coherent(device) device float* out [[buffer(0)]], metal::uint i [[thread_position_in_threadgroup]]) {
   threadgroup __attribute__((aligned(16))) float a[64];
   threadgroup alignas(16) float b[8], b2;
   alignas(16) threadgroup float c[1 << 2];

@@ -16,7 +16,16 @@ LINE = re.compile(
 VECTOR = re.compile(r"\b(?:packed_)?vec<(?:const )?(\w+)(?: int)?, ?(\d)>")
 SWIZZLE = re.compile(r"\bmpsx_swizzle<(\w+), ?\d((?:, ?\d)+)>")
 UNSIGNED = {"unsigned int": "uint", "unsigned short": "ushort", "unsigned char": "uchar", "unsigned long": "ulong"}
+HANDLES = r"(?:texture|depth)\w+|sampler|imageblock|\w*acceleration_structure|\w+_function_table|command_buffer"
 PLAIN = [
+    (
+        re.compile(rf"^(?:no template named|unknown type name|use of undeclared identifier) '({HANDLES})'.*$"),
+        r"'\1' is not supported: kernels take buffers, threadgroup memory and positions",
+    ),
+    (
+        re.compile(rf"^'({HANDLES})' (?:was not declared in this scope|does not name a type).*$"),
+        r"'\1' is not supported: kernels take buffers, threadgroup memory and positions",
+    ),
     (
         re.compile(r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$"),
         r"'\1 \2' in an anonymous struct is more than g++ can do; clang can: pip install 'mpsx[shader]'",
