@@ -94,7 +94,9 @@ class Cross:
             # Asked for its version with a target, zig leaves an empty a.o behind.
             version = f"[ \"$1\" = --version ] && exec '{zig()}' {name} --version"
             compile_ = f"exec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\""
-            script(tools / name, f"#!/bin/sh\n{version}\n{compile_}\n")
+            # zig 0.17 crashes where it links a bundle, as Python's modules are; a dynamic library shows as much.
+            bundle = 'for w; do shift; [ "$w" = -bundle ] && w=-dynamiclib; set -- "$@" "$w"; done\n'
+            script(tools / name, f"#!/bin/sh\n{version}\n{bundle if name == 'cc' else ''}{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
         # Nothing is renamed: libraries are linked with the names and paths that they are installed with.
