@@ -30,6 +30,11 @@ inline float mish_slope(float x) {
 }
 inline float clamp_unit(float x) { return propagating_min(propagating_max(x + 3.0f, 0.0f), 6.0f); }
 
+inline float logit_clamped(float x, float low, float high) {
+  const float y = x < low ? low : (x > high ? high : x);
+  return precise::log(y / (1.0f - y));
+}
+
 #define MPSX_ACTIVATION(NAME, ...)                                    \
   struct NAME##_op {                                                  \
     template <typename C>                                             \

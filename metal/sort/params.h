@@ -22,3 +22,12 @@ struct SelectParams {
   uint32_t which;  // SelectWhich
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
+
+// `values` numbers for each row of `size` sorted boundaries, which are `row_step` apart (0: all use one row).
+struct SearchParams {
+  uint32_t values;
+  uint32_t size;
+  uint32_t row_step;
+  uint32_t right;      // after equal boundaries, and not before them
+  uint32_t sorted_by;  // boundaries are in order where the sorter says so
+};

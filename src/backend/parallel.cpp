@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/util/ParallelGuard.h>
 #ifdef __APPLE__
-#include <dispatch/dispatch.h>
+#  include <dispatch/dispatch.h>
 #endif
 
 #include <algorithm>

@@ -20,6 +20,7 @@ struct Vendor {
 
 constexpr std::string_view kGemm = "oneDNN/MKL through ATen";
 constexpr std::string_view kAten = "ATen";
+constexpr std::string_view kFft = "MKL/PocketFFT through ATen";
 
 // Every overload of these that has a CPU kernel. Structured operators need only their out= form: torch derives the
 // functional and the in-place one from it, which also allocates the result on the device.
@@ -47,6 +48,9 @@ constexpr std::array kVendors = {
     Vendor{"aten::_dyn_quant_matmul_4bit", kAten},
     Vendor{"aten::_grouped_mm", kGemm},
     Vendor{"aten::_scaled_mm", kGemm},
+    Vendor{"aten::_fft_r2c", kFft},
+    Vendor{"aten::_fft_c2r", kFft},
+    Vendor{"aten::_fft_c2c", kFft},
 };
 
 struct Libraries {

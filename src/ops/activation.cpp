@@ -1,6 +1,10 @@
 // Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <cfloat>
+#include <cmath>
 #include <string_view>
 
 #include "ops/elementwise.h"
@@ -88,6 +92,59 @@ FORWARD(mish, "mish", (), (), UNARY_KERNELS("mish"), ScalarParams{})
 FORWARD(threshold, "threshold", (const Scalar& at, const Scalar& value), (at, value), UNARY_KERNELS("threshold"),
         scalars3(at, value))
 
+
+Scalar shrink_width(const Scalar& lambd) {
+  TORCH_CHECK(lambd.toDouble() >= 0, "softshrink: lambda must be greater or equal to 0, but found to be ",
+              lambd.toDouble(), ".");
+  return lambd;
+}
+FORWARD(hardshrink, "hardshrink", (const Scalar& lambd), (lambd), UNARY_KERNELS("hardshrink"), scalars3(lambd))
+FORWARD(softshrink, "softshrink", (const Scalar& lambd), (lambd), UNARY_KERNELS("softshrink"),
+        scalars3(shrink_width(lambd)))
+
+// A negative eps is none, as PyTorch reads it.
+const ElementwiseKernels& logit_kernels(std::optional<double> eps) {
+  return eps.value_or(-1) < 0 ? UNARY_KERNELS("logit") : UNARY_KERNELS("logit_clamped");
+}
+ScalarParams logit_range(std::optional<double> eps) { return scalars3(eps.value_or(0), 1 - eps.value_or(0)); }
+FORWARD(logit, "logit", (std::optional<double> eps), (eps), logit_kernels(eps), logit_range(eps))
+
+// What takes the place of NaN and the infinities: by default 0 and the largest numbers of the type.
+ScalarParams finite_numbers(at::ScalarType type, std::optional<double> nan, std::optional<double> high,
+                            std::optional<double> low) {
+  const double most = type == at::kHalf ? 65504.0 : type == at::kBFloat16 ? 3.3895313892515355e38 : FLT_MAX;
+  ScalarParams p = scalar_params(nan.value_or(0), high.value_or(most));
+  p.f[3] = float(low.value_or(-most));
+  return p;
+}
+Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optional<double> high,
+                       std::optional<double> low, Tensor& out) {
+  if (is_plain(self) && at::isIntegralType(self.scalar_type(), true) && out_fits(out, self)) {
+    at::native::resize_output(out, self.sizes());
+    return out.copy_(self);
+  }
+  if (!has_kernel(self) || !out_fits(out, self))
+    return fallback_call<Tensor>("aten::nan_to_num", "out", self, nan, high, low, out), out;
+  run_unary(UNARY_KERNELS("nan_to_num"), self, finite_numbers(self.scalar_type(), nan, high, low), out);
+  return out;
+}
+
+// To 10^-decimals, by multiplying and dividing with a power of ten that is exact.
+Tensor& round_decimals_out(const Tensor& self, int64_t decimals, Tensor& out) {
+  if (!has_kernel(self) || !out_fits(out, self))
+    return fallback_call<Tensor>("aten::round", "decimals_out", self, decimals, out), out;
+  const double tens = std::pow(10.0, double(std::abs(decimals)));
+  ScalarParams p{};
+  p.f[0] = float(tens);  // infinite beyond 38, as in PyTorch
+  run_unary(decimals < 0 ? UNARY_KERNELS("round_tens") : UNARY_KERNELS("round_decimals"), self, p, out);
+  return out;
+}
+Tensor round_decimals(const Tensor& self, int64_t decimals) {
+  if (!has_kernel(self)) return fallback_call<Tensor>("aten::round", "decimals", self, decimals);
+  Tensor out = at::empty_like(self);
+  return round_decimals_out(self, decimals, out);
+}
+
 // The two forms of a backward: grad_output and `self` first.
 #define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                   \
   Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                    \
@@ -121,6 +178,14 @@ BACKWARD(hardsigmoid_backward, "hardsigmoid_backward", (), (), BACKWARD_KERNELS(
 BACKWARD(softplus_backward, "softplus_backward", (const Scalar& beta, const Scalar& threshold), (beta, threshold),
          BACKWARD_KERNELS("softplus_backward"), scalars3(beta, threshold))
 BACKWARD(mish_backward, "mish_backward", (), (), BACKWARD_KERNELS("mish_backward"), ScalarParams{})
+
+BACKWARD(hardshrink_backward, "hardshrink_backward", (const Scalar& lambd), (lambd),
+         BACKWARD_KERNELS("shrink_backward"), scalars3(lambd))
+BACKWARD(softshrink_backward, "softshrink_backward", (const Scalar& lambd), (lambd),
+         BACKWARD_KERNELS("shrink_backward"), scalars3(shrink_width(lambd)))
+BACKWARD(logit_backward, "logit_backward", (std::optional<double> eps), (eps),
+         eps.value_or(-1) < 0 ? BACKWARD_KERNELS("logit_backward") : BACKWARD_KERNELS("logit_clamped_backward"),
+         logit_range(eps))
 
 // elu's backward has its own argument order: (grad, alpha, scale, input_scale, is_result, self or result).
 Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
@@ -160,6 +225,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   FORWARD_FORMS(softplus)
   FORWARD_FORMS(mish)
   FORWARD_FORMS(threshold)
+  FORWARD_FORMS(hardshrink)
+  FORWARD_FORMS(softshrink)
+  FORWARD_FORMS(logit)
+  m.impl("nan_to_num.out", &nan_to_num_out);
+  m.impl("round.decimals", &round_decimals);
+  m.impl("round.decimals_out", &round_decimals_out);
 #define BACKWARD_FORMS(NAME) \
   m.impl(#NAME, &NAME);      \
   if (Forms::exists("aten::" #NAME, "grad_input")) m.impl(#NAME ".grad_input", &NAME##_out);
@@ -174,6 +245,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   BACKWARD_FORMS(hardsigmoid_backward)
   BACKWARD_FORMS(softplus_backward)
   BACKWARD_FORMS(mish_backward)
+  BACKWARD_FORMS(hardshrink_backward)
+  BACKWARD_FORMS(softshrink_backward)
+  BACKWARD_FORMS(logit_backward)
   m.impl("elu_backward", &elu_backward);
   m.impl("log_sigmoid_forward", &log_sigmoid_forward);
   m.impl("log_sigmoid_backward", &log_sigmoid_backward);

@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in binary.def.
+// Launchers and registration of every operator in binary.def, and of special.def those of two numbers.
 #include "ops/binary.h"
 
 #include <ATen/ops/result_type.h>
@@ -60,8 +60,12 @@ constexpr auto FIXED = ElementwiseKernels::Order::fixed;
 constexpr auto SWAPS = ElementwiseKernels::Order::swaps;
 #define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...) \
   BinaryRow{#NAME, #OVERLOAD, Types::TYPES, Promotion::PROMOTION, ORDER},
+#define MPSX_SPECIAL(...)
+#define MPSX_SPECIAL_BINARY(NAME, OVERLOAD, PROMOTION, ...) \
+  BinaryRow{#NAME, #OVERLOAD, Types::FLOAT, Promotion::PROMOTION, FIXED},
 constexpr BinaryRow kRows[] = {
 #include "elementwise/binary.def"
+#include "elementwise/special.def"
 };
 constexpr size_t kRowCount = std::size(kRows);
 
@@ -89,9 +93,11 @@ void check_alpha(const char* op, at::ScalarType type, const at::Scalar& alpha) {
   check_holds(type, alpha);
 }
 
-// Subtraction of bool is refused by PyTorch, whatever the other operand: the fallback says so.
+// PyTorch refuses to subtract bool, and heaviside of two types: the fallback says so.
 bool refused(const BinaryRow& row, const Tensor& a, const Tensor& b) {
-  return std::string_view(row.name) == "sub" && (a.scalar_type() == at::kBool || b.scalar_type() == at::kBool);
+  const std::string_view name = row.name;
+  return (name == "sub" && (a.scalar_type() == at::kBool || b.scalar_type() == at::kBool)) ||
+         (name == "heaviside" && a.scalar_type() != b.scalar_type());
 }
 
 template <size_t I, typename... Alpha>
@@ -117,7 +123,7 @@ Tensor& in_place(Tensor& self, const Tensor& b, const Alpha&... alpha) {
 template <size_t I>
 Tensor& out_plain(const Tensor& a, const Tensor& b, Tensor& out) {
   const auto type = binary_compute_type(kRows[I], a, b);
-  if (type == at::ScalarType::Undefined || !on_device(out)) {
+  if (type == at::ScalarType::Undefined || !on_device(out) || refused(kRows[I], a, b)) {
     fallback_call<Tensor>(forms<I>().op.c_str(), forms<I>().out.c_str(), a, b, out);
     return out;
   }

@@ -11,10 +11,12 @@ namespace mpsx::ops {
 struct Forms {
   std::string name, overload;
   std::string op, in_place;  // qualified: "aten::add", "aten::add_"
-  std::string out;           // the overload of the out= form: "out" or "<overload>_out"
+  std::string out;           // the overload of the out= form: "<overload>_out", "Out<overload>" or "out"
 
   Forms(const std::string& n, const std::string& o) : name(n), overload(o), op("aten::" + n), in_place(op + "_") {
-    out = overload.empty() || !exists(op, overload + "_out") ? "out" : overload + "_out";
+    out = "out";
+    for (const std::string& candidate : {overload + "_out", "Out" + overload})
+      if (!overload.empty() && exists(op, candidate)) out = candidate;
   }
 
   // False also for operators that PyTorch composes of others (square): a kernel here would cut them off from autograd.

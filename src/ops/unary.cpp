@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in unary.def.
+// Launchers and registration of every operator in unary.def, and of special.def those of one number.
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/full.h>
 #include <torch/library.h>
@@ -19,7 +19,10 @@ struct UnaryRow {
   Result result;
 };
 #define MPSX_UNARY(NAME, TYPES, RESULT, ...) UnaryRow{#NAME, Types::TYPES, Result::RESULT},
+#define MPSX_SPECIAL(NAME, ...) UnaryRow{#NAME, Types::FLOAT, Result::SAME},
+#define MPSX_SPECIAL_BINARY(...)
 constexpr UnaryRow kRows[] = {
+#include "elementwise/special.def"
 #include "elementwise/unary.def"
 };
 constexpr size_t kRowCount = std::size(kRows);

@@ -131,6 +131,11 @@ ACTIVATIONS = {
     "mish": F.mish,
     "log_sigmoid": F.logsigmoid,
     "threshold": lambda x: F.threshold(x, 0.1, -7.0),
+    "hardshrink": F.hardshrink,
+    "softshrink": lambda x: F.softshrink(x, 0.3),
+    "nan_to_num": lambda x: torch.nan_to_num(x, 0.5, 1.5, 2.5),
+    "round to tenths": lambda x: torch.round(x, decimals=1),
+    "round to tens": lambda x: torch.round(x, decimals=-1),
 }
 BACKWARD = {
     "gelu": aten.gelu_backward,
@@ -148,12 +153,24 @@ BACKWARD = {
     "softplus": lambda g, x: aten.softplus_backward(g, x, 2.0, 5.0),
     "mish": aten.mish_backward,
     "log_sigmoid": lambda g, x: aten.log_sigmoid_backward(g, x, torch.exp(-x.abs())),
+    "hardshrink": lambda g, x: aten.hardshrink_backward(g, x, 0.5),
+    "logit": lambda g, x: aten.logit_backward(g, x, None),
+    "logit within bounds": lambda g, x: aten.logit_backward(g, x, 0.1),
+    "prelu": lambda g, x: aten._prelu_kernel(x, g),
+    "glu": lambda g, x: F.glu(torch.cat([g.flatten(), x.flatten()])),
+    "glu of columns": lambda g, x: F.glu(torch.cat([g, x], 1), 1),
 }
 
 
 def activation_cases() -> Iterator[Case]:
     for dtype in FLOAT:
         x, g = matrix(dtype), matrix(dtype, seed=1)
+        unit = values(ROWS, COLUMNS, dtype=dtype, low=0.1, high=0.9)
+        for eps in (None, 0.3):  # the CPU rounds half types on the way
+            yield case(f"logit {eps} {TAGS[dtype]}", torch.logit, unit, eps)
+            yield case(f"logit {eps} of gapped {TAGS[dtype]}", torch.logit, gapped(unit), eps)
+        for where, x0 in {"": unit, "of gapped": gapped(unit)}.items():
+            yield case(f"polygamma {where} {TAGS[dtype]}", lambda x: torch.polygamma(2, x), x0)
         for name, function in ACTIVATIONS.items():
             yield case(f"{name} {TAGS[dtype]}", function, x, reference="same")
             yield case(f"{name} of gapped {TAGS[dtype]}", function, gapped(x), reference="same")

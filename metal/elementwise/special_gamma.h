@@ -1,0 +1,109 @@
+// The gamma function's relatives.
+#pragma once
+
+#include "elementwise/special_series.h"
+
+// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5: interpolated in Chebyshev nodes with
+// 40 digits, so that the two zeros keep their digits.
+constant float kLogGamma[] = {
+    0.00540648788f, -0.0063398293f, -0.0141658147f, 0.0149613396f, 0.0194899698f, -0.0194949371f, -0.0102344594f,
+    0.00764083933f, 0.00941279583f, -0.0104952699f, 0.00943844522f, -0.0154015257f, 0.0254073572f, -0.0418423875f,
+    0.0741672627f, -0.150474958f, 0.422784361f};
+
+// From 0.5 on.
+inline float log_gamma_above(float x) {
+  if (x < 10.0f) {
+    float product = 1.0f;
+    for (; x >= 3.5f; product *= x) x -= 1.0f;
+    return (x - 1.0f) * (x - 2.0f) * polynomial((x - 2.0f) * (2.0f / 3), kLogGamma, 17) + precise::log(product);
+  }
+  // Stirling's series.
+  const float z = 1.0f / (x * x), log_x = precise::log(x);
+  const float rest = (1.0f / 12 - z * (1.0f / 360 - z * (1.0f / 1260))) / x;
+  return x > 1e8f ? x * (log_x - 1.0f) : (x - 0.5f) * (log_x - 1.0f) + (0.418938533f + rest);
+}
+inline float log_gamma(float x) {
+  const float a = fabs(x);
+  if (isnan(x)) return x;
+  if (isinf(x) || (x <= 0.0f && x == floor(x))) return INFINITY;
+  if (a < 1e-8f) return -precise::log(a);
+  const float y = a < 0.5f ? log_gamma_above(a + 1.0f) - precise::log(a) : log_gamma_above(a);
+  return x > 0.0f ? y : precise::log(M_PI_F / fabs(a * sin_pi(a))) - y;  // Euler's reflection
+}
+
+constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
+
+// psi: the recurrence up to 10, and its asymptotic series from there.
+inline float digamma_positive(float x) {
+  float sum = 0.0f;
+  for (; x < 10.0f; x += 1.0f) sum -= 1.0f / x;
+  const float z = 1.0f / (x * x);
+  return sum + precise::log(x) - 0.5f / x - (x < 1e17f ? z * polynomial(z, kDigamma, 7) : 0.0f);
+}
+inline float digamma(float x) {
+  if (isinf(x)) return x > 0.0f ? x : NAN;
+  if (x == 0.0f) return copysign(INFINITY, -x);
+  if (x > 0.0f) return digamma_positive(x);
+  if (x == trunc(x)) return NAN;
+  const float r = x - round_to_even(x);
+  return digamma_positive(1.0f - x) - M_PI_F / precise::tan(M_PI_F * r);
+}
+
+inline float trigamma(float x) {
+  float sign = 1.0f, sum = 0.0f;
+  if (x < 0.5f) {
+    const float s = sin_pi(x);
+    sign = -1.0f;
+    sum = -(M_PI_F * M_PI_F) / (s * s);
+    x = 1.0f - x;
+  }
+  for (uint i = 0; i < 6; ++i, x += 1.0f) sum += 1.0f / (x * x);
+  const float z = 1.0f / (x * x);
+  return sign * (sum + (1.0f + 1.0f / (2.0f * x) + z * (1.0f / 6 - z * (1.0f / 30 - z * (1.0f / 42)))) / x);
+}
+
+// (2k)! / B_2k of Euler and Maclaurin's formula, from S. L. Moshier, Cephes Mathematical Library, zeta.c.
+constant float kZeta[] = {
+    12.0f, -720.0f, 30240.0f, -1209600.0f, 47900160.0f, -1.89243758e+09f, 7.47242496e+10f, -2.95013073e+12f,
+    1.16467828e+14f, -4.59797872e+15f, 1.81521054e+17f, -7.16616526e+18f};
+
+// Hurwitz's zeta function, the sum of (q + k)^-x.
+inline float hurwitz_zeta(float x, float q) {
+  constexpr float kLeast = 1e-9f;  // a term that adds nothing to a float
+  if (x == 1.0f) return INFINITY;
+  if (!(x > 1.0f)) return NAN;
+  if (q <= 0.0f) {
+    if (q == floor(q)) return INFINITY;
+    if (x != floor(x)) return NAN;
+  }
+  float sum = precise::pow(q, -x), a = q, b = 0.0f;
+  for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
+    a += 1.0f;
+    b = precise::pow(a, -x);
+    sum += b;
+    if (fabs(b) < kLeast * fabs(sum)) return sum;
+  }
+  sum += b * a / (x - 1.0f) - 0.5f * b;
+  float factor = 1.0f, k = 0.0f;
+  const float w = a;
+  for (uint i = 0; i < 12; ++i) {
+    factor *= x + k;
+    b /= w;
+    const float term = factor * b / kZeta[i];
+    sum += term;
+    if (fabs(term) < kLeast * fabs(sum)) return sum;
+    k += 1.0f;
+    factor *= x + k;
+    b /= w;
+    k += 1.0f;
+  }
+  return sum;
+}
+
+// The n-th derivative of psi.
+__attribute__((noinline)) inline float polygamma_of(float n, float x) {
+  if (n == 0.0f) return digamma(x);
+  if (n == 1.0f) return trigamma(x);
+  const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f;
+  return sign * precise::exp(log_gamma(n + 1.0f)) * hurwitz_zeta(n + 1.0f, x);
+}

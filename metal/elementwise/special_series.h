@@ -1,0 +1,33 @@
+// Sums that special functions are made of.
+#pragma once
+
+#include "lib/arithmetic.h"
+#include "lib/math.h"
+
+// c[0] x^(n-1) + ... + c[n-1].
+inline float polynomial(float x, constant float* c, uint n) {
+  float sum = c[0];
+  for (uint i = 1; i < n; ++i) sum = sum * x + c[i];
+  return sum;
+}
+// The same with x^n before it.
+inline float monic(float x, constant float* c, uint n) {
+  float sum = x + c[0];
+  for (uint i = 1; i < n; ++i) sum = sum * x + c[i];
+  return sum;
+}
+// A Chebyshev series of T_i(x / 2), the last coefficient that of T_0, by Clenshaw's recurrence.
+inline float chebyshev(float x, constant float* c, uint n) {
+  float b0 = c[0], b1 = 0.0f, b2 = 0.0f;
+  for (uint i = 1; i < n; ++i) {
+    b2 = b1;
+    b1 = b0;
+    b0 = x * b1 - b2 + c[i];
+  }
+  return 0.5f * (b0 - b2);
+}
+// sin(pi x), whose argument is reduced without an error.
+inline float sin_pi(float x) {
+  const float r = x - 2.0f * round_to_even(x * 0.5f);  // in [-1, 1]
+  return fabs(r) <= 0.5f ? precise::sin(M_PI_F * r) : copysign(precise::sin(M_PI_F * (1.0f - fabs(r))), r);
+}

@@ -1,0 +1,62 @@
+// One dimension of an interpolation, a padding or an average pooling, or of the backward of one: what they do is linear,
+// and along each dimension a sum of a few elements (src/ops/resample.h). Sums are made in float, in the order of the taps.
+#include "lib/instantiate.h"
+#include "lib/types.h"
+#include "resample/params.h"
+
+constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : kResampleTile;
+
+// Dimensions with others within them: a thread has kTile elements side by side.
+template <typename T, typename R>
+kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                            device const int* starts [[buffer(2)]], device const int* places [[buffer(3)]],
+                            device const float* weights [[buffer(4)]], constant ResampleParams& p [[buffer(5)]],
+                            uint3 gid [[thread_position_in_grid]]) {
+  const uint first = gid.x * kTile;
+  const int n = int(min(uint(kTile), p.inner - first));
+  device const T* from = x + ulong(gid.z) * p.in * p.inner + first;
+  device R* to = out + (ulong(gid.z) * p.out + gid.y) * p.inner + first;
+  const int begin = starts[gid.y], end = starts[gid.y + 1];
+  float sum[kTile];
+  if (begin == end) {
+    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+  } else {
+    device const T* row = from + ulong(places[begin]) * p.inner;
+    const float weight = weights[begin];
+    MPSX_VECTORIZE
+    for (int i = 0; i < n; ++i) sum[i] = weight * float(row[i]);
+  }
+  for (int k = begin + 1; k < end; ++k) {
+    device const T* row = from + ulong(places[k]) * p.inner;
+    const float weight = weights[k];
+    MPSX_VECTORIZE
+    for (int i = 0; i < n; ++i) sum[i] += weight * float(row[i]);
+  }
+  MPSX_VECTORIZE
+  for (int i = 0; i < n; ++i) to[i] = R(sum[i]);
+}
+
+// The innermost dimension.
+template <typename T, typename R>
+kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                          device const int* starts [[buffer(2)]], device const int* places [[buffer(3)]],
+                          device const float* weights [[buffer(4)]], constant ResampleParams& p [[buffer(5)]],
+                          uint3 gid [[thread_position_in_grid]]) {
+  device const T* from = x + ulong(gid.y) * p.in;
+  const int begin = starts[gid.x], end = starts[gid.x + 1];
+  float sum = begin == end ? 0.0f : weights[begin] * float(from[places[begin]]);
+  for (int k = begin + 1; k < end; ++k) sum += weights[k] * float(from[places[k]]);
+  out[ulong(gid.y) * p.out + gid.x] = R(sum);
+}
+
+// Between dimensions the elements stay float.
+#define RESAMPLE(T, R, TAGS)                                     \
+  MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)    \
+  MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)
+#define MPSX_RESAMPLE_HALF(T, TAG)   \
+  RESAMPLE(T, T, #TAG "_" #TAG)      \
+  RESAMPLE(T, float, #TAG "_f32")    \
+  RESAMPLE(float, T, "f32_" #TAG)
+RESAMPLE(float, float, "f32_f32")
+MPSX_RESAMPLE_HALF(half, f16)
+MPSX_RESAMPLE_HALF(bfloat, bf16)

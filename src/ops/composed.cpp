@@ -1,0 +1,165 @@
+// Operators that are a few others: each launches the kernels of those, with no kernel of its own.
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/linalg_cross_meta.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/renorm_meta.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/where.h>
+#include <torch/library.h>
+
+#include "ops/elementwise.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+
+bool has_kernels(const Tensor& t) {
+  const Tag tag = tag_of(t);
+  return is_plain(t) && tag != Tag::none && tag != Tag::c64;
+}
+bool has_float_kernels(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+
+bool equal(const Tensor& self, const Tensor& other) {
+  if (!has_kernels(self) || !has_kernels(other) || self.scalar_type() != other.scalar_type())
+    return fallback_call<bool>("aten::equal", "", self, other);
+  if (self.sizes() != other.sizes()) return false;
+  return self.numel() == 0 || at::eq(self, other).all().item<bool>();
+}
+
+Tensor& eye_out(int64_t rows, int64_t columns, Tensor& out) {
+  TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
+  TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
+  out.resize_({rows, columns}).zero_();
+  out.diagonal().fill_(1);
+  return out;
+}
+Tensor& eye_square_out(int64_t rows, Tensor& out) { return eye_out(rows, rows, out); }
+
+Tensor trace(const Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return self.diagonal().sum();
+}
+
+// The two halves of a complex tensor of float32 are every other element of its memory.
+Tensor& write_halves(Tensor& out, const Tensor& real, const Tensor& imaginary) {
+  const Tensor halves = at::view_as_real(out);
+  halves.select(-1, 0).copy_(real);
+  halves.select(-1, 1).copy_(imaginary);
+  return out;
+}
+bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), op,
+              ": expected both inputs to be floating-point tensors of one type, got ", a.scalar_type(), " and ",
+              b.scalar_type());
+  return a.scalar_type() == at::kFloat && out.scalar_type() == at::kComplexFloat && is_plain(a) && is_plain(b) &&
+         is_plain(out);
+}
+Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
+  if (!fits_halves("complex", real, imaginary, out))
+    return fallback_call<Tensor>("aten::complex", "out", real, imaginary, out), out;
+  at::native::resize_output(out, at::infer_size(real.sizes(), imaginary.sizes()));
+  return write_halves(out, real, imaginary);
+}
+Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
+  if (!fits_halves("polar", abs, angle, out)) return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
+  at::native::resize_output(out, at::infer_size(abs.sizes(), angle.sizes()));
+  return write_halves(out, at::mul(abs, at::cos(angle)), at::mul(abs, at::sin(angle)));
+}
+Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
+  if (!is_plain(self) || !is_plain(out) || self.scalar_type() != at::kComplexFloat ||
+      out.scalar_type() != at::kComplexFloat)
+    return fallback_call<Tensor>("aten::conj_physical", "out", self, out), out;
+  at::native::resize_output(out, self.sizes());
+  const Tensor halves = at::view_as_real(self);
+  const Tensor imaginary = halves.select(-1, 1).neg();  // before out is written, which may be self
+  return write_halves(out, halves.select(-1, 0), imaginary);
+}
+
+Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
+  if (!has_kernels(self) || !has_kernels(other) || self.scalar_type() != other.scalar_type() ||
+      self.scalar_type() == at::kBool)
+    return fallback_call<Tensor>("aten::linalg_cross", "out", self, other, dim, out), out;
+  Structured<at::meta::structured_linalg_cross> outputs(out);
+  outputs.meta(self, other, dim);
+  const Tensor& result = outputs.result();
+  const Tensor a = self.expand(result.sizes()), b = other.expand(result.sizes());
+  std::array<Tensor, 3> parts;
+  for (int64_t k = 0; k < 3; ++k) {
+    const int64_t i = (k + 1) % 3, j = (k + 2) % 3;
+    parts[size_t(k)] = at::mul(a.select(dim, i), b.select(dim, j)).sub_(at::mul(a.select(dim, j), b.select(dim, i)));
+  }
+  for (int64_t k = 0; k < 3; ++k) result.select(dim, k).copy_(parts[size_t(k)]);  // which may be one of the inputs
+  outputs.finish();
+  return out;
+}
+
+Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
+  if (!has_float_kernels(out) || start.isComplex() || end.isComplex())
+    return fallback_call<Tensor>("aten::logspace", "out", start, end, steps, base, out), out;
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(at::kFloat));
+  out.copy_(at::pow(Scalar(base), exponents).view(out.sizes()));
+  return out;
+}
+
+Tensor channel_shuffle(const Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  const int64_t channels = self.size(1);
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
+  TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
+              " channels and ", groups, " groups.");
+  const auto format = self.suggest_memory_format();
+  return self.unflatten(1, {groups, channels / groups}).transpose(1, 2).flatten(1, 2).contiguous(format);
+}
+
+// Sub-tensors along `dim` that are longer than the norm allows are made as long as it allows.
+Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
+  if (!has_float_kernels(self) || !has_float_kernels(out))
+    return fallback_call<Tensor>("aten::renorm", "out", self, p, dim, longest, out), out;
+  Structured<at::meta::structured_renorm> outputs(out);
+  outputs.meta(self, p, dim, longest);
+  c10::DimVector others;
+  const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (d != kept) others.push_back(d);
+  constexpr double kLeast = 1e-7;  // PyTorch's own, so that no norm is divided by zero
+  const Tensor norm = at::linalg_vector_norm(self, p, others, true, at::kFloat);
+  const Tensor factor = at::where(norm > longest, longest.toDouble() / (norm + kLeast), at::ones({}, norm.options()));
+  outputs.result().copy_(at::mul(self.to(at::kFloat), factor));
+  outputs.finish();
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("equal", &equal);
+  m.impl("eye.out", &eye_square_out);
+  m.impl("eye.m_out", &eye_out);
+  m.impl("trace", &trace);
+  m.impl("complex.out", &complex_out);
+  m.impl("polar.out", &polar_out);
+  m.impl("conj_physical.out", &conj_physical_out);
+  m.impl("linalg_cross.out", &cross_out);
+  m.impl("logspace.out", &logspace_out);
+  m.impl("channel_shuffle", &channel_shuffle);
+  m.impl("native_channel_shuffle", &channel_shuffle);
+  m.impl("renorm.out", &renorm_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,187 @@
+// Operators on elements by their place or value that are a few others, with no kernel of their own.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isin_meta.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+bool has_kernels(const Tensor& t) {
+  const Tag tag = tag_of(t);
+  return is_plain(t) && tag != Tag::none && tag != Tag::c64;
+}
+
+// Every element is compared with every test element where these are few, and looked for among the sorted ones else.
+Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
+  constexpr int64_t kFew = 8;
+  const bool sortable = elements.scalar_type() == tests.scalar_type() && elements.scalar_type() != at::kBool;
+  if (!has_kernels(elements) || !has_kernels(tests) || (tests.numel() > kFew && !sortable))
+    return fallback_call<Tensor>("aten::isin", "Tensor_Tensor_out", elements, tests, assume_unique, invert, out), out;
+  Structured<at::meta::structured_isin_Tensor_Tensor> outputs(out);
+  outputs.meta(elements, tests, assume_unique, invert);
+  const Tensor& result = outputs.result();
+  if (tests.numel() == 0) {
+    result.fill_(invert);
+  } else if (tests.numel() <= kFew) {
+    const Tensor found = elements.unsqueeze(-1).eq(tests.flatten()).any(-1);
+    result.copy_(invert ? found.logical_not() : found);
+  } else {
+    const Tensor sorted = std::get<0>(tests.flatten().sort());
+    const Tensor place = at::searchsorted(sorted, elements.contiguous()).clamp_max(tests.numel() - 1);
+    const Tensor nearest = sorted.index_select(0, place.flatten()).view(elements.sizes());
+    result.copy_(invert ? nearest.ne(elements) : nearest.eq(elements));
+  }
+  outputs.finish();
+  return out;
+}
+Tensor& isin_scalar_out(const Tensor& elements, const Scalar& test, bool assume_unique, bool invert, Tensor& out) {
+  if (!has_kernels(elements))
+    return fallback_call<Tensor>("aten::isin", "Tensor_Scalar_out", elements, test, assume_unique, invert, out), out;
+  Structured<at::meta::structured_isin_Tensor_Scalar> outputs(out);
+  outputs.meta(elements, test, assume_unique, invert);
+  outputs.result().copy_(invert ? elements.ne(test) : elements.eq(test));
+  outputs.finish();
+  return out;
+}
+
+// The elements of `source`, one after the other, where `mask` says so.
+Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
+              source.scalar_type());
+  TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
+              "masked_scatter: expected all tensors to be on the same device, got ", self.device(), ", ", mask.device(),
+              " and ", source.device());
+  if (!has_kernels(self) || !is_plain(source) || mask.scalar_type() != at::kBool || !is_plain(mask))
+    return fallback_call<Tensor>("aten::masked_scatter_", "", self, mask, source), self;
+  at::assert_no_internal_overlap(self);
+  if (self.numel() == 0) return self;
+  const Tensor chosen = mask.expand(self.sizes()).contiguous();
+  const Tensor place = chosen.flatten().cumsum(0, at::kLong).sub_(1);
+  const int64_t count = place[-1].item<int64_t>() + 1;
+  TORCH_CHECK(count <= source.numel(), "masked_scatter: expected at least ", count,
+              " elements in source, as many as mask selects, got ", source.numel());
+  if (count == 0) return self;
+  const Tensor taken = source.flatten().index_select(0, place.clamp_min_(0)).view(self.sizes());
+  return self.copy_(at::where(chosen, taken, self));
+}
+
+Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  if (index.numel() == 0 && source.numel() == 0) return self;
+  if (!has_kernels(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
+      source.scalar_type() != self.scalar_type() || index.numel() != source.numel() || self.numel() == 0)
+    return fallback_call<Tensor>("aten::put_", "", self, index, source, accumulate), self;
+  at::assert_no_internal_overlap(self);
+  const Tensor flat = self.is_contiguous() ? self.view(-1) : self.flatten();
+  flat.index_put_({index.flatten()}, source.flatten(), accumulate);
+  if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
+  return self;
+}
+
+// Runs of equal elements of a one-dimensional tensor: the first of each, which run every element is of, their lengths.
+Triple runs_of(const Tensor& x, bool counts) {
+  const auto longs = x.options().dtype(at::kLong);
+  if (x.numel() == 0) return {x, at::empty({0}, longs), at::empty({0}, longs)};
+  const Tensor starts = at::cat({at::ones({1}, x.options().dtype(at::kBool)), x.slice(0, 1).ne(x.slice(0, 0, -1))});
+  const Tensor places = starts.nonzero().squeeze(1);
+  Tensor lengths = at::empty({0}, longs);
+  if (counts) lengths = at::cat({places.slice(0, 1), at::full({1}, x.numel(), longs)}).sub_(places);
+  return {x.index_select(0, places), starts.cumsum(0, at::kLong).sub_(1), lengths};
+}
+
+Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  if (!has_kernels(self))
+    return fallback_call<Triple>("aten::_unique2", "", self, sorted, return_inverse, return_counts);
+  const auto [values, order] = self.flatten().sort();
+  const auto [firsts, runs, lengths] = runs_of(values, return_counts);
+  Tensor inverse = at::empty({0}, runs.options());
+  if (return_inverse) inverse = at::empty_like(order).scatter_(0, order, runs).view(self.sizes());
+  return {firsts, inverse, lengths};
+}
+Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  if (!has_kernels(self) || (dim && !(self.dim() == 1 && at::maybe_wrap_dim(*dim, 1) == 0)))
+    return fallback_call<Triple>("aten::unique_consecutive", "", self, return_inverse, return_counts, dim);
+  const auto [firsts, runs, lengths] = runs_of(self.flatten(), return_counts);
+  return {firsts, return_inverse ? runs.view(self.sizes()) : at::empty({0}, runs.options()), lengths};
+}
+
+// A histogram of `bins` equal parts of [low, high]; what lies outside counts nowhere.
+Tensor& histc_out(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
+  if (!is_plain(self) || !is_float_tag(tag_of(self)) || out.scalar_type() != self.scalar_type() || !is_plain(out))
+    return fallback_call<Tensor>("aten::histc", "out", self, bins, low, high, out), out;
+  TORCH_CHECK(bins > 0, "histc: expected bins > 0, got ", bins);
+  double first = low.toDouble(), last = high.toDouble();
+  if (first == last && self.numel() > 0) {
+    first = self.min().item<double>();
+    last = self.max().item<double>();
+  }
+  if (first == last) first -= 1, last += 1;
+  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "histc: range of [", first, ", ", last, "] is not finite");
+  TORCH_CHECK(first < last, "histc: expected min < max, got ", first, " and ", last);
+  at::native::resize_output(out, {bins});
+  const Tensor x = self.flatten().to(at::kFloat);
+  const Tensor inside = x.ge(first).logical_and_(x.le(last));
+  const Tensor place = x.sub(first).mul_(double(bins)).div_(last - first).masked_fill_(inside.logical_not(), 0);
+  const Tensor counts = at::zeros({bins}, x.options().dtype(at::kLong));
+  counts.scatter_add_(0, place.to(at::kLong).clamp_max_(bins - 1), inside.to(at::kLong));
+  return out.copy_(counts);
+}
+Tensor histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high) {
+  Tensor out = at::empty({0}, self.options(), at::MemoryFormat::Contiguous);
+  return histc_out(self, bins, low, high, out);
+}
+
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill) {
+  if (!has_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  const Tensor found = self.nonzero();
+  if (found.size(0) >= size) return found.narrow(0, 0, size).contiguous();
+  return at::cat({found, at::full({size - found.size(0), self.dim()}, fill, found.options())});
+}
+
+// Rows of `self` that are looked up and longer than the norm allows are made as long as it allows.
+Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, double p) {
+  if (!is_plain(self) || !is_float_tag(tag_of(self)) || self.dim() != 2 || !is_plain(indices))
+    return fallback_call<Tensor>("aten::embedding_renorm_", "", self, indices, longest, p), self;
+  if (indices.numel() == 0) return self;
+  const Tensor places = std::get<0>(unique(indices.flatten().to(at::kLong), true, false, false));
+  const Tensor rows = self.index_select(0, places), norms = rows.norm(p, {1}, true, at::kFloat);
+  constexpr double kLeast = 1e-7;  // PyTorch's own
+  const Tensor scale = at::where(norms > longest, longest / (norms + kLeast), at::ones({}, norms.options()));
+  return self.index_copy_(0, places, rows.mul(scale).to(self.scalar_type()));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("isin.Tensor_Tensor_out", &isin_out);
+  m.impl("isin.Tensor_Scalar_out", &isin_scalar_out);
+  m.impl("masked_scatter_", &masked_scatter);
+  m.impl("put_", &put);
+  m.impl("_unique2", &unique);
+  m.impl("unique_consecutive", &unique_consecutive);
+  m.impl("histc", &histc);
+  m.impl("histc.out", &histc_out);
+  m.impl("nonzero_static", &nonzero_static);
+  m.impl("embedding_renorm_", &embedding_renorm);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,118 @@
+// Activations of two tensors: glu, prelu, rrelu with its noise.
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/glu_meta.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sigmoid_backward.h>
+#include <ATen/ops/where.h>
+#include <torch/library.h>
+
+#include "ops/elementwise.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+using Pair = std::tuple<Tensor, Tensor>;
+
+bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+
+void run(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& second, const Tensor& out) {
+  at::TensorIterator iter =
+      at::TensorIteratorConfig().add_output(out).add_const_input(first).add_const_input(second).build();
+  kernels.run(iter, tag_of(first), ScalarParams{});
+}
+
+Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
+  static const ElementwiseKernels kernels("glu", 2);
+  if (!has_kernel(self) || out.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::glu", "out", self, dim, out), out;
+  Structured<at::meta::structured_glu> outputs(out);
+  outputs.meta(self, dim);
+  const auto halves = self.chunk(2, dim);
+  run(kernels, halves[0], halves[1], outputs.result());
+  outputs.finish();
+  return out;
+}
+
+// d(a s(b)) is s(b) in a and a s'(b) in b.
+Tensor& glu_backward_out(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
+  if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
+      grad_input.scalar_type() != self.scalar_type() || !is_plain(grad_input))
+    return fallback_call<Tensor>("aten::glu_backward", "grad_input", grad, self, dim, grad_input), grad_input;
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ",
+              self.size(dim));
+  at::native::resize_output(grad_input, self.sizes());
+  const auto halves = self.chunk(2, dim), parts = grad_input.chunk(2, dim);
+  const Tensor g = grad.to(at::kFloat), gate = at::sigmoid(halves[1].to(at::kFloat));  // rounded once, in the end
+  const Tensor second = at::sigmoid_backward(at::mul(g, halves[0].to(at::kFloat)), gate);
+  parts[0].copy_(at::mul(g, gate));
+  parts[1].copy_(second);
+  return grad_input;
+}
+Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
+  Tensor grad_input = at::empty_like(self, at::MemoryFormat::Contiguous);
+  return glu_backward_out(grad, self, dim, grad_input);
+}
+
+Tensor prelu(const Tensor& self, const Tensor& weight) {
+  static const ElementwiseKernels kernels("prelu", 2);
+  if (!has_kernel(self) || !is_plain(weight) || weight.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::_prelu_kernel", "", self, weight);
+  Tensor out = at::empty_like(self);
+  run(kernels, weight, self, out);
+  return out;
+}
+Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
+  if (!has_kernel(self) || !is_plain(weight) || !is_plain(grad) || weight.scalar_type() != self.scalar_type() ||
+      grad.scalar_type() != self.scalar_type())
+    return fallback_call<Pair>("aten::_prelu_kernel_backward", "", grad, self, weight);
+  const Tensor positive = self.gt(0);
+  return {at::where(positive, grad, at::mul(grad, weight)), at::mul(grad, self).masked_fill_(positive, 0)};
+}
+
+// Negative numbers are multiplied with a slope of their own, which noise keeps for the backward.
+Tensor& rrelu_into(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                   const std::optional<at::Generator>& generator, Tensor& out) {
+  if (!training) {
+    out.copy_(at::leaky_relu(self, (lower.toDouble() + upper.toDouble()) / 2));
+    return out;
+  }
+  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "rrelu_with_noise: expected noise of the input's shape ",
+              self.sizes(), ", got ", noise.sizes());
+  noise.uniform_(lower.toDouble(), upper.toDouble(), generator);
+  noise.masked_fill_(self.gt(0), 1);
+  out.copy_(at::mul(self, noise));
+  return out;
+}
+Tensor rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+             std::optional<at::Generator> generator) {
+  if (!has_kernel(self) || !is_plain(noise))
+    return fallback_call<Tensor>("aten::rrelu_with_noise", "", self, noise, lower, upper, training, generator);
+  Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
+  return rrelu_into(self, noise, lower, upper, training, generator, out);
+}
+Tensor& rrelu_write(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                    std::optional<at::Generator> generator) {
+  if (!has_kernel(self) || !is_plain(noise))
+    return fallback_call<Tensor>("aten::rrelu_with_noise_", "", self, noise, lower, upper, training, generator), self;
+  return rrelu_into(self, noise, lower, upper, training, generator, self);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("glu.out", &glu_out);
+  m.impl("glu_backward", &glu_backward);
+  m.impl("glu_backward.grad_input", &glu_backward_out);
+  m.impl("_prelu_kernel", &prelu);
+  m.impl("_prelu_kernel_backward", &prelu_backward);
+  m.impl("rrelu_with_noise", &rrelu);
+  m.impl("rrelu_with_noise_", &rrelu_write);
+}
+
+}  // namespace mpsx::ops

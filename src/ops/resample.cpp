@@ -1,0 +1,114 @@
+#include "ops/resample.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+#include "resample/params.h"
+
+namespace mpsx::ops {
+namespace {
+
+uint32_t length(int64_t n) {
+  TORCH_CHECK(n <= INT32_MAX, "interpolation, padding and pooling: expected sizes below 2^31, got ", n);
+  return uint32_t(n);
+}
+
+template <typename T>
+Tensor on_device(const std::vector<T>& values, const Tensor& like) {
+  if (values.empty()) return at::empty({1}, like.options().dtype(c10::CppTypeToScalarType<T>::value));
+  return at::from_blob(const_cast<T*>(values.data()), {int64_t(values.size())}, c10::CppTypeToScalarType<T>::value)
+      .to(like.device());
+}
+
+// Elements before and within dimension `dim`, as they lie in memory: channels_last puts dimension 1 last.
+struct Extent {
+  int64_t outer = 1, inner = 1;
+  Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {
+    const auto dims = int64_t(sizes.size());
+    const auto place = [&](int64_t d) { return !channels_last || d == 0 ? d : (d == 1 ? dims - 1 : d - 1); };
+    for (int64_t d = 0; d < dims; ++d)
+      if (d != dim) (place(d) < place(dim) ? outer : inner) *= sizes[size_t(d)];
+  }
+};
+
+void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool channels_last) {
+  static const KernelSet planes("resample_planes"), rows("resample_rows");
+  const Extent e(in.sizes(), step.dim, channels_last);
+  if (out.numel() == 0) return;
+  const Tensor starts = on_device(step.taps.starts(), in), places = on_device(step.taps.places(), in),
+               weights = on_device(step.taps.weights(), in);
+  const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), length(e.inner)};
+  const bool innermost = e.inner == 1;
+  const uint64_t taps = 1 + step.taps.places().size() / p.out;
+  Launch launch((innermost ? rows : planes).get(tag_of(in), tag_of(out)));
+  launch.pointer(out.data_ptr())
+      .pointer(in.const_data_ptr())
+      .pointer(starts.const_data_ptr())
+      .pointer(places.const_data_ptr())
+      .pointer(weights.const_data_ptr())
+      .bytes(p);
+  if (innermost) {
+    launch.threads(p.out, length(e.outer)).work(taps);
+  } else {
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kResampleTile : 1;
+    launch.threads((p.inner + tile - 1) / tile, p.out, length(e.outer)).work(taps * std::min(tile, p.inner));
+  }
+  launch.run();
+}
+
+}  // namespace
+
+bool Taps::identity() const {
+  if (out() != in_ || int64_t(places_.size()) != in_) return false;
+  for (int64_t i = 0; i < in_; ++i)
+    if (starts_[size_t(i)] != i || places_[size_t(i)] != i || weights_[size_t(i)] != 1) return false;
+  return true;
+}
+
+Taps Taps::transposed() const {
+  Taps result(out());
+  result.starts_.assign(size_t(in_) + 1, 0);
+  for (const int32_t place : places_) ++result.starts_[size_t(place) + 1];
+  for (size_t i = 1; i < result.starts_.size(); ++i) result.starts_[i] += result.starts_[i - 1];
+  result.places_.resize(places_.size());
+  result.weights_.resize(places_.size());
+  std::vector<int32_t> next(result.starts_.begin(), result.starts_.end() - 1);
+  for (int64_t o = 0; o < out(); ++o)
+    for (int32_t k = starts_[size_t(o)]; k < starts_[size_t(o) + 1]; ++k) {
+      const auto at = size_t(next[size_t(places_[size_t(k)])]++);
+      result.places_[at] = int32_t(o);
+      result.weights_[at] = weights_[size_t(k)];
+    }
+  return result;
+}
+
+void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out) {
+  steps.erase(std::remove_if(steps.begin(), steps.end(), [](const Resampling& s) { return s.taps.identity(); }),
+              steps.end());
+  if (steps.empty()) {
+    out.copy_(in);
+    return;
+  }
+  const auto format = out.suggest_memory_format();
+  const bool channels_last = format != at::MemoryFormat::Contiguous;
+  // What makes the tensor smaller comes first, from the outermost dimension on; what makes it larger last, and of that
+  // the innermost dimension, whose rows are the slower ones, before the others.
+  std::stable_sort(steps.begin(), steps.end(), [](const Resampling& a, const Resampling& b) {
+    const bool grows_a = a.taps.out() > a.taps.in(), grows_b = b.taps.out() > b.taps.in();
+    if (grows_a != grows_b) return grows_b;
+    return grows_a ? a.dim > b.dim : a.dim < b.dim;
+  });
+  Tensor from = in.contiguous(format);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    c10::DimVector sizes(from.sizes());
+    sizes[size_t(steps[i].dim)] = steps[i].taps.out();
+    const bool last = i + 1 == steps.size();
+    const Tensor to = last ? out : at::empty(sizes, in.options().dtype(at::kFloat).memory_format(format));
+    run_step(from, steps[i], to, channels_last);
+    from = to;
+  }
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,39 @@
+"""Interpolation, padding and average pooling by sums along each dimension; and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from tables import DTYPES, FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+
+def resampled() -> Iterator[Case]:
+    """One dimension and several, whose types in between are float."""
+    for dtype in FLOAT:
+        tag = TAGS[dtype]
+        line, plane = values(2, 3, 70, dtype=dtype), values(2, 3, 17, 19, dtype=dtype)
+        yield case(f"interpolate a line {tag}", lambda x: F.interpolate(x, scale_factor=2.5, mode="linear"), line)
+        yield case(f"interpolate a plane {tag}", lambda x: F.interpolate(x, (9, 40), mode="bilinear"), plane)
+        yield case(f"pad a plane {tag}", lambda x: F.pad(x, (0, 0, 3, 2), mode="reflect"), plane)
+        yield case(f"average of windows {tag}", lambda x: F.avg_pool3d(x, (1, 2, 2)), plane[None])
+        step = values(3, 4, 5, 1, dtype=dtype)
+        yield case(f"pad columns {tag}", lambda x: F.pad(x[None], (0, 0, 1, 1, 2, 2), mode="replicate"), step)
+
+
+def searched() -> Iterator[Case]:
+    """In one row for all, and in rows of their own."""
+    for dtype in DTYPES["REAL"]:
+        tag = TAGS[dtype]
+        rows = values(3, 20, dtype=dtype).sort(1).values
+        x = values(3, 90, dtype=dtype, seed=1)
+        yield case(f"searchsorted {tag}", torch.searchsorted, rows, x, reference="same")
+        yield case(f"bucketize {tag}", lambda x, r: torch.bucketize(x, r, right=True), x, rows[0], reference="same")
+
+
+def cases() -> Iterator[Case]:
+    yield from resampled()
+    yield from searched()

@@ -1,0 +1,146 @@
+"""Every function of metal/elementwise/special.def: values, accuracy, forms, layouts, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import scipy.special
+import torch
+from layouts import LAYOUTS, make, on_device
+from tables import FLOAT, TAGS, rows
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+UNARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL", 1)]
+BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY", 1)]
+# Where a function is defined.
+DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
+          "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
+# With a gradient that PyTorch defines.
+GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
+             "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
+             "special_xlog1py")  # fmt: skip
+
+
+def function_of(name: str) -> Callable[..., torch.Tensor]:
+    module = torch.special if name.startswith("special_") else torch
+    return getattr(module, name.removeprefix("special_"))
+
+
+def domain_of(name: str) -> tuple[float, float]:
+    positive = "bessel_y" in name or "bessel_k" in name
+    return DOMAIN.get(name, (0.1, 9) if positive else (-3, 9))
+
+
+def operands(name: str, layout: str, dtype: torch.dtype) -> list[torch.Tensor]:
+    low, high = domain_of(name)
+    if name in UNARY:
+        return [make(layout, dtype, low=low, high=high)]
+    if name == "special_zeta":
+        return [make(layout, dtype, low=1.5, high=6), make(layout, dtype, low=0.5, high=6, seed=1)]
+    x = make(layout, dtype, low=-0.9, high=2)
+    order = make(layout, torch.float32, low=0, high=8, seed=1)
+    return [x, (order.floor() if "polynomial" in name else order).to(dtype)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", UNARY + BINARY)
+def test_values(name: str, layout: str) -> None:
+    for dtype in FLOAT:
+        arguments = operands(name, layout, dtype)
+        # In half types the CPU rounds on the way.
+        wide = arguments if dtype == torch.float32 else [a.double() for a in arguments]
+        expected = function_of(name)(*wide).to(dtype)
+        result = function_of(name)(*map(on_device, arguments))
+        assert result.device.type == "mpsx"
+        assert result.dtype == expected.dtype
+        assert result.stride() == expected.stride()
+        # Recurrences lose digits, to which rounding of another order is as good.
+        bounds = {"rtol": 2e-5, "atol": 2e-5} if "polynomial" in name and dtype == torch.float32 else {}
+        torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **bounds)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_accuracy(name: str) -> None:
+    low, high = domain_of(name)
+    x = torch.linspace(low, high, 20011)
+    exact = function_of(name)(x.double())
+    if name == "special_airy_ai":  # PyTorch's own, in float64 too, is wrong by up to 3e-6 below -2.09
+        exact = torch.from_numpy(scipy.special.airy(x.double().numpy())[0])
+
+    def error(result: torch.Tensor) -> float:
+        return ((result.cpu().double() - exact).abs() / exact.abs().clamp_min(1)).max().item()
+
+    # Where the argument's own rounding weighs (oscillations, series that cancel) the CPU's kernel is the measure.
+    assert error(function_of(name)(x.to("mpsx"))) <= max(1e-6, 1.25 * error(function_of(name)(x)))
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name: str) -> None:
+    infinity = float("inf")
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, infinity, -infinity, float("nan"), 1e-30, -1e-30])
+    torch.testing.assert_close(function_of(name)(x.to("mpsx")).cpu(), function_of(name)(x), equal_nan=True,
+                               rtol=5e-6, atol=1e-6)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNARY + BINARY)
+def test_forms(name: str) -> None:
+    arguments = operands(name, "slice", torch.float32)
+    expected = function_of(name)(*arguments)
+    device = [on_device(a) for a in arguments]
+    bounds = {"rtol": 2e-5, "atol": 2e-5}
+    if name != "angle" or hasattr(torch.ops.aten.angle, "out"):
+        out = torch.empty(0, device="mpsx")
+        assert function_of(name)(*device, out=out) is out
+        torch.testing.assert_close(out.cpu(), expected, **bounds)
+    if hasattr(torch.Tensor, f"{name}_"):
+        target = on_device(arguments[0])
+        assert getattr(target, f"{name}_")(*device[1:]) is target
+        torch.testing.assert_close(target.cpu(), expected, **bounds)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradient(name: str) -> None:
+    leaves = [a.clone().requires_grad_() for a in operands(name, "transposed", torch.float32)]
+    if name == "xlogy":
+        leaves = [a.detach().abs().add(0.1).requires_grad_() for a in leaves]
+    device = [a.detach().to("mpsx").requires_grad_() for a in leaves]
+    function_of(name)(*leaves).sum().backward()
+    function_of(name)(*device).sum().backward()
+    for a, b in zip(leaves, device, strict=True):
+        torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", UNARY + BINARY)
+def test_kernel_ran(name: str) -> None:
+    arguments = [a.to("mpsx") for a in operands(name, "contiguous", torch.float32)]
+    with mpsx.profiler.launch_log() as log:
+        function_of(name)(*arguments)
+    assert f"kernel:{name}_dense_{TAGS[torch.float32]}" in log
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_polygamma(n: int) -> None:
+    x = torch.linspace(0.3, 20, 1001)
+    exact = torch.polygamma(n, x.double())
+    result = torch.polygamma(n, x.to("mpsx")).cpu().double()
+    assert ((result - exact).abs() / exact.abs().clamp_min(1)).max().item() < 2e-6
+    assert torch.polygamma(n, torch.arange(1, 5, device="mpsx")).dtype == torch.float32
+    with pytest.raises(RuntimeError, match="negative n"):
+        torch.polygamma(-1, x.to("mpsx"))
+
+
+def test_trigamma_of_negative_numbers() -> None:
+    """Where PyTorch's CPU kernel loses digits, because it rounds pi x."""
+    x = torch.linspace(-8, 0, 4001)
+    x = x[(x - x.round()).abs() > 1e-3]
+    exact = torch.polygamma(1, x.double())
+    assert ((torch.polygamma(1, x.to("mpsx")).cpu().double() - exact).abs() / exact).max().item() < 1e-6
+
+
+def test_heaviside_of_two_types_is_refused_as_on_the_cpu() -> None:
+    with mpsx.fallback.using_mode("silent"), pytest.raises(RuntimeError, match="different dtypes"):
+        torch.heaviside(torch.ones(2, device="mpsx"), torch.ones(2, dtype=torch.float16, device="mpsx"))
