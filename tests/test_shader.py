@@ -165,12 +165,18 @@ def test_syntax_error_has_the_line():
         mpsx.compile_shader(b"")
 
 
+@pytest.fixture
+def translated():
+    if mpsx._runtime.driver()["name"] == "metal":
+        pytest.skip("Metal compiles the text itself, says what is wrong in its own words, and has textures")
+
+
 @pytest.mark.parametrize(("source", "name"), [
     ("float f(float); kernel void k(device float* x) { x[0] = f(1); }", "f"),
     ("namespace n { struct S { float get() const; }; }\nkernel void k(device float* x) { x[0] = n::S().get(); }",
      "n::S::get"),
 ])  # fmt: skip
-def test_functions_that_are_not_defined(source, name):
+def test_functions_that_are_not_defined(translated, source, name):
     with pytest.raises(SyntaxError, match=rf"^program_source: error: function '{name}' is called, but not defined$"):
         mpsx.compile_shader(source)
 
@@ -179,6 +185,6 @@ def test_functions_that_are_not_defined(source, name):
     "float4 f(texture2d<float> t) { return 1; }", "struct S { depth2d<float> t [[id(0)]]; };",
     "constexpr sampler s(0);",
 ])  # fmt: skip
-def test_textures_are_refused_wherever_they_are(source):
+def test_textures_are_refused_wherever_they_are(translated, source):
     with pytest.raises(SyntaxError, match=r"^program_source:1:\d+: error: '\w+' is not supported: kernels take"):
         mpsx.compile_shader(source + "\nkernel void k(device float* x) { x[0] = 1; }")

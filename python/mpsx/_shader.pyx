@@ -7,7 +7,6 @@ from libc.string cimport memcpy, memset
 import torch
 
 cdef object Tensor = torch.Tensor
-cdef object Parameter = torch.nn.Parameter
 cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
 
 cdef extern from "c_api.h" nogil:
@@ -60,7 +59,6 @@ cdef dict _TYPES = {
 cdef int check(const char* message) except -1:
     if message != NULL:
         raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
-    return 0
 
 
 cdef uint16_t half_bits(float value) noexcept:
@@ -354,8 +352,11 @@ cdef class Shader:
         cdef bytes name_bytes = name.encode()
         cdef bytes path_bytes = path.encode() if path is not None else None
         cdef bytes text_bytes = text.encode() if text is not None else None
-        check(mpsx_shader_load(name_bytes, NULL if path is None else PyBytes_AS_STRING(path_bytes),
-                               NULL if text is None else PyBytes_AS_STRING(text_bytes), &self.handle))
+        cdef const char* c_path = NULL if path is None else PyBytes_AS_STRING(path_bytes)
+        cdef const char* c_text = NULL if text is None else PyBytes_AS_STRING(text_bytes)
+        cdef const char *c_name = name_bytes, *message
+        with nogil: message = mpsx_shader_load(c_name, c_path, c_text, &self.handle)  # a compiler takes its time
+        check(message)
 
     def names(self):
         """The kernels, sorted."""
@@ -383,7 +384,8 @@ cdef class Shader:
                 kernel.trouble = (f"{name}: expected values for the function constants {', '.join(missing)}; "
                                   f"{name}.with_constants(…) takes them")
         cdef bytes encoded = key.encode()
-        cdef const char* message = mpsx_shader_find(self.handle, encoded, &kernel.handle, &kernel.info)
+        cdef const char *c_key = encoded, *message
+        with nogil: message = mpsx_shader_find(self.handle, c_key, &kernel.handle, &kernel.info)
         if message != NULL:
             if kernel.constants:
                 raise RuntimeError(message.decode())
