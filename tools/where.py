@@ -68,7 +68,7 @@ def definitions(path: Path, function: str, name: str) -> Iterator[Found]:
 
 def launchers(name: str) -> Iterator[Found]:
     """The functions that registrations name, and files that read a table with a row of this name."""
-    named = rf'\bimpl\(\s*"{spelled(name)}(?:\.\w+)?",\s*&(\w+)|^\s+\w+_FORMS\(({spelled(name)})\)'
+    named = rf'\bimpl\(\s*"{spelled(name)}(?:\.\w+)?",\s*&(\w+)|^\s+\w+_FORMS\(({spelled(name)})[,)]'
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
         yield from definitions(path, match[1] or match[2], name)
     for table, _, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):

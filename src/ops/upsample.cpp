@@ -204,21 +204,21 @@ ROW(_upsample_bicubic2d_aa, Smooth<Keys>)
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using Plain = std::tuple<>;
   using Aligned = std::tuple<bool>;
-#define OPERATOR(OP, ...)                                        \
+#define UPSAMPLE_FORMS(OP, ...)                                  \
   m.impl(#OP ".out", &Upsample<OP##_row, __VA_ARGS__>::forward); \
   m.impl(#OP "_backward.grad_input", &Upsample<OP##_row, __VA_ARGS__>::backward);
-  OPERATOR(upsample_nearest1d, Plain, Scale)
-  OPERATOR(upsample_nearest2d, Plain, Scale, Scale)
-  OPERATOR(upsample_nearest3d, Plain, Scale, Scale, Scale)
-  OPERATOR(_upsample_nearest_exact1d, Plain, Scale)
-  OPERATOR(_upsample_nearest_exact2d, Plain, Scale, Scale)
-  OPERATOR(_upsample_nearest_exact3d, Plain, Scale, Scale, Scale)
-  OPERATOR(upsample_linear1d, Aligned, Scale)
-  OPERATOR(upsample_bilinear2d, Aligned, Scale, Scale)
-  OPERATOR(upsample_trilinear3d, Aligned, Scale, Scale, Scale)
-  OPERATOR(upsample_bicubic2d, Aligned, Scale, Scale)
-  OPERATOR(_upsample_bilinear2d_aa, Aligned, Scale, Scale)
-  OPERATOR(_upsample_bicubic2d_aa, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_nearest1d, Plain, Scale)
+  UPSAMPLE_FORMS(upsample_nearest2d, Plain, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_nearest3d, Plain, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact1d, Plain, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact2d, Plain, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact3d, Plain, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_linear1d, Aligned, Scale)
+  UPSAMPLE_FORMS(upsample_bilinear2d, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_trilinear3d, Aligned, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_bicubic2d, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_bilinear2d_aa, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_bicubic2d_aa, Aligned, Scale, Scale)
 }
 
 }  // namespace mpsx::ops

@@ -114,7 +114,8 @@ def test_vectors(run):
     p_want = [0, 1, 2, 2, 11, 0, 2, 12, 7, 0, 0, 1]
     np.testing.assert_array_equal(p, p_want)
     expect(run("vectors", "constructors"), 100 - 10 + 2, 4 + 8 - 16, 10, 10 * 15 + 1, 13, 1 + 0 + 1 + 0, 16 + 8 + 2 + 4)
-    expect(run("vectors", "matrices"), 3000 + 400 + 10 + 2, 3 + 12 + 10, -2 + 8 - 6, 6 + 1, 1 + 4 + 2, 48 + 16)
+    expect(run("vectors", "matrices"), 3000 + 400 + 10 + 2, 3 + 12 + 10, -2 + 8 - 6, 6 + 1, 1 + 4 + 2, 48 + 16,
+           300 + 60 + 3)
 
 
 def test_functions(run):

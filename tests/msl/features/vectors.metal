@@ -68,4 +68,8 @@ kernel void matrices(device float* out [[buffer(0)]]) {
   f *= 2;
   out[4] = f[0][0] + f[3].y + (f + f)[3][3];
   out[5] = sizeof(float3x3) + sizeof(half2x4);
+  const float2x2 listed = {{1, 2}, {3, 4}};
+  const float3x3 columns({1, 0, 0}, float3(0, 2, 0), {0, 0, 3});
+  const half2x4 wide = {half4(1), {1, 2, 3, 4}};
+  out[6] = listed[1][0] * 100 + determinant(columns) * 10 + float(wide[1].z);
 }

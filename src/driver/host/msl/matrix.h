@@ -17,9 +17,16 @@ struct matrix {
   MPSX_FN explicit constexpr matrix(const matrix<U, C, R>& o) : columns{} {
     MPSX_EACH(C, columns[i] = column(o.columns[i]))
   }
-  // C columns, or C * R components, column after column.
+  // C columns, which may be lists of their components.
+  template <int N = C, class = enable_if_t<N == 2>>
+  MPSX_FN constexpr matrix(column a, column b) : columns{a, b} {}
+  template <int N = C, class = enable_if_t<N == 3>>
+  MPSX_FN constexpr matrix(column a, column b, column c) : columns{a, b, c} {}
+  template <int N = C, class = enable_if_t<N == 4>>
+  MPSX_FN constexpr matrix(column a, column b, column c, column d) : columns{a, b, c, d} {}
+  // C * R components, column after column.
   template <class A, class B, class... More,
-            class = enable_if_t<sizeof...(More) + 2 == C * (mpsx_is_vector<A> ? 1 : R)>>
+            class = enable_if_t<!mpsx_is_vector<A> && sizeof...(More) + 2 == C * R>>
   MPSX_FN constexpr matrix(const A& a, const B& b, const More&... more) : columns{} {
     int k = 0;
     append(k, a), append(k, b), (append(k, more), ...);
@@ -30,8 +37,8 @@ struct matrix {
  private:
   template <class X>
   MPSX_FN constexpr void append(int& k, const X& x) {
-    static_assert(mpsx_vector<X>::size == (mpsx_is_vector<X> ? R : 1), "a column of another length");
-    MPSX_EACH(mpsx_vector<X>::size, columns[k / R].s[k % R] = T(mpsx_component(x, i)); ++k)
+    columns[k / R].s[k % R] = T(x);
+    ++k;
   }
 };
 
