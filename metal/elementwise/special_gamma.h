@@ -52,7 +52,8 @@ inline float digamma(float x) {
 inline float trigamma(float x) {
   float sign = 1.0f, sum = 0.0f;
   if (x < 0.5f) {
-    const float s = sin_pi(x);
+    // At the poles PyTorch's kernel gives large numbers, because pi x is rounded; so does this.
+    const float s = x == floor(x) ? precise::sin(M_PI_F * x) : sin_pi(x);
     sign = -1.0f;
     sum = -(M_PI_F * M_PI_F) / (s * s);
     x = 1.0f - x;
