@@ -106,9 +106,9 @@ StoragePtr cpu_twin(c10::StorageImpl* device) {
   if (C10_UNLIKELY(!twin)) {
     if (c10::impl::cow::is_cow_data_ptr(device->data_ptr())) device->mutable_data();
     twin = twin_of(device);
-    if (!twin) return borrowed(device);
   }
-  runtime::prepare_cpu_access(device->data());
+  runtime::prepare_cpu_access(device->data());  // of a blob too: torch.save makes one of our memory
+  if (C10_UNLIKELY(!twin)) return borrowed(device);
   auto* cpu = twin->cpu.load(std::memory_order_acquire);
   if (!cpu) {
     runtime::retain(twin->block);

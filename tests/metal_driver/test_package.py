@@ -17,7 +17,7 @@ from harness import ROOT, emulated_metal
 import mpsx
 
 PRELUDE = """
-import ctypes, gc, torch, mpsx
+import ctypes, gc, pickle, torch, mpsx
 emulation = ctypes.CDLL(None)
 emulation.mpsx_emulation_waits.restype = emulation.mpsx_emulation_command_buffers.restype = ctypes.c_ulong
 emulation.mpsx_emulation_live.restype = ctypes.c_long
@@ -71,6 +71,7 @@ def test_waits_where_the_cpu_needs_bytes(run: Callable[..., str]) -> None:
             ("print", lambda b: str(b)[:12], "tensor([2., "),
             ("bool", lambda b: bool(b.all()), True),
             ("fallback", lambda b: torch.special.bessel_j0(b * 0).cpu()[0].item(), 1.0),
+            ("save", lambda b: len(pickle.dumps(b.untyped_storage())) > 256, True),
             ("vendor", lambda b: (b.reshape(8, 8) @ b.reshape(8, 8)).cpu()[0, 0].item(), 32.0),
             ("nonzero", lambda b: b.nonzero().shape[0], 64),
             ("synchronize", lambda b: torch.mpsx.synchronize(), None),
