@@ -4,37 +4,34 @@
 // Floats accumulate as the unevaluated sum of several, which is as exact as the CPU's double. The error of an addition is
 // D. E. Knuth's (TAOCP volume 2, 4.2.2), that of a product T. J. Dekker's ("A floating-point technique for extending the
 // available precision", 1971).
+// In place: what is returned or passed as a pair is one value of two floats to a CPU's compiler, which loops over columns
+// are not vectorised with.
 struct Pair {
   float high, low;
 };
-inline Pair add_exact(float a, float b) {
-  const float sum = a + b, shadow = sum - a;
-  return {sum, (a - (sum - shadow)) + (b - shadow)};
+inline void add_to(thread Pair& a, float high, float low) {
+  const float sum = a.high + high, shadow = sum - a.high;
+  const float rest = (a.high - (sum - shadow)) + (high - shadow) + a.low + low;
+  a.high = sum + rest;
+  a.low = rest - (a.high - sum);
 }
-// Where |a| >= |b|.
-inline Pair add_smaller(float a, float b) {
-  const float sum = a + b;
-  return {sum, b - (sum - a)};
-}
-inline Pair add(Pair a, Pair b) {
-  const Pair sum = add_exact(a.high, b.high);
-  return add_smaller(sum.high, sum.low + a.low + b.low);
-}
-inline Pair multiply(Pair a, Pair b) {
-  const float product = a.high * b.high;
-  const float error = fma(a.low, b.high, fma(a.high, b.low, fma(a.high, b.high, -product)));
-  return add_smaller(product, is_infinite(product) ? 0.0f : error);
+inline void multiply_by(thread Pair& a, float high, float low) {
+  const float product = a.high * high;
+  const float error = fma(a.low, high, fma(a.high, low, fma(a.high, high, -product)));
+  const float rest = is_infinite(product) ? 0.0f : error;
+  a.high = product + rest;
+  a.low = rest - (a.high - product);
 }
 // Beyond the largest float there is no low part.
-inline float value_of(Pair a) { return is_nan(a.low) ? a.high : a.high + a.low; }
+inline float value_of(thread const Pair& a) { return is_nan(a.low) ? a.high : a.high + a.low; }
 
 template <typename C>
 struct Sum {
   typedef C State;
   static State identity() { return C(0); }
-  static State next(State s, C x, uint) { return add_scaled(s, x, C(1)); }
+  static void next(thread State& s, C x, uint) { s = add_scaled(s, x, C(1)); }
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
-  static C value(State s) { return s; }
+  static C value(thread const State& s) { return s; }
 };
 // A few elements are added up on their own before they join the exact sum, which the next ones need not wait for.
 template <>
@@ -45,15 +42,20 @@ struct Sum<float> {
     float block;
   };
   static State identity() { return {{0.0f, 0.0f}, 0.0f}; }
-  static State next(State s, float x, uint i) {
+  static void next(thread State& s, float x, uint i) {
     s.block += x;
-    return i % kBlock == kBlock - 1 ? State{add(s.before, {s.block, 0.0f}), 0.0f} : s;
+    if (i % kBlock != kBlock - 1) return;
+    add_to(s.before, s.block, 0.0f);
+    s.block = 0.0f;
   }
   static State join(State a, State b) {
-    return {add(add(a.before, {a.block, 0.0f}), b.before), b.block};
+    add_to(a.before, a.block, 0.0f);
+    add_to(a.before, b.before.high, b.before.low);
+    a.block = b.block;
+    return a;
   }
   // Of an infinite sum the low part is NaN.
-  static float value(State s) {
+  static float value(thread const State& s) {
     const float low = is_nan(s.before.low) ? 0.0f : s.before.low;
     return s.before.high + (low + s.block);
   }
@@ -63,17 +65,20 @@ template <typename C>
 struct Product {
   typedef C State;
   static State identity() { return C(1); }
-  static State next(State s, C x, uint) { return multiply(s, x); }
+  static void next(thread State& s, C x, uint) { s = multiply(s, x); }
   static State join(State a, State b) { return multiply(a, b); }
-  static C value(State s) { return s; }
+  static C value(thread const State& s) { return s; }
 };
 template <>
 struct Product<float> {
   typedef Pair State;
   static State identity() { return {1.0f, 0.0f}; }
-  static State next(State s, float x, uint) { return multiply(s, {x, 0.0f}); }
-  static State join(State a, State b) { return multiply(a, b); }
-  static float value(State s) { return value_of(s); }
+  static void next(thread State& s, float x, uint) { multiply_by(s, x, 0.0f); }
+  static State join(State a, State b) {
+    multiply_by(a, b.high, b.low);
+    return a;
+  }
+  static float value(thread const State& s) { return value_of(s); }
 };
 
 // The largest exponent seen, and the sum of exp(x - top).
@@ -85,26 +90,29 @@ struct LogSumExp {
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
   // One exponential an element: of the difference, whichever of the two is larger.
-  static State next(State s, float x, uint) {
+  static void next(thread State& s, float x, uint) {
     const bool later = !(x <= s.top);  // also where one is NaN, which then stays
     const float scale = x == s.top ? 1.0f : precise::exp(later ? s.top - x : x - s.top);  // inf - inf would be NaN
-    const Pair scaled = multiply(s.sum, {later ? scale : 1.0f, 0.0f});
-    return {later ? x : s.top, add(scaled, {later ? 1.0f : scale, 0.0f})};
+    multiply_by(s.sum, later ? scale : 1.0f, 0.0f);
+    add_to(s.sum, later ? 1.0f : scale, 0.0f);
+    s.top = later ? x : s.top;
   }
   static State join(State a, State b) {
     const bool later = !(b.top <= a.top);
     const float top = later ? b.top : a.top;
-    const float scale_a = a.top == top ? 1.0f : precise::exp(a.top - top);
-    const float scale_b = b.top == top ? 1.0f : precise::exp(b.top - top);
-    return {top, add(multiply(a.sum, {scale_a, 0.0f}), multiply(b.sum, {scale_b, 0.0f}))};
+    multiply_by(a.sum, a.top == top ? 1.0f : precise::exp(a.top - top), 0.0f);
+    multiply_by(b.sum, b.top == top ? 1.0f : precise::exp(b.top - top), 0.0f);
+    add_to(a.sum, b.sum.high, b.sum.low);
+    a.top = top;
+    return a;
   }
-  static float value(State s) { return precise::log(value_of(s.sum)) + s.top; }
+  static float value(thread const State& s) { return precise::log(value_of(s.sum)) + s.top; }
 };
 
 template <typename T, typename S>
 struct Accumulated {
   device T* out;
-  void write(uint i, typename S::State s) const { out[i] = T(S::value(s)); }
+  void write(uint i, thread const typename S::State& s) const { out[i] = T(S::value(s)); }
   Accumulated at(ulong offset) const { return {out + offset}; }
 };
 

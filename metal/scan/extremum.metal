@@ -19,7 +19,7 @@ template <typename C, typename Order>
 struct Extremum {
   typedef Best<C> State;
   static State identity() { return {C(0), kNone}; }
-  static State next(State s, C x, uint i) { return join(s, {x, i}); }
+  static void next(thread State& s, C x, uint i) { s = join(s, {x, i}); }
   static State join(State a, State b) {
     const bool later = a.index == kNone || is_nan(b.value) || (!is_nan(a.value) && Order::beats(b.value, a.value));
     const bool takes = b.index != kNone && later;
@@ -31,7 +31,7 @@ template <typename T, typename S>
 struct Found {
   device T* values;
   device long* indices;
-  void write(uint i, typename S::State s) const {
+  void write(uint i, thread const typename S::State& s) const {
     values[i] = T(s.value);
     indices[i] = long(s.index);
   }

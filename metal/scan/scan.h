@@ -1,7 +1,7 @@
 // The walk of every scan. A scan is a struct with
 //   State                          what is known of the elements before
 //   State identity()               of none
-//   State next(State s, C x, uint i)   with one element more
+//   void next(thread State& s, C x, uint i)   with one element more
 //   State join(State a, State b)   of a's elements, then b's
 #pragma once
 
@@ -46,10 +46,10 @@ inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S:
     const uint begin = uint(min(tile + each * g.index, ulong(n))), end = uint(min(begin + each, ulong(n)));
     State mine = S::identity(), all;
     if (g.count > 1)
-      for (uint i = begin; i < end; ++i) mine = S::next(mine, C(x[i]), i);
+      for (uint i = begin; i < end; ++i) S::next(mine, C(x[i]), i);
     State s = S::join(carry, scan_threads<S>(mine, all, scratch, g));
     for (uint i = begin; i < end; ++i) {
-      s = S::next(s, C(x[i]), i);
+      S::next(s, C(x[i]), i);
       out.write(i, s);
     }
     carry = S::join(carry, all);
@@ -68,7 +68,8 @@ inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uin
     const Out to = out.at(first);
     MPSX_VECTORIZE
     for (uint c = g.index; c < columns; c += g.count) {
-      const typename S::State s = S::next(state[c], C(row[c]), line);
+      typename S::State s = state[c];
+      S::next(s, C(row[c]), line);
       state[c] = s;
       to.write(c, s);
     }
