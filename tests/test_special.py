@@ -144,3 +144,15 @@ def test_trigamma_of_negative_numbers() -> None:
 def test_heaviside_of_two_types_is_refused_as_on_the_cpu() -> None:
     with mpsx.fallback.using_mode("silent"), pytest.raises(RuntimeError, match="different dtypes"):
         torch.heaviside(torch.ones(2, device="mpsx"), torch.ones(2, dtype=torch.float16, device="mpsx"))
+
+
+@pytest.mark.parametrize("name", [name for name in BINARY if "polynomial" not in name and name != "heaviside"])
+def test_numbers(name: str) -> None:
+    """One operand is a number, or a tensor of one element on the CPU."""
+    x = make("transposed", torch.float32, low=1.5, high=4)
+    for number in (torch.tensor(2.5), 2.5) if name not in ("logaddexp", "logaddexp2") else (torch.tensor(2.5),):
+        for arguments in ((x, number), (number, x)):
+            device = [on_device(a) if a is x else a for a in arguments]
+            result = function_of(name)(*device)
+            assert result.device.type == "mpsx"
+            torch.testing.assert_close(result.cpu(), function_of(name)(*arguments), rtol=1e-5, atol=1e-5)

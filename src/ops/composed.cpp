@@ -53,6 +53,17 @@ Tensor trace(const Tensor& self) {
   return self.diagonal().sum();
 }
 
+// Gives `out` the shape, and where it had another the strides, that elementwise operators give it.
+void fit(Tensor& out, const Tensor& a, const Tensor& b) {
+  at::TensorIteratorConfig()
+      .check_all_same_dtype(false)
+      .set_check_mem_overlap(false)
+      .add_output(out)
+      .add_const_input(a)
+      .add_const_input(b)
+      .build();
+}
+
 // The two halves of a complex tensor of float32 are every other element of its memory.
 Tensor& write_halves(Tensor& out, const Tensor& real, const Tensor& imaginary) {
   const Tensor halves = at::view_as_real(out);
@@ -70,19 +81,19 @@ bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor&
 Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   if (!fits_halves("complex", real, imaginary, out))
     return fallback_call<Tensor>("aten::complex", "out", real, imaginary, out), out;
-  at::native::resize_output(out, at::infer_size(real.sizes(), imaginary.sizes()));
+  fit(out, real, imaginary);
   return write_halves(out, real, imaginary);
 }
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
   if (!fits_halves("polar", abs, angle, out)) return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
-  at::native::resize_output(out, at::infer_size(abs.sizes(), angle.sizes()));
+  fit(out, abs, angle);
   return write_halves(out, at::mul(abs, at::cos(angle)), at::mul(abs, at::sin(angle)));
 }
 Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   if (!is_plain(self) || !is_plain(out) || self.scalar_type() != at::kComplexFloat ||
       out.scalar_type() != at::kComplexFloat)
     return fallback_call<Tensor>("aten::conj_physical", "out", self, out), out;
-  at::native::resize_output(out, self.sizes());
+  fit(out, self, self);
   const Tensor halves = at::view_as_real(self);
   const Tensor imaginary = halves.select(-1, 1).neg();  // before out is written, which may be self
   return write_halves(out, halves.select(-1, 0), imaginary);

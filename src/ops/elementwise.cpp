@@ -160,6 +160,7 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
   if (inputs_ == 3 && s.inlined) return run_strided(o, tag, second, s);
   const KernelSet& set = o.inlined[1] && inputs_ == 2 ? left_ : o.inlined[2] && inputs_ == 2 ? right_ : dense_;
   if (inputs_ == 1 && o.inlined[1]) return run_strided(o, tag, second, s);
+  if (inputs_ == 2 && s.inlined && !set.has(tag, second)) return run_strided(o, tag, second, s);
   for (uint64_t begin = 0; begin < o.numel; begin += kMaxDense) {
     s.count = uint32_t(std::min(kMaxDense, o.numel - begin));
     Launch launch(set.get(tag, second));
