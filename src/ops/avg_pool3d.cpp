@@ -48,7 +48,7 @@ std::vector<Resampling> regular(IntArrayRef in, IntArrayRef out, IntArrayRef ker
     const double divided = divisor ? (d == 0 ? double(*divisor) : 1.0) : 0.0;
     const Window window{size, argument(stride, d, size), argument(padding, d, 0), count_include_pad, divided};
     Taps taps = window.taps(in[dim], out[dim]);
-    steps.push_back({int64_t(dim), transposed ? taps.transposed() : std::move(taps)});
+    steps.emplace_back(int64_t(dim), std::move(taps), transposed);
   }
   return steps;
 }
@@ -62,7 +62,7 @@ std::vector<Resampling> adaptive(IntArrayRef in, IntArrayRef out, bool transpose
       for (int64_t i = first; i < last; ++i) taps.add(i, 1.0 / double(last - first));
       taps.end_element();
     }
-    steps.push_back({int64_t(dim), transposed ? taps.transposed() : std::move(taps)});
+    steps.emplace_back(int64_t(dim), std::move(taps), transposed);
   }
   return steps;
 }

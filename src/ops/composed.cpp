@@ -1,21 +1,18 @@
 // Operators that are a few others: each launches the kernels of those, with no kernel of its own.
+#include "ops/composed.h"
+
 #include <ATen/ExpandUtils.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/renorm_meta.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/view_as_real.h>
-#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include "ops/elementwise.h"
@@ -26,14 +23,10 @@ namespace {
 
 using at::Scalar;
 
-bool has_kernels(const Tensor& t) {
-  const Tag tag = tag_of(t);
-  return is_plain(t) && tag != Tag::none && tag != Tag::c64;
-}
 bool has_float_kernels(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
 bool equal(const Tensor& self, const Tensor& other) {
-  if (!has_kernels(self) || !has_kernels(other) || self.scalar_type() != other.scalar_type())
+  if (!has_all_kernels(self) || !has_all_kernels(other) || self.scalar_type() != other.scalar_type())
     return fallback_call<bool>("aten::equal", "", self, other);
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
@@ -100,7 +93,7 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
 }
 
 Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
-  if (!has_kernels(self) || !has_kernels(other) || self.scalar_type() != other.scalar_type() ||
+  if (!has_all_kernels(self) || !has_all_kernels(other) || self.scalar_type() != other.scalar_type() ||
       self.scalar_type() == at::kBool)
     return fallback_call<Tensor>("aten::linalg_cross", "out", self, other, dim, out), out;
   Structured<at::meta::structured_linalg_cross> outputs(out);
@@ -148,9 +141,8 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
   const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
   for (int64_t d = 0; d < self.dim(); ++d)
     if (d != kept) others.push_back(d);
-  constexpr double kLeast = 1e-7;  // PyTorch's own, so that no norm is divided by zero
   const Tensor norm = at::linalg_vector_norm(self, p, others, true, at::kFloat);
-  const Tensor factor = at::where(norm > longest, longest.toDouble() / (norm + kLeast), at::ones({}, norm.options()));
+  const Tensor factor = shortening(norm, longest.toDouble());
   outputs.result().copy_(at::mul(self.to(at::kFloat), factor));
   outputs.finish();
   return out;

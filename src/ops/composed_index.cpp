@@ -1,21 +1,19 @@
 // Operators on elements by their place or value that are a few others, with no kernel of their own.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include "ops/composed.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -24,16 +22,11 @@ namespace {
 using at::Scalar;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
-bool has_kernels(const Tensor& t) {
-  const Tag tag = tag_of(t);
-  return is_plain(t) && tag != Tag::none && tag != Tag::c64;
-}
-
 // Every element is compared with every test element where these are few, and looked for among the sorted ones else.
 Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
   constexpr int64_t kFew = 8;
   const bool sortable = elements.scalar_type() == tests.scalar_type() && elements.scalar_type() != at::kBool;
-  if (!has_kernels(elements) || !has_kernels(tests) || (tests.numel() > kFew && !sortable))
+  if (!has_all_kernels(elements) || !has_all_kernels(tests) || (tests.numel() > kFew && !sortable))
     return fallback_call<Tensor>("aten::isin", "Tensor_Tensor_out", elements, tests, assume_unique, invert, out), out;
   Structured<at::meta::structured_isin_Tensor_Tensor> outputs(out);
   outputs.meta(elements, tests, assume_unique, invert);
@@ -53,7 +46,7 @@ Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique
   return out;
 }
 Tensor& isin_scalar_out(const Tensor& elements, const Scalar& test, bool assume_unique, bool invert, Tensor& out) {
-  if (!has_kernels(elements))
+  if (!has_all_kernels(elements))
     return fallback_call<Tensor>("aten::isin", "Tensor_Scalar_out", elements, test, assume_unique, invert, out), out;
   Structured<at::meta::structured_isin_Tensor_Scalar> outputs(out);
   outputs.meta(elements, test, assume_unique, invert);
@@ -70,7 +63,7 @@ Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
               "masked_scatter: expected all tensors to be on the same device, got ", self.device(), ", ", mask.device(),
               " and ", source.device());
-  if (!has_kernels(self) || !is_plain(source) || mask.scalar_type() != at::kBool || !is_plain(mask))
+  if (!has_all_kernels(self) || !is_plain(source) || mask.scalar_type() != at::kBool || !is_plain(mask))
     return fallback_call<Tensor>("aten::masked_scatter_", "", self, mask, source), self;
   at::assert_no_internal_overlap(self);
   if (self.numel() == 0) return self;
@@ -86,7 +79,7 @@ Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
 
 Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   if (index.numel() == 0 && source.numel() == 0) return self;
-  if (!has_kernels(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
+  if (!has_all_kernels(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
       source.scalar_type() != self.scalar_type() || index.numel() != source.numel() || self.numel() == 0)
     return fallback_call<Tensor>("aten::put_", "", self, index, source, accumulate), self;
   at::assert_no_internal_overlap(self);
@@ -108,7 +101,7 @@ Triple runs_of(const Tensor& x, bool counts) {
 }
 
 Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  if (!has_kernels(self))
+  if (!has_all_kernels(self))
     return fallback_call<Triple>("aten::_unique2", "", self, sorted, return_inverse, return_counts);
   const auto [values, order] = self.flatten().sort();
   const auto [firsts, runs, lengths] = runs_of(values, return_counts);
@@ -117,7 +110,7 @@ Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_
   return {firsts, inverse, lengths};
 }
 Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!has_kernels(self) || (dim && !(self.dim() == 1 && at::maybe_wrap_dim(*dim, 1) == 0)))
+  if (!has_all_kernels(self) || (dim && !(self.dim() == 1 && at::maybe_wrap_dim(*dim, 1) == 0)))
     return fallback_call<Triple>("aten::unique_consecutive", "", self, return_inverse, return_counts, dim);
   const auto [firsts, runs, lengths] = runs_of(self.flatten(), return_counts);
   return {firsts, return_inverse ? runs.view(self.sizes()) : at::empty({0}, runs.options()), lengths};
@@ -150,7 +143,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& 
 }
 
 Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill) {
-  if (!has_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
+  if (!has_all_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = self.nonzero();
   if (found.size(0) >= size) return found.narrow(0, 0, size).contiguous();
@@ -164,8 +157,7 @@ Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, do
   if (indices.numel() == 0) return self;
   const Tensor places = std::get<0>(unique(indices.flatten().to(at::kLong), true, false, false));
   const Tensor rows = self.index_select(0, places), norms = rows.norm(p, {1}, true, at::kFloat);
-  constexpr double kLeast = 1e-7;  // PyTorch's own
-  const Tensor scale = at::where(norms > longest, longest / (norms + kLeast), at::ones({}, norms.options()));
+  const Tensor scale = shortening(norms, longest);
   return self.index_copy_(0, places, rows.mul(scale).to(self.scalar_type()));
 }
 

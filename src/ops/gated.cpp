@@ -1,6 +1,5 @@
 // Activations of two tensors: glu, prelu, rrelu with its noise.
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/glu_meta.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>

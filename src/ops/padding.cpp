@@ -63,7 +63,7 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
       taps.add(std::clamp<int64_t>(i, 0, in - 1), 1);
       taps.end_element();
     }
-    steps.push_back({dim, transposed ? taps.transposed() : std::move(taps)});
+    steps.emplace_back(dim, std::move(taps), transposed);
   }
   return steps;
 }

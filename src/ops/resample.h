@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
 #include <vector>
 
 #include "ops/op.h"
@@ -41,6 +42,8 @@ class Taps {
 struct Resampling {
   int64_t dim;
   Taps taps;
+  // `backward`: by the transpose of the taps.
+  Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 
 // Whether resample has kernels for the type.

@@ -41,26 +41,19 @@ using Scale = std::optional<double>;
 // ---- Taps. Places are PyTorch's own (ATen/native/UpSample.h): of nearest to the bit, of the others as in its float64
 // kernels, to which those of float32 are an approximation.
 
-struct Nearest {
+template <auto kPlace>
+struct Copied {
   static Taps taps(int64_t in, int64_t out, Scale scale) {
     Taps t(in);
     for (int64_t o = 0; o < out; ++o) {
-      t.add(at::native::nearest_idx(o, in, out, scale), 1);
+      t.add(kPlace(o, in, out, scale), 1);
       t.end_element();
     }
     return t;
   }
 };
-struct NearestExact {
-  static Taps taps(int64_t in, int64_t out, Scale scale) {
-    Taps t(in);
-    for (int64_t o = 0; o < out; ++o) {
-      t.add(at::native::nearest_exact_idx(o, in, out, scale), 1);
-      t.end_element();
-    }
-    return t;
-  }
-};
+using Nearest = Copied<&at::native::nearest_idx>;
+using NearestExact = Copied<&at::native::nearest_exact_idx>;
 struct Linear {
   static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
     const double ratio = at::native::area_pixel_compute_scale<double>(in, out, align_corners, scale);
@@ -141,7 +134,7 @@ std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<S
   std::vector<Resampling> steps;
   for (size_t d = 0; d < D; ++d) {
     Taps taps = Kind::taps(in[d + 2], out[d + 2], align..., scales[d]);
-    steps.push_back({int64_t(d) + 2, transposed ? taps.transposed() : std::move(taps)});
+    steps.emplace_back(int64_t(d) + 2, std::move(taps), transposed);
   }
   return steps;
 }
