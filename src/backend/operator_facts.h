@@ -22,6 +22,7 @@ struct OperatorFacts {
   bool takes_mixed_devices = false;  // CPU tensors beside device tensors are part of its contract
   runtime::RouteEntry* fallback = nullptr;
   std::atomic<runtime::RouteEntry*> vendor{nullptr};  // once it was called as a vendor operator
+  const c10::KernelFunction* kernel = nullptr;        // of ours, beside the vendor's
   std::atomic<uint64_t> bytes{0};                     // that the CPU was given to read or write
   std::atomic<bool> warned{false};
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 #include "backend/fallback.h"
 #include "backend/operator_facts.h"
 #include "backend/register.h"
+#include "runtime/device.h"
 
 namespace mpsx::backend {
 namespace {
@@ -78,14 +80,38 @@ runtime::RouteEntry& route_of(OperatorFacts& facts) {
   return *route;
 }
 
-void kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_on_cpu(op, c10::DispatchKey::CPU, stack, route_of(facts_of(op)),
-             runtime::profiling.load(std::memory_order_relaxed));
+// Our kernels by operator ("aten::mm.out"), from static initialisers.
+std::unordered_map<std::string, c10::KernelFunction>& alternatives() {
+  static auto* a = new std::unordered_map<std::string, c10::KernelFunction>();
+  return *a;
+}
+
+void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  OperatorFacts& facts = facts_of(op);
+  if (facts.kernel && !prefers_vendor()) return facts.kernel->callBoxed(op, keys, stack);
+  run_on_cpu(op, c10::DispatchKey::CPU, stack, route_of(facts), runtime::profiling.load(std::memory_order_relaxed));
+}
+
+bool read_preference() {
+  const char* env = std::getenv("MPSX_VENDOR");
+  const std::string wanted = env ? env : "";
+  TORCH_CHECK(wanted.empty() || wanted == "on" || wanted == "off", "MPSX_VENDOR: expected \"on\" or \"off\", got \"",
+              wanted, "\"");
+  return wanted.empty() ? runtime::driver().info().name == "host" : wanted == "on";
 }
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
 }  // namespace
+
+bool prefers_vendor() {
+  static const bool prefers = read_preference();
+  return prefers;
+}
+
+void VendorAlternatives::add(const char* op, c10::KernelFunction kernel) {
+  alternatives().emplace(std::string("aten::") + op, std::move(kernel));
+}
 
 void register_vendor(torch::Library& library_block, const std::string& op, const std::string& library) {
   remember("aten::" + op, library);
@@ -121,6 +147,8 @@ void register_vendor_ops() {
         op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
       continue;
     remember(c10::toString(name), found->second);
+    if (const auto own = alternatives().find(c10::toString(name)); own != alternatives().end())
+      facts_of(*op).kernel = &own->second;
     handles->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
                                                c10::KernelFunction::makeFromBoxedFunction<&kernel>(), std::nullopt,
                                                nullptr, "mpsx vendor"));

@@ -1,5 +1,6 @@
 // Vendor routes: operators that a CPU library does better than our kernel on the host driver (matrix products through
 // oneDNN and MKL). They run on the same memory as the fallback but are no fallback: counted apart, never warned about.
+// Where our kernels exist, they run instead on every other driver, and on all of them with MPSX_VENDOR=off.
 #pragma once
 
 #include <torch/library.h>
@@ -9,6 +10,22 @@
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
+
+// Whether operators that have both run in the vendor's library: MPSX_VENDOR is "on" or "off", by default on for the
+// host driver alone. Decided once a process.
+bool prefers_vendor();
+
+// Our kernels of the operators in the vendor table, which register_vendor_ops() puts beside the vendor's.
+class VendorAlternatives {
+ public:
+  template <typename F>
+  void impl(const char* op, F* function) {
+    add(op, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+  }
+
+ private:
+  static void add(const char* op, c10::KernelFunction kernel);
+};
 
 // Registers the CPU's kernel for `op` ("mm.out") as its mpsx kernel; `library` says whose it is.
 void register_vendor(torch::Library& library_block, const std::string& op, const std::string& library);

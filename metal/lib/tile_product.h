@@ -1,0 +1,179 @@
+// One tile of a matrix product of two factors, whatever they are made of, left as floats in threadgroup memory.
+//
+// A factor has `void stage(threadgroup float* to, uint stride, uint row, uint column, uint rows, uint columns,
+// GroupThread g)`: the threads of the group write its elements from (row, column) on, and zeros beyond its end.
+//
+// Sums are of two levels, kTileSum products and the sums of these, so that errors grow slowly.
+#pragma once
+
+#include "lib/collective.h"
+#include "lib/tile_params.h"
+
+enum : uint { kTileSum = 64 };
+
+struct Tile {
+  uint row, column;    // where it is in the result
+  uint rows, columns;  // its size, of which a part may lie beyond the result
+  uint stride;         // floats from row to row
+};
+
+// Element (row, column) of a matrix in memory, of any strides.
+template <typename T>
+struct MatrixSource {
+  device const T* data;
+  long row_stride, column_stride;
+  uint rows, columns;
+
+  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
+    device const T* from = data + (long(row) * row_stride + long(column) * column_stride);
+    const uint down = row < rows ? min(height, rows - row) : 0, right = column < columns ? min(width, columns - column) : 0;
+#if MPSX_VECTOR_BYTES
+    // Neighbouring threads read neighbours in memory.
+    const bool along_rows = column_stride == 1;
+    for (uint i = g.index; i < height * width; i += g.count) {
+      const uint r = along_rows ? i / width : i % height, c = along_rows ? i % width : i / height;
+      const bool inside = r < down && c < right;
+      to[r * stride + c] = inside ? float(from[long(r) * row_stride + long(c) * column_stride]) : 0.0f;
+    }
+#else
+    if (column_stride == 1) {
+      for (uint r = 0; r < down; ++r) {
+        device const T* line = from + long(r) * row_stride;
+        threadgroup float* target = to + ulong(r) * stride;
+        MPSX_VECTORIZE
+        for (uint c = 0; c < right; ++c) target[c] = float(line[c]);
+      }
+    } else {
+      // A few columns at a time: both sides then stay in the cache.
+      for (uint first = 0; first < right; first += 16) {
+        const uint last = min(first + 16u, right);
+        for (uint r = 0; r < down; ++r) {
+          device const T* line = from + long(r) * row_stride;
+          threadgroup float* target = to + ulong(r) * stride;
+          for (uint c = first; c < last; ++c) target[c] = float(line[long(c) * column_stride]);
+        }
+      }
+    }
+    for (uint r = 0; r < down; ++r)
+      for (uint c = right; c < width; ++c) to[ulong(r) * stride + c] = 0.0f;
+    for (uint r = down; r < height; ++r)
+      for (uint c = 0; c < width; ++c) to[ulong(r) * stride + c] = 0.0f;
+#endif
+  }
+};
+
+#if MPSX_VECTOR_BYTES
+enum : uint { kBlocks = 4 };  // 8x8 blocks along each side of a SIMD group's quarter
+
+inline Tile tile_at(uint row, uint column, uint, uint) {
+  return {row * kTileRows, column * kTileColumns, kTileRows, kTileColumns, kTileColumns + kTilePad};
+}
+
+template <typename A, typename B>
+inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* memory, GroupThread g) {
+  enum : uint { kStrideA = kTileDepth + kTilePad, kStrideB = kTileColumns + kTilePad };
+  threadgroup float* left = memory;
+  threadgroup float* right = memory + kTileRows * kStrideA;
+  const uint quarter = g.index / g.width;
+  const uint row = quarter / 2 * (kTileRows / 2), column = quarter % 2 * (kTileColumns / 2);
+  simdgroup_float8x8 total[kBlocks][kBlocks], sum[kBlocks][kBlocks];
+  for (uint i = 0; i < kBlocks; ++i)
+    for (uint j = 0; j < kBlocks; ++j)
+      total[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), sum[i][j] = total[i][j];
+  for (uint k = 0; k < depth; k += kTileDepth) {
+    if (k > 0) tg_barrier();
+    a.stage(left, kStrideA, tile.row, k, kTileRows, kTileDepth, g);
+    b.stage(right, kStrideB, k, tile.column, kTileDepth, kTileColumns, g);
+    tg_barrier();
+    for (uint step = 0; step < kTileDepth; step += 8) {
+      simdgroup_float8x8 x[kBlocks], y[kBlocks];
+      for (uint i = 0; i < kBlocks; ++i) {
+        simdgroup_load(x[i], left + (row + i * 8) * kStrideA + step, kStrideA);
+        simdgroup_load(y[i], right + step * kStrideB + column + i * 8, kStrideB);
+      }
+      for (uint i = 0; i < kBlocks; ++i)
+        for (uint j = 0; j < kBlocks; ++j) simdgroup_multiply_accumulate(sum[i][j], x[i], y[j], sum[i][j]);
+    }
+    if (k + kTileDepth >= depth || (k + kTileDepth) % kTileSum == 0)
+      for (uint i = 0; i < kBlocks; ++i)
+        for (uint j = 0; j < kBlocks; ++j) {
+          total[i][j].thread_elements() += sum[i][j].thread_elements();
+          sum[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+        }
+  }
+  tg_barrier();
+  for (uint i = 0; i < kBlocks; ++i)
+    for (uint j = 0; j < kBlocks; ++j)
+      simdgroup_store(total[i][j], memory + (row + i * 8) * tile.stride + column + j * 8, tile.stride);
+  tg_barrier();
+}
+
+// finish.put(row, column, sum) for every element of the tile within rows x columns.
+template <typename Finish>
+inline void tile_finish(Finish finish, uint rows, uint columns, Tile tile, threadgroup const float* memory,
+                        GroupThread g) {
+  for (uint i = g.index; i < kTileRows * kTileColumns; i += g.count) {
+    const uint r = i / kTileColumns, c = i % kTileColumns;
+    if (tile.row + r < rows && tile.column + c < columns)
+      finish.put(tile.row + r, tile.column + c, memory[r * tile.stride + c]);
+  }
+}
+#else
+inline Tile tile_at(uint row, uint column, uint height, uint width) {
+  return {row * height, column * width, height, width, width + kWidePad};
+}
+
+// A block of registers: vectors of a compiler's own, since arrays of floats end up in memory.
+typedef float WideLanes __attribute__((vector_size(64), aligned(4)));
+
+inline void wide_block(threadgroup const float* a, threadgroup const float* b, uint stride, uint depth,
+                       threadgroup float* out) {
+#pragma clang fp contract(fast)
+  WideLanes sum[kWideRowStep][2];
+#pragma unroll
+  for (uint i = 0; i < kWideRowStep; ++i) sum[i][0] = WideLanes{}, sum[i][1] = WideLanes{};
+  for (uint k = 0; k < depth; ++k) {
+    const WideLanes y0 = *(const WideLanes*)(b + ulong(k) * stride), y1 = *(const WideLanes*)(b + ulong(k) * stride + 16);
+#pragma unroll
+    for (uint i = 0; i < kWideRowStep; ++i) {
+      const float x = a[i * kWideDepth + k];
+      sum[i][0] += x * y0;
+      sum[i][1] += x * y1;
+    }
+  }
+#pragma unroll
+  for (uint i = 0; i < kWideRowStep; ++i) {
+    *(WideLanes*)(out + ulong(i) * stride) += sum[i][0];
+    *(WideLanes*)(out + ulong(i) * stride + 16) += sum[i][1];
+  }
+}
+
+template <typename A, typename B>
+inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* memory, GroupThread g) {
+  const uint stride = tile.stride;
+  threadgroup float* left = memory + ulong(tile.rows) * stride;
+  threadgroup float* right = left + tile.rows * kWideDepth;
+  for (uint i = 0; i < tile.rows * stride; ++i) memory[i] = 0.0f;
+  for (uint k = 0; k < depth; k += kWideDepth) {
+    const uint deep = min(uint(kWideDepth), depth - k);
+    a.stage(left, kWideDepth, tile.row, k, tile.rows, deep, g);
+    b.stage(right, stride, k, tile.column, deep, tile.columns, g);
+    for (uint j = 0; j < tile.columns; j += kWideColumnStep)
+      for (uint i = 0; i < tile.rows; i += kWideRowStep)
+        for (uint from = 0; from < deep; from += kTileSum)
+          wide_block(left + i * kWideDepth + from, right + ulong(from) * stride + j, stride,
+                     min(uint(kTileSum), deep - from), memory + ulong(i) * stride + j);
+  }
+}
+
+template <typename Finish>
+inline void tile_finish(Finish finish, uint rows, uint columns, Tile tile, threadgroup const float* memory,
+                        GroupThread) {
+  const uint down = min(tile.rows, rows - tile.row), right = min(tile.columns, columns - tile.column);
+  for (uint r = 0; r < down; ++r) {
+    threadgroup const float* line = memory + ulong(r) * tile.stride;
+    MPSX_VECTORIZE
+    for (uint c = 0; c < right; ++c) finish.put(tile.row + r, tile.column + c, line[c]);
+  }
+}
+#endif

@@ -1,0 +1,352 @@
+// Launchers of metal/matmul/matmul.metal.
+#include "ops/matmul.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/addr_native.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm_meta.h>
+
+#include "backend/vendor.h"
+#include "ops/structured.h"
+#include "ops/tiles.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+
+// Of a matrix, or a batch of them.
+MatmulStrides strides_of(const Tensor& t) {
+  return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
+}
+void transpose(MatmulStrides& s) { std::swap(s.row, s.column); }
+
+struct Kernels {
+  KernelSet tiles, rows, columns;
+};
+const Kernels& plain_kernels() {
+  static const Kernels k{KernelSet("matmul"), KernelSet("matmul_rows"), KernelSet("matmul_columns")};
+  return k;
+}
+
+// `from`: the type of the factors where the result's is another.
+void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
+            const Tensor& scale, MatmulParams p) {
+  const uint64_t batch = out.dim() == 3 ? uint64_t(out.size(0)) : 1;
+  if (out.numel() == 0) return;
+  const Tensor *left = &a, *right = &b;
+  // A column is the row of the transposed product.
+  if (p.columns == 1 && p.rows > 1 && !p.has_scale) {
+    std::swap(left, right);
+    std::swap(p.a, p.b);
+    std::swap(p.rows, p.columns);
+    for (MatmulStrides* s : {&p.a, &p.b, &p.c, &p.out}) transpose(*s);
+  }
+  const Tag tag = tag_of(out), in = from == Tag::none ? tag : from, second = from == Tag::none ? Tag::none : tag;
+  const bool has_tiles = is_float_tag(tag);
+  const auto bind = [&](Launch& l) -> Launch& {
+    return l.pointer(out.mutable_data_ptr())
+        .pointer(left->const_data_ptr())
+        .pointer(right->const_data_ptr())
+        .pointer(p.has_c ? c.const_data_ptr() : nullptr)
+        .pointer(p.has_scale ? scale.const_data_ptr() : nullptr)
+        .bytes(p);
+  };
+  if (has_tiles && p.rows > 1) {
+    const TileSize tile = tile_size(p.rows, p.columns, batch);
+    p.tile_rows = tile.rows;
+    p.tile_columns = tile.columns;
+    Launch l(kernels.tiles.get(in, second));
+    over_tiles(bind(l), tile, p.rows, p.columns, batch, p.depth).run();
+  } else if (p.b.row == 1 || p.b.column != 1 || p.has_scale) {
+    Launch l(kernels.rows.get(in, second));
+    bind(l).groups({p.columns, p.rows, uint32_t(batch)}, runtime::threads_for_row(p.depth)).work(p.depth + 16).run();
+  } else {
+    Launch l(kernels.columns.get(in, second));
+    const uint32_t blocks = (p.columns + kMatmulColumns - 1) / kMatmulColumns;
+    bind(l).groups({blocks, p.rows, uint32_t(batch)}, kMatmulColumns);
+    l.work(uint64_t(p.depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
+  }
+}
+
+MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  TORCH_CHECK(std::max({out.size(-1), out.size(-2), a.size(-1), out.size(0)}) <= int64_t(INT32_MAX),
+              "matmul: expected sizes below 2^31, got ", a.sizes(), " and ", b.sizes());
+  MatmulParams p{};
+  p.a = strides_of(a);
+  p.b = strides_of(b);
+  p.out = strides_of(out);
+  p.rows = uint32_t(out.size(-2));
+  p.columns = uint32_t(out.size(-1));
+  p.depth = uint32_t(a.size(-1));
+  p.activation = end.activation;
+  if (is_float_tag(tag_of(out))) {
+    p.alpha = end.alpha.to<float>();
+    p.beta = end.beta.to<float>();
+    p.has_c = p.beta != 0;
+  } else {
+    p.alpha_whole = end.alpha.to<int64_t>();
+    p.beta_whole = end.beta.to<int64_t>();
+    p.has_c = p.beta_whole != 0;
+  }
+  return p;
+}
+
+bool has_kernel(const Tensor& t) {
+  const Tag tag = tag_of(t);
+  return is_plain(t) && tag <= Tag::u8;
+}
+template <typename... Rest>
+bool all_have_kernels(const Tensor& first, const Rest&... rest) {
+  return has_kernel(first) && (true && ... && has_kernel(rest));
+}
+void check_types(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(),
+              " != ", b.dtype());
+}
+void check_self(const Tensor& self, const Tensor& a) {
+  TORCH_CHECK(self.scalar_type() == a.scalar_type(), "self and mat2 must have the same dtype, but got ", self.dtype(),
+              " and ", a.dtype());
+}
+
+Tensor& mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::mm", "out", self, mat2, out), out;
+  Structured<at::meta::structured_mm> outputs(out);
+  outputs.meta(self, mat2);
+  check_types(self, mat2);
+  matrix_product(outputs.result(), self, mat2);
+  outputs.finish();
+  return out;
+}
+
+Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::bmm", "out", self, mat2, out), out;
+  Structured<at::meta::structured_bmm> outputs(out);
+  outputs.meta(self, mat2);
+  check_types(self, mat2);
+  matrix_product(outputs.result(), self, mat2);
+  outputs.finish();
+  return out;
+}
+
+// Operators that add to a product: `meta` has checked everything else and made the result.
+template <typename Outputs>
+void add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                 const Scalar& alpha, uint32_t activation = kActivationNone) {
+  check_types(a, b);
+  check_self(self, a);
+  matrix_product(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
+  outputs.finish();
+}
+
+Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
+  if (!all_have_kernels(self, mat1, mat2, out))
+    return fallback_call<Tensor>("aten::addmm", "out", self, mat1, mat2, beta, alpha, out), out;
+  Structured<at::meta::structured_addmm> outputs(out);
+  outputs.meta(self, mat1, mat2, beta, alpha);
+  add_product(outputs, self, mat1, mat2, beta, alpha);
+  return out;
+}
+
+Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                             const Scalar& alpha, bool use_gelu, Tensor& out) {
+  if (!all_have_kernels(self, mat1, mat2, out) || !is_float_tag(tag_of(out)))
+    return fallback_call<Tensor>("aten::_addmm_activation", "out", self, mat1, mat2, beta, alpha, use_gelu, out), out;
+  Structured<at::meta::structured__addmm_activation> outputs(out);
+  outputs.meta(self, mat1, mat2, beta, alpha, use_gelu);
+  add_product(outputs, self, mat1, mat2, beta, alpha, use_gelu ? kActivationGelu : kActivationRelu);
+  return out;
+}
+
+Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                    const Scalar& alpha, Tensor& out) {
+  if (!all_have_kernels(self, batch1, batch2, out))
+    return fallback_call<Tensor>("aten::baddbmm", "out", self, batch1, batch2, beta, alpha, out), out;
+  Structured<at::meta::structured_baddbmm> outputs(out);
+  outputs.meta(self, batch1, batch2, beta, alpha);
+  add_product(outputs, self, batch1, batch2, beta, alpha);
+  return out;
+}
+
+Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
+  if (!all_have_kernels(self, mat, vec, out))
+    return fallback_call<Tensor>("aten::addmv", "out", self, mat, vec, beta, alpha, out), out;
+  Structured<at::meta::structured_addmv> outputs(out);
+  outputs.meta(self, mat, vec, beta, alpha);
+  check_types(mat, vec);
+  check_self(self, mat);
+  matrix_product(outputs.result().unsqueeze(1), mat, vec.unsqueeze(1),
+                 {alpha, beta, self.expand(outputs.result().sizes()).unsqueeze(1)});
+  outputs.finish();
+  return out;
+}
+
+// The batch is one more dimension to sum over.
+Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha, Tensor& out) {
+  if (!all_have_kernels(self, batch1, batch2, out))
+    return fallback_call<Tensor>("aten::addbmm", "out", self, batch1, batch2, beta, alpha, out), out;
+  TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
+  TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
+              batch1.size(0), " and ", batch2.size(0));
+  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
+              batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
+  check_types(batch1, batch2);
+  check_self(self, batch1);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "addbmm: expected out of type ", self.scalar_type(), ", got ",
+              out.scalar_type());
+  const int64_t rows = batch1.size(1), columns = batch2.size(2), depth = batch1.size(0) * batch1.size(2);
+  const Tensor c = self.expand({rows, columns});
+  if (out.is_same(self) && out.sizes() != c.sizes()) {  // as on the CPU
+    const Tensor fresh = at::empty(c.sizes(), c.options());
+    matrix_product(fresh, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
+                   {alpha, beta, c});
+    out.resize_(c.sizes()).copy_(fresh);
+    return out;
+  }
+  at::native::resize_output(out, c.sizes());
+  matrix_product(out, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
+                 {alpha, beta, c});
+  return out;
+}
+Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  Tensor out = at::empty({0}, self.options());
+  return addbmm_out(self, batch1, batch2, beta, alpha, out);
+}
+Tensor& addbmm_(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  return addbmm_out(self, batch1, batch2, beta, alpha, self);
+}
+
+Tensor dot_product(const Tensor& self, const Tensor& other) {
+  if (!all_have_kernels(self, other)) return fallback_call<Tensor>("aten::dot", "", self, other);
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
+              "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
+  const Tensor out = at::empty({}, self.options());
+  matrix_product(out.view({1, 1}), self.unsqueeze(0), other.unsqueeze(1));
+  return out;
+}
+Tensor vdot(const Tensor& self, const Tensor& other) {
+  if (!all_have_kernels(self, other)) return fallback_call<Tensor>("aten::vdot", "", self, other);
+  return dot_product(self, other);
+}
+
+// Of two vectors as matrices of one column and one row.
+Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
+                 Tensor& out) {
+  const bool same = self.scalar_type() == vec1.scalar_type() && vec1.scalar_type() == vec2.scalar_type() &&
+                    out.scalar_type() == self.scalar_type();
+  const bool whole = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
+  if (!same || !all_have_kernels(self, vec1, vec2, out) || vec1.dim() != 1 || vec2.dim() != 1 ||
+      !(whole || is_float_tag(tag_of(self))))
+    return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
+  const Tensor c = self.expand({vec1.size(0), vec2.size(0)});
+  if (!out.is_same(self)) at::native::resize_output(out, c.sizes());
+  TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
+              " for the in-place form, got ", out.sizes());
+  matrix_product(out, vec1.unsqueeze(1), vec2.unsqueeze(0), {alpha, beta, c});
+  return out;
+}
+Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
+  if (self.scalar_type() != vec1.scalar_type() || vec1.scalar_type() != vec2.scalar_type())
+    return at::native::math_addr(self, vec1, vec2, beta, alpha);
+  Tensor out = at::empty({0}, self.options());
+  return addr_out(self, vec1, vec2, beta, alpha, out);
+}
+Tensor& addr_(Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
+  return addr_out(self, vec1, vec2, beta, alpha, self);
+}
+
+Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
+  TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
+  TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ", self.size(1), " and ",
+              mat2.size(0));
+  TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
+  TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
+  TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.dtype());
+  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::_int_mm", "out", self, mat2, out), out;
+  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  launch(plain_kernels(), Tag::i8, out, self, mat2, Tensor(), Tensor(), params_of(out, self, mat2, {}));
+  return out;
+}
+Tensor int_mm(const Tensor& self, const Tensor& mat2) {
+  Tensor out = at::empty({0}, self.options().dtype(at::kInt));
+  return int_mm_out(self, mat2, out);
+}
+
+// The weight is columns x depth of int8, with a factor for each of its rows.
+Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
+  static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("matmul_int8_rows"), KernelSet("matmul_int8_rows")};
+  TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
+              "_weight_int8pack_mm: expected self to be a matrix of float32, float16 or bfloat16, got ",
+              self.scalar_type(), " ", self.sizes());
+  TORCH_CHECK(weight.scalar_type() == at::kChar && weight.dim() == 2 && weight.size(1) == self.size(1),
+              "_weight_int8pack_mm: expected a weight of int8 and size [N, ", self.size(1), "], got ",
+              weight.scalar_type(), " ", weight.sizes());
+  TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weight.size(0), "_weight_int8pack_mm: expected scales of size [",
+              weight.size(0), "], got ", scales.sizes());
+  if (!all_have_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::_weight_int8pack_mm", "", self, weight, scales);
+  const Tensor out = at::empty({self.size(0), weight.size(0)}, self.options());
+  MatmulParams p = params_of(out, self, weight.t(), {});
+  p.has_scale = 1;
+  p.scale = scales.stride(0);
+  launch(kernels, Tag::none, out, self, weight, Tensor(), scales, p);
+  return out;
+}
+
+}  // namespace
+
+void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  const MatmulParams p = params_of(out, a, b, end);
+  // A result over its factors, or over a c of other places, is written when all has been read.
+  const bool apart = !out.is_alias_of(a) && !out.is_alias_of(b) &&
+                     (!p.has_c || !out.is_alias_of(end.c) ||
+                      (out.const_data_ptr() == end.c.const_data_ptr() && out.strides() == end.c.strides()));
+  if (!apart) {
+    const Tensor fresh = at::empty(out.sizes(), out.options());
+    matrix_product(fresh, a, b, end);
+    out.copy_(fresh);
+    return;
+  }
+  MatmulParams q = p;
+  if (p.has_c) q.c = strides_of(end.c);
+  launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
+}
+
+// Beside the vendor's.
+[[maybe_unused]] static const bool registered = [](backend::VendorAlternatives m) {
+  m.impl("mm.out", &mm_out);
+  m.impl("bmm.out", &bmm_out);
+  m.impl("addmm.out", &addmm_out);
+  m.impl("_addmm_activation.out", &addmm_activation_out);
+  m.impl("baddbmm.out", &baddbmm_out);
+  m.impl("addmv.out", &addmv_out);
+  m.impl("addbmm", &addbmm);
+  m.impl("addbmm.out", &addbmm_out);
+  m.impl("addbmm_", &addbmm_);
+  m.impl("dot", &dot_product);
+  m.impl("vdot", &vdot);
+  m.impl("addr", &addr);
+  m.impl("addr.out", &addr_out);
+  m.impl("addr_", &addr_);
+  m.impl("_int_mm", &int_mm);
+  m.impl("_int_mm.out", &int_mm_out);
+  m.impl("_weight_int8pack_mm", &weight_int8pack_mm);
+  return true;
+}(backend::VendorAlternatives());
+
+}  // namespace mpsx::ops

@@ -1,0 +1,45 @@
+"""Products of matrices: by tiles, by rows and by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tables import FLOAT, INT, TAGS
+
+from kernel_cases import Case, case, values, whole
+
+
+def int8_product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The operator, or its formula in float64."""
+    if x.device.type != "cpu":
+        return torch._weight_int8pack_mm(x, weight, scales)
+    return (x @ weight.to(x.dtype).t()) * scales
+
+
+def int_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The operator, or its formula, which the CPU's kernel has for few sizes."""
+    return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for dtype in FLOAT:
+        tag = TAGS[dtype]
+        # More than one tile each way, none of them full.
+        a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
+        c = values(80, dtype=dtype, seed=2)
+        yield case(f"addmm {tag}", torch.addmm, c, a, b)
+        yield case(f"mv along rows {tag}", torch.mv, a, b[:, 0].contiguous())
+        yield case(f"mv along columns {tag}", torch.mv, a.t(), values(70, dtype=dtype, seed=3))
+        scales = values(48, dtype=dtype, low=0, high=0.01)
+        weight = values(48, 100, dtype=torch.int8, low=-128, high=127)
+        for rows in (1, 70):
+            yield case(f"_weight_int8pack_mm of {rows} {tag}", int8_product, a[:rows, :100], weight, scales)
+    for dtype in INT:
+        a, b = whole(5, 70, dtype=dtype), whole(70, 300, dtype=dtype, seed=1)
+        yield case(f"mm by columns {TAGS[dtype]}", torch.mm, a, b, reference="same")
+        yield case(f"mm by rows {TAGS[dtype]}", torch.mm, b.t(), a.t(), reference="same")
+    a, b = values(20, 70, dtype=torch.int8, low=-128), values(70, 24, dtype=torch.int8, high=127)
+    yield case("_int_mm by columns", int_product, a, b, reference="same")
+    yield case("_int_mm by rows", int_product, a, b.t().contiguous().t(), reference="same")
