@@ -13,8 +13,6 @@
 namespace mpsx::ops {
 namespace {
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at::Scalar& c = 0) {
   for (const auto* s : {&a, &b, &c}) check_holds(at::kFloat, *s);
   ScalarParams p = scalar_params(a, b);
@@ -42,16 +40,16 @@ bool out_fits(const Tensor& out, const Tensor& x) {
 // The three forms of a forward operator whose arguments after `self` are Args, computed by KERNELS with SCALARS.
 #define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                           \
   Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                               \
-    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);           \
+    if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);           \
     return run_unary(KERNELS, self, SCALARS, Tensor());                                                     \
   }                                                                                                         \
   Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                            \
-    if (!has_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self; \
+    if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self; \
     run_unary(KERNELS, self, SCALARS, self);                                                                \
     return self;                                                                                            \
   }                                                                                                         \
   Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                           \
-    if (!has_kernel(self) || !out_fits(out, self))                                                          \
+    if (!has_float_kernel(self) || !out_fits(out, self))                                                          \
       return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                   \
     run_unary(KERNELS, self, SCALARS, out);                                                                 \
     return out;                                                                                             \
@@ -123,7 +121,7 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
     at::native::resize_output(out, self.sizes());
     return out.copy_(self);
   }
-  if (!has_kernel(self) || !out_fits(out, self))
+  if (!has_float_kernel(self) || !out_fits(out, self))
     return fallback_call<Tensor>("aten::nan_to_num", "out", self, nan, high, low, out), out;
   run_unary(UNARY_KERNELS("nan_to_num"), self, finite_numbers(self.scalar_type(), nan, high, low), out);
   return out;
@@ -131,7 +129,7 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
 
 // To 10^-decimals, by multiplying and dividing with a power of ten that is exact.
 Tensor& round_decimals_out(const Tensor& self, int64_t decimals, Tensor& out) {
-  if (!has_kernel(self) || !out_fits(out, self))
+  if (!has_float_kernel(self) || !out_fits(out, self))
     return fallback_call<Tensor>("aten::round", "decimals_out", self, decimals, out), out;
   const double tens = std::pow(10.0, double(std::abs(decimals)));
   ScalarParams p{};
@@ -140,7 +138,7 @@ Tensor& round_decimals_out(const Tensor& self, int64_t decimals, Tensor& out) {
   return out;
 }
 Tensor round_decimals(const Tensor& self, int64_t decimals) {
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::round", "decimals", self, decimals);
+  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::round", "decimals", self, decimals);
   Tensor out = at::empty_like(self);
   return round_decimals_out(self, decimals, out);
 }
@@ -148,12 +146,12 @@ Tensor round_decimals(const Tensor& self, int64_t decimals) {
 // The two forms of a backward: grad_output and `self` first.
 #define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                   \
   Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                    \
-    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                            \
+    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                            \
       return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                   \
     return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                     \
   }                                                                                                                  \
   Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {         \
-    if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                          \
+    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                          \
         !out_fits(grad_input, self))                                                                                 \
       return fallback_call<Tensor>("aten::" OP, "grad_input", grad, self MPSX_SPREAD NAMES, grad_input), grad_input; \
     run_backward(KERNELS, grad, self, SCALARS, grad_input);                                                          \
@@ -190,7 +188,7 @@ BACKWARD(logit_backward, "logit_backward", (std::optional<double> eps), (eps),
 // elu's backward has its own argument order: (grad, alpha, scale, input_scale, is_result, self or result).
 Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
                     bool is_result, const Tensor& x) {
-  if (!has_kernel(x) || !is_plain(grad) || grad.scalar_type() != x.scalar_type())
+  if (!has_float_kernel(x) || !is_plain(grad) || grad.scalar_type() != x.scalar_type())
     return fallback_call<Tensor>("aten::elu_backward", "", grad, alpha, scale, input_scale, is_result, x);
   TORCH_CHECK(!is_result || alpha.toDouble() >= 0.0,
               "elu_backward: in-place elu with a negative alpha has no gradient; got alpha ", alpha.toDouble());
@@ -200,13 +198,13 @@ Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale
 
 // The buffer is what the CPU kernel keeps for its backward; ours needs none.
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
-  if (!has_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
+  if (!has_float_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
   // Contiguous whatever the input, as the CPU's is.
   return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())),
           self.new_empty({0})};
 }
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
-  if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
+  if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::log_sigmoid_backward", "", grad, self, buffer);
   return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor());
 }

@@ -27,8 +27,6 @@ const Variant& min_variant() {
   return v;
 }
 
-bool has_kernel(const Tensor& x) { return is_plain(x) && tag_of(x) < Tag::c64; }
-
 // `values` may be undefined; both lie contiguous.
 void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& values, const Tensor& x, DimMask mask) {
   ReducePlan plan = plan_reduction(x, mask, ReduceOrder::kept);
@@ -65,11 +63,11 @@ Tensor arg_to(const Variant& v, const Tensor& x, OptionalDim dim, bool keepdim, 
   return out.defined() ? out : result;
 }
 Tensor arg(const Variant& v, const Tensor& x, OptionalDim dim, bool keepdim) {
-  if (!has_kernel(x)) return fallback_call<Tensor>(v.aten, "", x, dim, keepdim);
+  if (!has_number_kernel(x)) return fallback_call<Tensor>(v.aten, "", x, dim, keepdim);
   return arg_to(v, x, dim, keepdim, Tensor());
 }
 Tensor& arg_out(const Variant& v, const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
-  if (!has_kernel(x)) return fallback_call<Tensor>(v.aten, "out", x, dim, keepdim, out), out;
+  if (!has_number_kernel(x)) return fallback_call<Tensor>(v.aten, "out", x, dim, keepdim, out), out;
   TORCH_CHECK(out.scalar_type() == at::kLong, v.name, ": expected out of type Long, got ", out.scalar_type());
   return arg_to(v, x, dim, keepdim, out), out;
 }
@@ -88,14 +86,14 @@ void pair_to(const Variant& v, const Tensor& x, int64_t dim_given, bool keepdim,
   if (!indices.defined()) indices = index_result;
 }
 std::tuple<Tensor, Tensor> pair(const Variant& v, const Tensor& x, int64_t dim, bool keepdim) {
-  if (!has_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>(v.pair_aten, "dim", x, dim, keepdim);
+  if (!has_number_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>(v.pair_aten, "dim", x, dim, keepdim);
   Tensor values, indices;
   pair_to(v, x, dim, keepdim, values, indices);
   return {values, indices};
 }
 std::tuple<Tensor&, Tensor&> pair_out(const Variant& v, const Tensor& x, int64_t dim, bool keepdim, Tensor& values,
                                       Tensor& indices) {
-  if (!has_kernel(x)) {
+  if (!has_number_kernel(x)) {
     fallback_call<std::tuple<Tensor, Tensor>>(v.pair_aten, v.pair_out, x, dim, keepdim, values, indices);
     return {values, indices};
   }

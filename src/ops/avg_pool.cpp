@@ -13,8 +13,6 @@ namespace {
 
 using at::IntArrayRef;
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 struct Kernels {
   KernelSet planes, last;
   explicit Kernels(const std::string& stem) : planes(stem), last(stem + "_last") {}
@@ -71,7 +69,7 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
 
 Tensor avg_pool2d_new(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                       bool count_include_pad, std::optional<int64_t> divisor) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<Tensor>("aten::avg_pool2d", "", self, kernel, stride, padding, ceil_mode, count_include_pad,
                                  divisor);
   Structured<at::meta::structured_avg_pool2d> outputs;
@@ -81,7 +79,7 @@ Tensor avg_pool2d_new(const Tensor& self, IntArrayRef kernel, IntArrayRef stride
 
 Tensor& avg_pool2d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                        bool count_include_pad, std::optional<int64_t> divisor, Tensor& out) {
-  if (!has_kernel(self)) {
+  if (!has_float_kernel(self)) {
     fallback_call<Tensor>("aten::avg_pool2d", "out", self, kernel, stride, padding, ceil_mode, count_include_pad,
                           divisor, out);
     return out;
@@ -110,7 +108,7 @@ void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, I
 Tensor avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
                                IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                                std::optional<int64_t> divisor) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<Tensor>("aten::avg_pool2d_backward", "", grad_output, self, kernel, stride, padding, ceil_mode,
                                  count_include_pad, divisor);
   Structured<at::meta::structured_avg_pool2d_backward> outputs;
@@ -121,7 +119,7 @@ Tensor avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self, In
 Tensor& avg_pool2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
                                 IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                                 std::optional<int64_t> divisor, Tensor& grad_input) {
-  if (!has_kernel(self)) {
+  if (!has_float_kernel(self)) {
     fallback_call<Tensor>("aten::avg_pool2d_backward", "grad_input", grad_output, self, kernel, stride, padding,
                           ceil_mode, count_include_pad, divisor, grad_input);
     return grad_input;
@@ -133,7 +131,7 @@ Tensor& avg_pool2d_backward_out(const Tensor& grad_output, const Tensor& self, I
 
 Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
   static const Kernels kernels("adaptive_avg_pool2d");
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d", "", self, output_size);
+  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d", "", self, output_size);
   TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
   const int64_t ndim = self.dim();
   TORCH_CHECK(ndim == 3 || ndim == 4, "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", self.sizes());
@@ -155,7 +153,7 @@ Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
 }
 
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::adaptive_avg_pool2d", "out", self, output_size, out), out;
+  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::adaptive_avg_pool2d", "out", self, output_size, out), out;
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "expected dtype ", self.scalar_type(),
               " for `output` but got dtype ", out.scalar_type());
   const Tensor result = adaptive_avg_pool2d_new(self, output_size);
@@ -165,7 +163,7 @@ Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Ten
 
 Tensor adaptive_avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self) {
   static const Kernels kernels("adaptive_avg_pool2d_bwd");
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d_backward", "", grad_output, self);
+  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d_backward", "", grad_output, self);
   TORCH_CHECK(grad_output.dim() == self.dim() && (self.dim() == 3 || self.dim() == 4),
               "adaptive_avg_pool2d_backward(): Expected 3D or 4D tensor, but got ", self.sizes());
   TORCH_CHECK(self.scalar_type() == grad_output.scalar_type(), "expected dtype ", self.scalar_type(),

@@ -29,8 +29,6 @@ const void* read(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nu
 void* write(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 // The batch's dimensions, its memory format, and how it is cut into chunks.
 struct Plan {
   BatchNormParams p{};
@@ -169,7 +167,7 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
 
 Result native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
               const Optional& running_var, bool train, double momentum, double eps) {
-  if (!has_kernel(input))
+  if (!has_float_kernel(input))
     return fallback_call<Result>("aten::native_batch_norm", "", input, weight, bias, running_mean, running_var, train,
                                  momentum, eps);
   return forward("native_batch_norm", input, weight, bias, value_or_none(running_mean), value_or_none(running_var),
@@ -178,7 +176,7 @@ Result native(const Tensor& input, const Optional& weight, const Optional& bias,
 
 Result legit(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
              Tensor& running_var, bool train, double momentum, double eps) {
-  if (!has_kernel(input))
+  if (!has_float_kernel(input))
     return fallback_call<Result>("aten::_native_batch_norm_legit", "", input, weight, bias, running_mean, running_var,
                                  train, momentum, eps);
   return forward("_native_batch_norm_legit", input, weight, bias, running_mean, running_var, train, momentum, eps);
@@ -186,7 +184,7 @@ Result legit(const Tensor& input, const Optional& weight, const Optional& bias, 
 
 Result legit_no_stats(const Tensor& input, const Optional& weight, const Optional& bias, bool train, double momentum,
                       double eps) {
-  if (!has_kernel(input))
+  if (!has_float_kernel(input))
     return fallback_call<Result>("aten::_native_batch_norm_legit", "no_stats", input, weight, bias, train, momentum,
                                  eps);
   return forward("_native_batch_norm_legit", input, weight, bias, Tensor(), Tensor(), train, momentum, eps);
@@ -240,7 +238,7 @@ Result backward(const Tensor& grad_out, const Tensor& input, const Optional& wei
                 double eps, std::array<bool, 3> mask) {
   static const KernelSet sums("batch_norm_bwd_sums"), sums_last("batch_norm_bwd_sums_last"),
       finish("batch_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
-  if (!has_kernel(input) || !has_kernel(grad_out))
+  if (!has_float_kernel(input) || !has_float_kernel(grad_out))
     return fallback_call<Result>("aten::native_batch_norm_backward", "", grad_out, input, weight_opt, running_mean,
                                  running_var, save_mean, save_invstd, train, eps, mask);
   const char* op = "native_batch_norm_backward";

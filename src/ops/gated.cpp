@@ -17,8 +17,6 @@ namespace {
 using at::Scalar;
 using Pair = std::tuple<Tensor, Tensor>;
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 void run(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& second, const Tensor& out) {
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(out).add_const_input(first).add_const_input(second).build();
@@ -27,7 +25,7 @@ void run(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& s
 
 Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
   static const ElementwiseKernels kernels("glu", 2);
-  if (!has_kernel(self) || out.scalar_type() != self.scalar_type())
+  if (!has_float_kernel(self) || out.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::glu", "out", self, dim, out), out;
   Structured<at::meta::structured_glu> outputs(out);
   outputs.meta(self, dim);
@@ -39,7 +37,7 @@ Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
 
 // d(a s(b)) is s(b) in a and a s'(b) in b.
 Tensor& glu_backward_out(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
-  if (!has_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
+  if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
       grad_input.scalar_type() != self.scalar_type() || !is_plain(grad_input))
     return fallback_call<Tensor>("aten::glu_backward", "grad_input", grad, self, dim, grad_input), grad_input;
   TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
@@ -60,14 +58,14 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
   static const ElementwiseKernels kernels("prelu", 2);
-  if (!has_kernel(self) || !is_plain(weight) || weight.scalar_type() != self.scalar_type())
+  if (!has_float_kernel(self) || !is_plain(weight) || weight.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::_prelu_kernel", "", self, weight);
   Tensor out = at::empty_like(self);
   run(kernels, weight, self, out);
   return out;
 }
 Pair prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
-  if (!has_kernel(self) || !is_plain(weight) || !is_plain(grad) || weight.scalar_type() != self.scalar_type() ||
+  if (!has_float_kernel(self) || !is_plain(weight) || !is_plain(grad) || weight.scalar_type() != self.scalar_type() ||
       grad.scalar_type() != self.scalar_type())
     return fallback_call<Pair>("aten::_prelu_kernel_backward", "", grad, self, weight);
   const Tensor positive = self.gt(0);
@@ -90,14 +88,14 @@ Tensor& rrelu_into(const Tensor& self, Tensor& noise, const Scalar& lower, const
 }
 Tensor rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
              std::optional<at::Generator> generator) {
-  if (!has_kernel(self) || !is_plain(noise))
+  if (!has_float_kernel(self) || !is_plain(noise))
     return fallback_call<Tensor>("aten::rrelu_with_noise", "", self, noise, lower, upper, training, generator);
   Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   return rrelu_into(self, noise, lower, upper, training, generator, out);
 }
 Tensor& rrelu_write(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                     std::optional<at::Generator> generator) {
-  if (!has_kernel(self) || !is_plain(noise))
+  if (!has_float_kernel(self) || !is_plain(noise))
     return fallback_call<Tensor>("aten::rrelu_with_noise_", "", self, noise, lower, upper, training, generator), self;
   return rrelu_into(self, noise, lower, upper, training, generator, self);
 }

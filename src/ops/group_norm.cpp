@@ -22,8 +22,6 @@ constexpr uint32_t kChunk = 16384;  // elements of a tile of columns
 Tensor contiguous_or_none(const Optional& t) { return t.has_value() && t->defined() ? t->contiguous() : Tensor(); }
 const void* read(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 void* write(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 GroupNormParams check(const char* op, const Tensor& input, int64_t images, int64_t channels, int64_t plane,
                       int64_t groups) {
   TORCH_CHECK(groups > 0 && channels % groups == 0, op, ": expected a number of groups that divides ", channels,
@@ -128,7 +126,7 @@ void backward_last(const BatchNormParams& r, const Tensor& dy, const Tensor& x, 
 Result group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt, int64_t images,
                   int64_t channels, int64_t plane, int64_t groups, double eps) {
   static const KernelSet kernels("group_norm");
-  if (!has_kernel(input))
+  if (!has_float_kernel(input))
     return fallback_call<Result>("aten::native_group_norm", "", input, weight_opt, bias_opt, images, channels, plane,
                                  groups, eps);
   const char* op = "native_group_norm";
@@ -157,7 +155,7 @@ Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Te
                            const Optional& weight_opt, int64_t images, int64_t channels, int64_t plane, int64_t groups,
                            std::array<bool, 3> mask) {
   static const KernelSet kernels("group_norm_bwd"), sums_of("group_norm_bwd_params");
-  if (!has_kernel(input) || !has_kernel(grad_out))
+  if (!has_float_kernel(input) || !has_float_kernel(grad_out))
     return fallback_call<Result>("aten::native_group_norm_backward", "", grad_out, input, mean, rstd, weight_opt,
                                  images, channels, plane, groups, mask);
   const char* op = "native_group_norm_backward";

@@ -24,8 +24,6 @@ struct Problem {
   const void* weight_data() const { return weight.defined() ? weight.const_data_ptr() : nullptr; }
 };
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
 Problem plan(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t ignore_index,
              bool read_input) {
   TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
@@ -152,7 +150,7 @@ void run_forward(Outputs& outputs, const Tensor& self, const Tensor& target, con
 
 std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
                                             int64_t reduction, c10::SymInt ignore_index) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "", self, target, weight, reduction,
                                                      ignore_index);
   Structured<at::meta::structured_nll_loss_forward, 2> outputs;
@@ -163,7 +161,7 @@ std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& ta
 std::tuple<Tensor&, Tensor&> nll_loss_forward_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
                                                   int64_t reduction, c10::SymInt ignore_index, Tensor& output,
                                                   Tensor& total_weight) {
-  if (!has_kernel(self)) {
+  if (!has_float_kernel(self)) {
     fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "output", self, target, weight, reduction,
                                               ignore_index, output, total_weight);
     return {output, total_weight};
@@ -184,7 +182,7 @@ void run_backward(Outputs& outputs, const Tensor& grad_output, const Tensor& sel
 
 Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
                          int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<Tensor>("aten::nll_loss_backward", "", grad_output, self, target, weight, reduction,
                                  ignore_index, total_weight);
   Structured<at::meta::structured_nll_loss_backward> outputs;
@@ -195,7 +193,7 @@ Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Te
 Tensor& nll_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
                               const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
                               const Tensor& total_weight, Tensor& grad_input) {
-  if (!has_kernel(self)) {
+  if (!has_float_kernel(self)) {
     fallback_call<Tensor>("aten::nll_loss_backward", "grad_input", grad_output, self, target, weight, reduction,
                           ignore_index, total_weight, grad_input);
     return grad_input;
@@ -218,7 +216,7 @@ void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weigh
 
 std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
                                               int64_t reduction, c10::SymInt ignore_index) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss2d_forward", "", self, target, weight, reduction,
                                                      ignore_index);
   check_2d(self, target, weight);
@@ -243,7 +241,7 @@ std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Te
 Tensor nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
                            const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
                            const Tensor& total_weight) {
-  if (!has_kernel(self))
+  if (!has_float_kernel(self))
     return fallback_call<Tensor>("aten::nll_loss2d_backward", "", grad_output, self, target, weight, reduction,
                                  ignore_index, total_weight);
   check_2d(self, target, weight);

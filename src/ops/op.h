@@ -40,6 +40,10 @@ inline bool is_plain(const Tensor& t) {
   return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 && !t.is_conj() && !t.is_neg();
 }
 
+// What most launchers ask of a tensor before they take a kernel.
+inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
+
 template <typename Result>
 struct PopResult {
   static Result pop(torch::jit::Stack& stack) { return torch::jit::pop(stack).to<Result>(); }

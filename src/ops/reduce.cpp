@@ -18,8 +18,6 @@ using OptionalType = std::optional<ScalarType>;
 // No dimensions: all of them.
 DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) { return at::native::make_dim_mask(dims, x.dim()); }
 
-bool has_kernel(const Tensor& x) { return is_plain(x) && tag_of(x) < Tag::c64; }
-
 // Reduces `x` into a tensor of `type`, or into `out`. `identity`: the result where nothing is reduced.
 Tensor reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
                  double identity, const Tensor& out, Tag second = Tag::none, float p = 0) {
@@ -54,7 +52,7 @@ ScalarType sum_type(const Tensor& x, OptionalType dtype, const Tensor& out) {
   if (out.defined()) return dtype.value_or(out.scalar_type());
   return dtype.value_or(c10::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type());
 }
-bool types_fit(const Tensor& x, ScalarType type) { return has_kernel(x) && tag_of(type) < Tag::c64; }
+bool types_fit(const Tensor& x, ScalarType type) { return has_number_kernel(x) && tag_of(type) < Tag::c64; }
 
 #define REDUCTION(NAME)                        \
   const ReduceKernels& NAME##_kernels() {      \
@@ -149,17 +147,17 @@ void check_extremum(const char* name, const Tensor& x, IntArrayRef dim, const Te
 }
 #define EXTREMUM(NAME, ALL_NAME)                                                                               \
   Tensor NAME##_dims(const Tensor& x, IntArrayRef dim, bool keepdim) {                                         \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);                     \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);                     \
     check_extremum(#NAME "()", x, dim, Tensor());                                                              \
     return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, Tensor());             \
   }                                                                                                            \
   Tensor& NAME##_out(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {                            \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;        \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;        \
     check_extremum(#NAME "()", x, dim, out);                                                                   \
     return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, out), out;             \
   }                                                                                                            \
   Tensor ALL_NAME##_all(const Tensor& x) {                                                                     \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                               \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                               \
     TORCH_CHECK(x.numel() > 0, #ALL_NAME                                                                       \
                 "(): Expected reduction dim to be specified for input.numel() == 0. "                          \
                 "Specify the reduction dim with the 'dim' argument.");                                         \
@@ -176,7 +174,7 @@ EXTREMUM(amax, max)
 EXTREMUM(amin, min)
 
 std::tuple<Tensor, Tensor> aminmax_of(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-  if (!has_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::aminmax", "", x, dim, keepdim);
+  if (!has_number_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::aminmax", "", x, dim, keepdim);
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
   const IntArrayRef dims = dim ? IntArrayRef(wrapped) : IntArrayRef();
   if (dim)
@@ -210,28 +208,28 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
     return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);   \
   }                                                                                                     \
   Tensor NAME##_all(const Tensor& x) {                                                                  \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                            \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                            \
     return NAME##_to(x, mask_of({}, x), false, Tensor());                                               \
   }                                                                                                     \
   Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;           \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;           \
     return NAME##_to(x, mask_of({}, x), false, out), out;                                               \
   }                                                                                                     \
   Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                       \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);           \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);           \
     return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
   }                                                                                                     \
   Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                         \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
     return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
   }                                                                                                     \
   Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                          \
-    if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
     if (dim && dim->empty()) return x.ne(0).to(logical_type(#NAME, x, Tensor()));                       \
     return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
   }                                                                                                     \
   Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {        \
-    if (!has_kernel(x) || (dim && dim->empty()))                                                        \
+    if (!has_number_kernel(x) || (dim && dim->empty()))                                                        \
       return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;              \
     return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
   }
@@ -239,7 +237,7 @@ LOGICAL(any, 0)
 LOGICAL(all, 1)
 
 Tensor count_nonzero(const Tensor& x, IntArrayRef dim) {
-  if (!has_kernel(x)) return fallback_call<Tensor>("aten::count_nonzero", "dim_IntList", x, dim);
+  if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::count_nonzero", "dim_IntList", x, dim);
   return reduce_to(count_nonzero_kernels(), x, mask_of(dim, x), false, at::kLong, 0, Tensor());
 }
 

@@ -37,7 +37,6 @@ const Variant& log_softmax_variant() {
   return v;
 }
 
-bool has_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 Tag second_tag(Tag in, Tag out) { return in == out ? Tag::none : out; }
 
 // The launch over `shape` along `dim`: `bind` adds the memory arguments.
@@ -93,13 +92,13 @@ at::ScalarType result_type(const Variant& v, const Tensor& x, bool half_to_float
 Tensor forward(const Variant& v, const Tensor& x, int64_t dim, bool half_to_float) {
   TORCH_CHECK(x.is_floating_point() || x.is_complex(), v.name, ": expected a floating-point input, got ",
               x.scalar_type());
-  if (!has_kernel(x)) return fallback_call<Tensor>(v.op, "", x, dim, half_to_float);
+  if (!has_float_kernel(x)) return fallback_call<Tensor>(v.op, "", x, dim, half_to_float);
   return forward_to(v, x, dim, result_type(v, x, half_to_float), Tensor());
 }
 Tensor& forward_out(const Variant& v, const Tensor& x, int64_t dim, bool half_to_float, Tensor& out) {
   TORCH_CHECK(x.is_floating_point() || x.is_complex(), v.name, ": expected a floating-point input, got ",
               x.scalar_type());
-  if (!has_kernel(x) || !is_plain(out)) return fallback_call<Tensor>(v.op, "out", x, dim, half_to_float, out), out;
+  if (!has_float_kernel(x) || !is_plain(out)) return fallback_call<Tensor>(v.op, "out", x, dim, half_to_float, out), out;
   const at::ScalarType type = result_type(v, x, half_to_float);
   TORCH_CHECK(out.scalar_type() == type, v.name, ": expected out of type ", type, ", got ", out.scalar_type());
   return forward_to(v, x, dim, type, out), out;
@@ -107,7 +106,7 @@ Tensor& forward_out(const Variant& v, const Tensor& x, int64_t dim, bool half_to
 
 // Kernels exist for equal types, and for a float result of half inputs.
 bool backward_fits(const Tensor& grad, const Tensor& result, at::ScalarType type) {
-  return has_kernel(grad) && has_kernel(result) && grad.scalar_type() == result.scalar_type() &&
+  return has_float_kernel(grad) && has_float_kernel(result) && grad.scalar_type() == result.scalar_type() &&
          grad.sizes() == result.sizes() &&
          (type == grad.scalar_type() || (grad.scalar_type() == at::kFloat && is_float_tag(tag_of(type))));
 }

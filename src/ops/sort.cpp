@@ -16,9 +16,8 @@ namespace {
 using Pair = std::tuple<Tensor, Tensor>;
 using PairOut = std::tuple<Tensor&, Tensor&>;
 
-bool has_kernel(const Tensor& x) { return is_plain(x) && tag_of(x) < Tag::c64; }
 bool has_kernel(const Tensor& x, const Tensor& values, const Tensor& indices) {
-  return has_kernel(x) && is_plain(values) && is_plain(indices) && values.scalar_type() == x.scalar_type() &&
+  return has_number_kernel(x) && is_plain(values) && is_plain(indices) && values.scalar_type() == x.scalar_type() &&
          indices.scalar_type() == at::kLong;
 }
 
@@ -84,7 +83,7 @@ void sort_to(const Tensor& x, int64_t dim_given, bool descending, const Tensor& 
   deliver(places, indices, dim);
 }
 Pair sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending) {
-  if (!has_kernel(x)) return fallback_call<Pair>("aten::sort", "stable", x, stable, dim, descending);
+  if (!has_number_kernel(x)) return fallback_call<Pair>("aten::sort", "stable", x, stable, dim, descending);
   Structured<at::meta::structured_sort_stable, 2> op;
   op.meta(x, stable, dim, descending);
   sort_to(x, dim, descending, op.result(0), op.result(1));
@@ -144,7 +143,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   deliver(places, indices, dim);
 }
 Pair topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted) {
-  if (!has_kernel(x)) return fallback_call<Pair>("aten::topk", "", x, k, dim, largest, sorted);
+  if (!has_number_kernel(x)) return fallback_call<Pair>("aten::topk", "", x, k, dim, largest, sorted);
   Structured<at::meta::structured_topk, 2> op;
   op.meta(x, k, dim, largest, sorted);
   topk_to(x, k, dim, largest, sorted, op.result(0), op.result(1));
@@ -193,7 +192,7 @@ PairOut deliver_pair(const Pair& found, Tensor& values, Tensor& indices) {
 }
 
 Pair kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
-  if (!has_kernel(x) || x.scalar_type() == at::kBool)
+  if (!has_number_kernel(x) || x.scalar_type() == at::kBool)
     return fallback_call<Pair>("aten::kthvalue", "", x, k, dim, keepdim);
   return select_along("kthvalue", x, kKth, k, dim, keepdim);
 }
@@ -207,7 +206,7 @@ PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tens
 
 #define MEDIAN(NAME, WHICH)                                                                             \
   Pair NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                         \
-    if (!has_kernel(x) || x.scalar_type() == at::kBool)                                                 \
+    if (!has_number_kernel(x) || x.scalar_type() == at::kBool)                                                 \
       return fallback_call<Pair>("aten::" #NAME, "dim", x, dim, keepdim);                               \
     return select_along(#NAME, x, WHICH, 0, dim, keepdim);                                              \
   }                                                                                                     \
@@ -219,7 +218,7 @@ PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tens
     return deliver_pair(select_along(#NAME, x, WHICH, 0, dim, keepdim), values, indices);               \
   }                                                                                                     \
   Tensor NAME(const Tensor& x) {                                                                        \
-    if (!has_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                               \
+    if (!has_number_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                               \
       return fallback_call<Tensor>("aten::" #NAME, "", x);                                              \
     return std::get<0>(select_along(#NAME, x.flatten(), WHICH, 0, 0, false));                           \
   }

@@ -1,0 +1,37 @@
+# Files of one line are compiled together (CMake's unity build): most of a small launcher's time goes into torch's
+# headers and the templates they leave behind, which a group pays once; the whole takes a third of the time. The files
+# of a group use no private name twice, which is why the groups are written here and not counted off. A file that is
+# in none is compiled alone: add a new one where its names do not clash, and no group far beyond the others.
+#
+#   mpsx_compile_together(src/ops gather dropout segment)
+function(mpsx_compile_together folder)
+  list(GET ARGN 0 first)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  list(TRANSFORM ARGN APPEND ".cpp")
+  string(MAKE_C_IDENTIFIER "${folder}_${first}" group)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP "${group}")
+endfunction()
+
+mpsx_compile_together(src/ops amp dropout foreach_norm gather pointwise_loss segment)
+mpsx_compile_together(src/ops reduce scatter searchsorted)
+mpsx_compile_together(src/ops avg_pool explicit_loss indexing reduce_plan unary)
+mpsx_compile_together(src/ops batch_norm explicit explicit_nn index_select)
+mpsx_compile_together(src/ops explicit_autograd nonzero resample ternary)
+mpsx_compile_together(src/ops avg_pool3d group_norm index_add upsample)
+mpsx_compile_together(src/ops nll_loss random randperm rotary_embedding var)
+mpsx_compile_together(src/ops explicit_elementwise explicit_norm flip fused_optim)
+mpsx_compile_together(src/ops composed_index copy foreach)
+mpsx_compile_together(src/ops division lists rms_norm scan swiglu)
+mpsx_compile_together(src/ops argreduce compare composed max_pool padding)
+mpsx_compile_together(src/ops cat index layer_norm softmax)
+mpsx_compile_together(src/ops activation binary polygamma sort)
+mpsx_compile_together(src/ops elementwise explicit_attention fill gated)
+
+mpsx_compile_together(src/backend alias_layouts allocator fallback library_ops sparse_ops)
+mpsx_compile_together(src/backend factory_ops register rnn storage vendor view_ops)
+mpsx_compile_together(src/backend alias attention copy generator policy)
+mpsx_compile_together(src/backend c_api mps parallel set_data storage_ops)
+mpsx_compile_together(src/backend autocast convolution guard hooks operator_facts pinned)
+
+mpsx_compile_together(src/runtime allocator device_error profile watermarks)
+mpsx_compile_together(src/runtime device kernel_library launch shader stream)
