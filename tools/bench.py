@@ -5,6 +5,8 @@
     python tools/bench.py --only softmax --only layer_norm
     python tools/bench.py --section overhead       microseconds a call on ten elements
     python tools/bench.py --section training --json steps.json
+    python tools/bench.py --section models --only resnet50 --threads 2     published sizes, two minutes a model
+    python tools/bench.py --section memory --only bert                     peak memory of a process a device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
 
 A ratio is mpsx's time over the CPU's: below 1 mpsx is faster. Both take turns in short rounds, so that a busy machine
@@ -27,10 +29,12 @@ from functools import partial
 
 import torch
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, matrix
+from bench_models import models, peak
 
 import mpsx
 
 Clock = Callable[[], float]
+MODELS = ["resnet50", "vgg16", "bert"]
 ROUND_SECONDS = 0.004  # what a round of one device takes, where one call does not take longer
 
 
@@ -103,6 +107,17 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
     if "training" in options.section:
         for name, make in TRAINING.items():
             yield "training", name, "f32", 0, "", make
+    if "models" in options.section:
+        for (name, phase, dtype), make in models(MODELS).items():
+            yield "models", f"{name} {phase}", dtype, 0, "", make
+
+
+def memory(options: argparse.Namespace) -> Iterator[Row]:
+    """Peak memory of the models, in KiB in the place of microseconds."""
+    for name, phase, dtype in models(MODELS):
+        if not options.only or any(part in name for part in options.only):
+            cpu, device = (1024 * peak(name, phase, dtype, d) for d in ("cpu", "mpsx"))
+            yield Row("memory", f"{name} {phase}", dtype, 0, "", 2, cpu, device)
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
@@ -119,6 +134,8 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
                 print(f"{section:<9} {name:<20} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
             yield Row(section, name, dtype, size, layout, threads, cpu, device)
+    if "memory" in options.section:
+        yield from memory(options)
 
 
 # Output.
@@ -172,7 +189,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sections = ["ops", "overhead", "training"]
-    parser.add_argument("--section", nargs="+", choices=sections, default=sections)
+    parser.add_argument("--section", nargs="+", choices=[*sections, "models", "memory"], default=sections)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="names that contain this")
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=[10**3, 10**5, 10**7])
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["f32", "f16", "bf16"])

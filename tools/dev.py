@@ -94,8 +94,8 @@ def build(isas: str, simt: bool, jobs: int) -> None:
     chosen = "" if isas == "all" else (isas or best_isa()) + (";simt" if simt and "simt" not in isas else "")
     if not (BUILD / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != chosen:
         run("cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DMPSX_ISAS={chosen}",
-            f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", "-DMPSX_PRECOMPILE=OFF", "-DMPSX_UNITY=OFF",
-            env=env)  # fmt: skip
+            f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", "-DMPSX_PRECOMPILE=OFF",
+            "-DMPSX_UNITY=OFF", env=env)  # fmt: skip
         stamp.write_text(chosen)
     run("cmake", "--build", str(BUILD), "-j", str(jobs), env=env)
     lay_out_site()

@@ -116,6 +116,7 @@ def test_vectors(run):
     expect(run("vectors", "constructors"), 100 - 10 + 2, 4 + 8 - 16, 10, 10 * 15 + 1, 13, 1 + 0 + 1 + 0, 16 + 8 + 2 + 4)
     expect(run("vectors", "matrices"), 3000 + 400 + 10 + 2, 3 + 12 + 10, -2 + 8 - 6, 6 + 1, 1 + 4 + 2, 48 + 16,
            300 + 60 + 3)
+    expect(run("vectors", "constant_expressions"), 2 + 30 + 100, 10 + 4, 3 + 10, 4 + 12, 132 + 2 + 4)
 
 
 def test_functions(run):

@@ -13,8 +13,9 @@ APPLE_HEADERS = [
     "metal_stdlib", "metal_array", "metal_assert", "metal_atomic", "metal_common", "metal_compute", "metal_config",
     "metal_extended_vector", "metal_geometric", "metal_graphics", "metal_initializer_list", "metal_integer",
     "metal_limits", "metal_logging", "metal_math", "metal_matrix", "metal_numeric", "metal_pack",
-    "metal_packed_vector", "metal_quadgroup", "metal_relational", "metal_simdgroup", "metal_simdgroup_matrix",
-    "metal_texture", "metal_tuple", "metal_type_traits", "metal_types", "metal_uniform", "metal_utility",
+    "metal_packed_vector", "metal_quadgroup", "metal_raytracing", "metal_relational", "metal_simdgroup",
+    "metal_simdgroup_matrix", "metal_texture", "metal_tuple", "metal_type_traits", "metal_types", "metal_uniform",
+    "metal_utility",
     "metal_cooperative_tensor", "metal_tensor", "metal_visible_function_table", "metal_command_buffer",
     "metal_imageblocks", "metal_interpolate", "metal_mesh", "metal_tessellation",
 ]

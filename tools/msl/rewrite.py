@@ -4,6 +4,7 @@ argument, so that one walk over the tokens serves them all."""
 import re
 
 from .conditionals import mark
+from .constant_vectors import constant_components
 from .constants import function_constants
 from .declarations import CLASS, declarations
 from .overloads import duplicates, without_arguments_namespaces
@@ -122,14 +123,14 @@ def share(src, i, first_key):
     return len(names)
 
 
-def vectors_of_swizzles(src):
+def vectors_of_swizzles(src, vectors):
     """Puts a call behind every swizzle that is read, which makes a vector of it: `auto q = v.xy; q.x`, `f(v.xy)`. Not
-    where a class of the source has a member of that name."""
+    where a class of the source has a member of that name, nor at the tokens `vectors`, which are vectors already."""
     own = {t for i, t in enumerate(src.texts) if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
     for i in range(1, len(src) - 1):
         t = src.texts[i]
         if (2 <= len(t) <= 4 and src.texts[i - 1] in (".", "->") and swizzle_letters(t) and t not in own
-                and src.texts[i + 1] not in WRITTEN and src.texts[i + 1] not in (".", "[")):
+                and i not in vectors and src.texts[i + 1] not in WRITTEN and src.texts[i + 1] not in (".", "[")):
             src.wrap(i, i + 1, "", "()")
 
 
@@ -182,7 +183,7 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
     rename_overloads(src, module)
     compose_swizzles(src)
     if general:
-        vectors_of_swizzles(src)
+        vectors_of_swizzles(src, constant_components(src, found))
         without_arguments_namespaces(src, found)
         assignable_unions(src, found)
         mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"}, done)

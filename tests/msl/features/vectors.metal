@@ -73,3 +73,36 @@ kernel void matrices(device float* out [[buffer(0)]]) {
   const half2x4 wide = {half4(1), {1, 2, 3, 4}};
   out[6] = listed[1][0] * 100 + determinant(columns) * 10 + float(wide[1].z);
 }
+constant constexpr float3 kAxis = float3(1, 2, 3);
+constexpr constant float kSecond = kAxis.y;
+constexpr constant float2 kTurned = kAxis.zx;
+static_assert(kAxis.z == 3.0f, "the third");
+constexpr float constant_dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
+constexpr constant float kDot = constant_dot(kTurned, float2(2, 4));
+struct Point { float x, y; };
+constexpr constant Point kPoint = {3, 4};
+constexpr constant float kPointY = kPoint.y;
+struct Range {
+  float2 low, high;
+  constexpr float width() const { return high.r - low.r; }
+};
+constexpr constant Range kRange{float2(1, 2), float2(5, 7)};
+template <int N>
+struct LastPlusThird {
+  static constant constexpr float value = float4(1, 2, 3, N).w + kAxis.rgb.b;
+};
+// feature: components and swizzles in constant expressions, beside members of the same names
+kernel void constant_expressions(device float* out [[buffer(0)]]) {
+  constexpr float4 q = float4(kAxis, 4);
+  constexpr int n = int(q.w);
+  float a[n];
+  for (int j = 0; j < n; j++) a[j] = j;
+  if constexpr (kAxis.x > 0) a[0] = 10;
+  constexpr float4 turned = q.wzyx;
+  constexpr float first = turned.x;
+  out[0] = kSecond + kTurned.x * 10 + kTurned.y * 100;
+  out[1] = kDot + kPointY;
+  out[2] = a[3] + a[0];
+  out[3] = first + LastPlusThird<9>::value;
+  out[4] = constant_dot(float2(out[0], 1), q.xy) + kRange.width();
+}

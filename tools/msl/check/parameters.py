@@ -93,6 +93,17 @@ def textures_and_samplers(unit):
                 )
 
 
+@rule
+def ray_tracing(unit):
+    """2.17, 6.18: `raytracing` is a namespace of Metal, with nothing here behind it."""
+    src = unit.src
+    for i, t in enumerate(src.texts):
+        if t == "raytracing" and src.kinds[i] == "word" and (
+            src.texts[i + 1 : i + 2] == ["::"] or src.texts[i - 1] in ("::", "namespace", "using")
+        ):
+            yield i, "ray tracing is not supported: kernels take buffers, threadgroup memory and positions"
+
+
 def is_handle(p):
     return any(w.startswith(HANDLES) for w in p.base.replace("::", " ").split()) or any(
         a.name in UNSUPPORTED for a in p.attributes

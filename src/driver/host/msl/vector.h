@@ -13,6 +13,10 @@ struct packed_vec;
 template <class T, int STORED, int... I>
 struct mpsx_swizzle;
 
+// A subscript that picks several components: a swizzle as a constant expression reads it.
+template <int... I>
+struct mpsx_components {};
+
 // What is a vector (or a swizzle of one), its plain type, its components and their number.
 template <class X>
 struct mpsx_vector {
@@ -104,7 +108,11 @@ struct mpsx_swizzle {
   }                                                                                                        \
   MPSX_FN constexpr T get(int i) const { return s[i]; }                                                    \
   MPSX_FN constexpr T& operator[](int i) { return s[i]; }                                                  \
-  MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }
+  MPSX_FN constexpr const T& operator[](int i) const { return s[i]; }                                      \
+  template <int... I>                                                                                      \
+  MPSX_FN constexpr vec<T, int(sizeof...(I))> operator[](mpsx_components<I...>) const {                    \
+    return vec<T, int(sizeof...(I))>(s[I]...);                                                             \
+  }
 // Copy assignment is written out since the swizzles' is; gcc would not vectorise the implicit one either.
 
 #pragma GCC diagnostic push

@@ -60,7 +60,9 @@ struct Services {
     if (alone(w) || !w->job_->strict) return 0;
     const mpsx_thread& t = w->thread();
     const Worker::SimdGroup& g = *w->simd_;
-    if (source >= g.count) return 0xff;  // past the end of a partial SIMD group: NaN, or -1
+    // Past the end of a partial SIMD group there is no lane, and no fault: Metal leaves the value open, and PyTorch's
+    // 64-bit reductions (c10/metal/reduction_utils.h) count on 0.
+    if (source >= g.count) return 0;
     const bool done = g.done >> source & 1u;
     char text[160];
     std::snprintf(text, sizeof text, "%s: lane %u of SIMD group %u reads lane %u, which %s", site->function, t.lane,

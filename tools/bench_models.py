@@ -1,0 +1,73 @@
+"""The models of tools/zoo in their published sizes for tools/bench.py: a training step with AdamW, and inference.
+
+    python tools/bench_models.py resnet50 train f32 mpsx      peak resident memory of three steps, in MiB
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from zoo import ZOO
+
+Run = Callable[[], object]
+PHASES = {"train": ("f32", "bf16"), "infer": ("f32",)}
+STEPS = 3  # the second step has the optimiser's state, the third none of the first's surprises
+
+
+def call(name: str, phase: str, dtype: str, device: str) -> Run:
+    """A step of `phase` on a batch of the model's published size; bf16: under autocast, as one trains with it."""
+    model = ZOO[name]
+    network = model.build(False).to(device).train(phase == "train")
+    batch = {key: x.to(device) for key, x in model.batch(False).items()}
+    autocast = partial(torch.autocast, device, torch.bfloat16) if dtype == "bf16" else contextlib.nullcontext
+    if phase == "infer":
+
+        @torch.no_grad()
+        def infer() -> torch.Tensor:
+            return model.predict(network, batch)
+
+        return infer
+    optimizer = torch.optim.AdamW(network.parameters(), 1e-4)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with autocast():
+            loss = model.loss(network, batch)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
+    """What to time: (model, phase, type) to a function that makes the call on a device."""
+    return {(name, phase, dtype): partial(call, name, phase, dtype)
+            for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
+
+
+def peak(name: str, phase: str, dtype: str, device: str) -> float:
+    """Peak resident memory of a process of its own that makes the call, in MiB."""
+    command = [sys.executable, __file__, name, phase, dtype, device]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    """The process of `peak`."""
+    name, phase, dtype, device = sys.argv[1:]
+    torch.set_num_threads(2)
+    run = call(name, phase, dtype, device)
+    for _ in range(STEPS):
+        run()
+    if device == "mpsx":
+        torch.mpsx.synchronize()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The models that tests/test_zoo.py trains and tools/bench.py times, each small for a test and in its published size:
+`ZOO[name].build(small)` and a batch with `ZOO[name].batch(small)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from . import language, pretrained, vision
+
+Batch = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Model:
+    """`build(small)`: the network; `batch(small)`: named inputs; `loss(network, batch)`: a scalar to train on;
+    `predict(network, batch)`: what inference returns."""
+
+    build: Callable[[bool], nn.Module]
+    batch: Callable[[bool], Batch]
+    loss: Callable[[nn.Module, Batch], torch.Tensor]
+    predict: Callable[[nn.Module, Batch], torch.Tensor]
+
+
+ZOO = {
+    "resnet50": Model(vision.resnet50, vision.resnet50_batch, vision.classify, vision.predict),
+    "vgg16": Model(vision.vgg16, vision.vgg16_batch, vision.classify, vision.predict),
+    "unet": Model(vision.unet, vision.unet_batch, vision.classify, vision.predict),
+    "lstm": Model(language.lstm, language.lstm_batch, language.next_word, language.predict),
+    "bert": Model(pretrained.bert, pretrained.text, pretrained.masked_words, pretrained.predict),
+    "gpt2": Model(pretrained.gpt2, pretrained.text, pretrained.next_word, pretrained.predict),
+    "llama": Model(pretrained.llama, pretrained.text, pretrained.next_word, pretrained.predict),
+    "vit": Model(pretrained.vit, pretrained.images, pretrained.classify, pretrained.predict),
+    "whisper": Model(pretrained.whisper, pretrained.audio, pretrained.mean_square, pretrained.hidden),
+}

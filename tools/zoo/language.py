@@ -1,0 +1,41 @@
+"""A language model of LSTMs with tied embeddings (Merity et al. 2017, arXiv 1708.02182, without its dropouts)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class LanguageModel(nn.Module):
+    """Words in, the logits of each next word out."""
+
+    def __init__(self, words: int, width: int, layers: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
+        self.head = nn.Linear(width, words)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(self.embedding(x))[0])
+
+
+def lstm(small: bool) -> nn.Module:
+    """Two layers of 32, or three of 400."""
+    return LanguageModel(50, 32, 2) if small else LanguageModel(10_000, 400, 3)
+
+
+def lstm_batch(small: bool) -> dict[str, torch.Tensor]:
+    """16 sequences of 70 words; small: 3 of 12."""
+    return {"x": torch.randint(50, (3, 12)) if small else torch.randint(10_000, (16, 70))}
+
+
+def next_word(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Cross entropy of each word given those before."""
+    return F.cross_entropy(network(batch["x"][:, :-1]).flatten(0, 1), batch["x"][:, 1:].flatten())
+
+
+def predict(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Logits."""
+    return network(batch["x"])

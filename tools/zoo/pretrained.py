@@ -1,0 +1,116 @@
+"""Networks of the transformers package, built from configurations with random weights: nothing is downloaded."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+Batch = dict[str, torch.Tensor]
+SMALL_WORDS = 60
+
+
+def _sizes(small: bool) -> dict[str, int]:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    return sizes if small else {}
+
+
+def bert(small: bool) -> nn.Module:
+    """BERT-base with its head for masked words; the small one has no dropout, as devices draw other numbers."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    quiet = {"vocab_size": SMALL_WORDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return BertForMaskedLM(BertConfig(**_sizes(small), **(quiet if small else {})))
+
+
+def gpt2(small: bool) -> nn.Module:
+    """GPT-2 of 124 million weights."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    quiet = {"vocab_size": SMALL_WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
+             "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
+    return GPT2LMHeadModel(GPT2Config(**(quiet if small else {}), bos_token_id=0, eos_token_id=0))
+
+
+def llama(small: bool) -> nn.Module:
+    """A Llama whose queries share keys and values in groups: 4 heads over 2, or 16 over 4."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = _sizes(small) or {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
+                              "intermediate_size": 2816}  # fmt: skip
+    words = SMALL_WORDS if small else 8192
+    return LlamaForCausalLM(LlamaConfig(**sizes, num_key_value_heads=2 if small else 4, vocab_size=words))
+
+
+def vit(small: bool) -> nn.Module:
+    """ViT-base with 16x16 patches."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    quiet = {"image_size": 32, "patch_size": 8} if small else {}
+    return ViTForImageClassification(ViTConfig(**_sizes(small), **quiet, num_labels=10))
+
+
+def whisper(small: bool) -> nn.Module:
+    """The encoder of Whisper: tiny's sizes, or smaller yet."""
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    sizes = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 64,
+             "num_mel_bins": 16, "max_source_positions": 25} if small else {}  # fmt: skip
+    return WhisperEncoder(WhisperConfig(**sizes, dropout=0.0))
+
+
+def text(small: bool) -> Batch:
+    """8 sequences of 128 words, the second half as long as they may be; small: 3 of 12."""
+    count, length, words = (3, 12, SMALL_WORDS) if small else (8, 128, 8192)
+    mask = torch.ones(count, length, dtype=torch.long)
+    mask[1, length // 2 :] = 0
+    return {"input_ids": torch.randint(1, words, (count, length)), "attention_mask": mask}
+
+
+def images(small: bool) -> Batch:
+    """8 images of 224x224; small: 3 of 32x32."""
+    count, side = (3, 32) if small else (8, 224)
+    return {"pixel_values": torch.randn(count, 3, side, side), "y": torch.randint(10, (count,))}
+
+
+def audio(small: bool) -> Batch:
+    """Spectra of 30 seconds; small: half a second."""
+    return {"input_features": torch.randn(2, 16, 50) if small else torch.randn(2, 80, 3000)}
+
+
+def inputs(batch: Batch) -> Batch:
+    """What goes into the network."""
+    return {k: v for k, v in batch.items() if k != "y"}
+
+
+def masked_words(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """Cross entropy of every third word."""
+    logits, words = network(**batch).logits, batch["input_ids"]
+    return F.cross_entropy(logits[:, ::3].flatten(0, 1), words[:, ::3].flatten())
+
+
+def next_word(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """Cross entropy of each word given those before, as the network itself computes it."""
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    return network(**batch, labels=labels).loss
+
+
+def classify(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """Cross entropy of images."""
+    return F.cross_entropy(network(**inputs(batch)).logits, batch["y"])
+
+
+def mean_square(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """A loss for a network without a head."""
+    return network(**batch).last_hidden_state.square().mean()
+
+
+def predict(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """Logits."""
+    return network(**inputs(batch)).logits
+
+
+def hidden(network: nn.Module, batch: Batch) -> torch.Tensor:
+    """The encoder's last states."""
+    return network(**batch).last_hidden_state
