@@ -11,6 +11,7 @@ import functools
 import glob
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -125,11 +126,11 @@ def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> 
     return target
 
 
-def build_library(driver: Path = DRIVER) -> Path:
-    """The shared library to load before mpsx."""
-    parts = objects(driver, [])
+def build_library(driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
+    """The shared library to load before mpsx. `flags`: of a sanitizer."""
+    parts = objects(driver, list(flags))
     target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
-    return target if target.exists() else link(["-shared"], target, parts, [])
+    return target if target.exists() else link(["-shared"], target, parts, list(flags))
 
 
 def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
@@ -190,9 +191,22 @@ def flattened(files: list[Path], target: Path) -> Path:
     return target
 
 
-def link_package(package: Path, site: Path, sources: Path | None = None) -> None:
+def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
+    """libmpsx.so, all that is torch's of the package, built under a sanitizer by the compiler of the emulation; it
+    stays, so that another build is incremental."""
+    compiler, _, _ = toolchain()
+    folder = OUTPUT / f"package-{name}"
+    options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -g1", "CMAKE_CXX_COMPILER": compiler,
+               "CMAKE_CXX_FLAGS": " ".join(flags), "CMAKE_C_COMPILER": compiler.replace("clang++", "clang"),
+               "MPSX_ISAS": "simt", "Python_EXECUTABLE": sys.executable}  # fmt: skip
+    run("cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items()))
+    run("cmake", "--build", str(folder), "--target", "lib/libmpsx.so", "-j", str(os.cpu_count() or 2))
+    return folder / "lib" / "libmpsx.so"
+
+
+def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
     """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib; or with `sources`,
-    an mpsx.metal, instead."""
+    an mpsx.metal, instead. `library`: a libmpsx.so to take instead of the package's."""
     libraries = package / "lib"
     kernels = libraries / "libmpsx_kernels_simt.so"
     if not sources and not kernels.exists():
@@ -202,6 +216,8 @@ def link_package(package: Path, site: Path, sources: Path | None = None) -> None
     wanted = {copy / p.name: p for p in package.iterdir() if p.name not in ("lib", "__pycache__")}
     wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
     wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or kernels
+    if library:
+        wanted[copy / "lib" / "libmpsx.so"] = library
     for at, target in wanted.items():
         if at.is_symlink():
             if os.readlink(at) == str(target.resolve()):
@@ -214,12 +230,30 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
     """The environment in which `package` runs MPSX_DRIVER=metal on the emulated Metal."""
     library = build_library()
     link_package(package, site, sources)
+    return variables(site, [library])
+
+
+def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...]) -> dict[str, str]:
+    """The same under clang's sanitizer `kind`: the driver, the emulation and the package's own library."""
+    flags = (*flags, "-shared-libsan")
+    name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
+    runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],
+                             capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
+    if not os.path.isabs(runtime):
+        raise Unavailable(f"no {runtime} (Debian: libclang-rt-19-dev)")
+    site = OUTPUT / f"site-{kind}"
+    link_package(package, site, library=build_package_library(kind, flags))
+    return variables(site, [Path(runtime), build_library(flags=flags)])
+
+
+def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
+    """The environment with a package laid out in `site`."""
     return dict(
         os.environ,
         MPSX_DRIVER="metal",
         # What the GPU owns is known by buffer: tensors of two threads must not share one.
         MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
-        LD_PRELOAD=os.pathsep.join(filter(None, [str(library), os.environ.get("LD_PRELOAD")])),
+        LD_PRELOAD=os.pathsep.join(filter(None, [*map(str, preloaded), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
         MPSX_EMULATION_COMPILER=f"{sys.executable} {ROOT / 'tools' / 'emulated_metal_compiler.py'}",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msl.compiler import find_compiler
-from msl.flatten import units
+from msl.compiler import find_compiler, is_x86
+from msl.flatten import NO_CONTRACTION, units
 from msl.preprocess import preprocess
 from msl.translate import translate, write_index
 
@@ -35,6 +35,7 @@ def test_units_stand_alone(flattened):
         includes = set(re.findall(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", source, re.M))
         assert all(re.match(r"<metal_\w+>", target) for target in includes), includes
         assert "__METAL__" not in source
+        assert source.startswith(NO_CONTRACTION + "\n")
 
 
 def plain(text):
@@ -74,3 +75,28 @@ def test_a_unit_is_compiled_and_run(flattened, tmp_path, msl):
     loaded("softmax_rows_f32", out, x, parameters, grid=(5,))
     expected = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     np.testing.assert_allclose(out, expected / expected.sum(1, keepdims=True), rtol=2e-6)
+
+
+@pytest.mark.skipif(not is_x86() or "clang" not in find_compiler().description,
+                    reason="counts instructions of x86 that clang makes")
+def test_the_pragma_keeps_products_and_sums_apart(flattened, tmp_path):
+    """A compiler that fuses them, as Metal's does, stops at the pragma: in templates, macros and loops too."""
+    _, source = flattened["metal/elementwise/swiglu.metal"]
+    (tmp_path / "unit.metal").write_text(source)
+    compiler = find_compiler()
+    (path,), _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], ["MPSX_VECTOR_BYTES=0"],
+                           compiler.preprocessor())
+    code = Path(path).read_text()
+    flags = ["-O1" if flag == "-O3" else flag for flag in compiler.flags("x86-64-v3")]
+    assert flags.count("-ffp-contract=off") == 1
+    fuses = [flag.replace("-ffp-contract=off", "-ffp-contract=fast-honor-pragmas") for flag in flags]
+
+    def fused(flags, first=""):
+        out = tmp_path / "unit.s"
+        (tmp_path / "again.cpp").write_text(first + code)
+        subprocess.run([*compiler.command, *flags, f"-I{ROOT / 'src' / 'driver' / 'host'}", "-S",
+                        str(tmp_path / "again.cpp"), "-o", str(out)], check=True)
+        return len(re.findall(r"\tvfn?m", out.read_text()))
+
+    pragma = NO_CONTRACTION.replace("METAL", "clang") + "\n"
+    assert fused(fuses, pragma) == fused(flags) < fused(fuses)

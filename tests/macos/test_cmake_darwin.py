@@ -55,6 +55,7 @@ def test_every_kernel_file_is_compiled(cross: Cross) -> None:
         assert row[:3] == ["-sdk", "macosx", "metal"]
         assert "-std=metal3.1" in row
         assert "-fno-fast-math" in row
+        assert "-ffp-contract=off" in row
         assert "-mmacosx-version-min=14.0" in row
         assert row[row.index("-I") + 1] == str(ROOT / "metal")
     outputs = [row[row.index("-o") + 1] for row in compiled]

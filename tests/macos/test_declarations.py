@@ -89,7 +89,8 @@ def test_newer_methods_are_asked_for_first() -> None:
         for name in SINCE_MACOS_15:
             stem = name.split(":")[0]
             property_name = stem[3:4].lower() + stem[4:] if stem.startswith("set") else stem
-            used = re.search(rf"\b{stem}\b|\.{property_name} =", text)
+            assigned = rf"|\.{property_name} =" if stem != property_name else ""
+            used = re.search(rf"\b{stem}\b(?! =){assigned}", text)
             asked = rf"respondsToSelector:@selector\({re.escape(name)}\)|@available\(macOS 1[5-9]"
             assert not used or re.search(asked, text), f"{path.name}: {name} is not in macOS 14"
 

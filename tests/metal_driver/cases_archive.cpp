@@ -76,6 +76,8 @@ BARE_CASE(does_without_an_archive) {
     CHECK(compiled(directory, {"fill", "add"}) == 1);
     mpsx_emulation_fail("archive_file", 0, 1);
     CHECK(compiled(directory, {"fill", "scale"}) == 1);
+    mpsx_emulation_fail("archive_exception", 0, 1);
+    CHECK(compiled(directory, {"fill", "scale"}) == 1);
     CHECK(compiled(directory, {"fill", "scale"}) == 1 && cache.files().size() == 1);
   }
   const Cache cache;

@@ -2,8 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "check.h"
@@ -249,67 +247,6 @@ CASE(tells_free_memory) {
   CHECK(before - device.driver->free_memory() == size_t(1) << 20);
   device.driver->release(b);
   CHECK(device.driver->free_memory() == before);
-}
-
-CASE(times_events) {
-  Array<float> a(device, 4);
-  const float one = 1;
-  Event* const from = device.driver->new_event();
-  Event* const to = device.driver->new_event();
-  CHECK(device.driver->done(from));
-  device.driver->synchronize(from);
-  THROWS(device.driver->elapsed_ms(from, to), "recorded");
-  device.driver->record(from, device.stream);
-  CHECK(device.driver->done(from));  // nothing came before it
-  mpsx_emulation_delay(50000);
-  usleep(20000);
-  device.launch("fill", {a.argument(), value(one)}, {4});
-  device.driver->record(to, device.stream);
-  device.driver->wait(to, device.driver->new_stream());
-  if (!device.driver->done(to)) THROWS(device.driver->elapsed_ms(from, to), "reached");
-  device.driver->synchronize(to);
-  CHECK(device.driver->done(to));
-  const double elapsed = device.driver->elapsed_ms(from, to);
-  CHECK(elapsed >= 20 && elapsed < 10000);
-  CHECK(std::abs(device.driver->elapsed_ms(to, from) + elapsed) < 1e-6);
-  CHECK(a[0] == 1);  // the event's end is the end of what came before it
-  device.driver->destroy(from);
-  device.driver->destroy(to);
-  mpsx_emulation_delay(300);
-}
-
-// Events of a busy GPU are when it gets to them, whenever they were recorded; those of an idle one when they were.
-CASE(times_the_gpu_and_not_the_cpu) {
-  Array<float> a(device, 4);
-  const float one = 1;
-  std::vector<Event*> events;
-  const auto mark = [&] {
-    events.push_back(device.driver->new_event());
-    device.driver->record(events.back(), device.stream);
-  };
-  const auto between = [&](int from, int to) { return device.driver->elapsed_ms(events[from], events[to]); };
-  const auto begin = std::chrono::steady_clock::now();
-  mpsx_emulation_delay(40000);
-  mark();
-  for (int batch = 0; batch < 3; ++batch) {
-    for (int i = 0; i < 3; ++i) device.launch("fill", {a.argument(), value(one)}, {4});
-    mark();
-  }
-  mark();
-  const double queued = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  for (Event* event : events) device.driver->synchronize(event);
-  const double all = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  CHECK(between(0, 1) >= 0 && between(1, 2) >= 0 && between(2, 3) >= 0);
-  CHECK(std::abs(between(0, 1) + between(1, 2) + between(2, 3) - between(0, 3)) < 1e-6);
-  CHECK(between(0, 3) <= all);
-  if (between(0, 3) > queued) CHECK(between(3, 4) == 0);  // it was busy still
-  mpsx_emulation_delay(0);
-  mark();
-  usleep(20000);
-  mark();
-  CHECK(between(5, 6) >= 20 && between(4, 5) >= 0);
-  for (Event* event : events) device.driver->destroy(event);
-  mpsx_emulation_delay(300);
 }
 
 CASE(serves_many_threads) {

@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py", "test_shader.py", "test_shader_constants.py"]
 # Operators that have kernels, that go to vendor libraries, and that fall back.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
+PARTS = 12  # of all OpInfos
 # What says how memory is cached runs on a driver that caches; the rest with a buffer a tensor, so that the emulation
 # knows to the byte what the GPU owns.
 CACHING = ["test_memory.py"]
@@ -69,8 +70,10 @@ def test_file_with_cached_memory(environment: dict[str, str], file: str) -> None
 
 
 @pytest.mark.sweep
-def test_every_opinfo(environment: dict[str, str]) -> None:
-    run(environment, TESTS / "opinfo", "-n", str(os.cpu_count() or 2), timeout=4 * 3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_opinfo(environment: dict[str, str], part: int) -> None:
+    """Some two hundred tests a process, which has to leave nothing behind."""
+    run(environment | {"MPSX_TEST_PART": f"{part}/{PARTS}"}, "-p", "part", TESTS / "opinfo", timeout=3600)
 
 
 @pytest.mark.sweep

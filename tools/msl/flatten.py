@@ -5,6 +5,11 @@ and the driver (src/driver/metal/source_units.h) compiles only what is asked for
 
     //mpsx:unit metal/norm/softmax.metal
     //mpsx:kernels softmax_f32 softmax_f16 …
+    #pragma METAL fp contract(off)
+
+Metal fuses a product and a sum that it is added to, unless it is told not to; MTLCompileOptions cannot tell it. Kernels
+say fma() where they want it, and rely on what they write elsewhere: of `a - b * c`, `1 - w * w` or the ends of an
+interpolation one rounding less is another number, and on CPUs (compiler.py) nothing is fused either.
 """
 
 import os
@@ -16,6 +21,7 @@ from .source import MslError
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)[^\n]*$')
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b[ \t]*(\w*)")
 UNIT, KERNELS = "//mpsx:unit ", "//mpsx:kernels "
+NO_CONTRACTION = "#pragma METAL fp contract(off)"
 METAL_MACROS = {"__METAL__", "__METAL_VERSION__"}
 
 
@@ -82,7 +88,7 @@ def flatten_all(paths, include_dirs, kernels_of):
     """The units of all `paths`; `kernels_of(path)` names the kernels of one."""
     parts = []
     for path in paths:
-        parts.append(f"{UNIT}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n")
+        parts.append(f"{UNIT}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n{NO_CONTRACTION}\n")
         parts.append(flatten(path, include_dirs))
     return "".join(parts)
 

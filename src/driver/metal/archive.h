@@ -27,6 +27,7 @@ class PipelineArchive {
 
  private:
   void open();
+  void write();
 
   const Owned<id<MTLDevice>> device_;
   std::string path_;  // empty: nothing is kept

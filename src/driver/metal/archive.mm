@@ -138,6 +138,13 @@ Owned<id<MTLComputePipelineState>> PipelineArchive::make(id<MTLFunction> functio
 }
 
 void PipelineArchive::save() noexcept {
+  try {
+    write();
+  } catch (...) {  // of C++ or of Objective-C
+  }
+}
+
+void PipelineArchive::write() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_) return;

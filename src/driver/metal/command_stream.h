@@ -16,9 +16,11 @@
 
 namespace mpsx::driver::metal {
 
-// A place in the stream: the GPU is there when `last` is done and the clock has passed `since`.
+// A place in the stream: the GPU is there when `progress` has come to `batch` and the clock has passed `since`.
 struct Mark {
-  Owned<id<MTLCommandBuffer>> last;  // none: there has been no work
+  uint64_t batch = 0;  // the last one committed; 0: there has been no work
+  Owned<id<MTLSharedEvent>> progress;
+  Owned<id<MTLCommandBuffer>> last;  // the batch's
   double since = 0;                  // seconds of the host's clock, which GPU times are in too
 };
 
@@ -63,7 +65,8 @@ class CommandStream {
 
   const Owned<id<MTLDevice>> device_;
   const Owned<id<MTLCommandQueue>> queue_;
-  const Owned<id<MTLBuffer>> absent_;  // bound for arguments that are null
+  const Owned<id<MTLBuffer>> absent_;         // bound for arguments that are null
+  const Owned<id<MTLSharedEvent>> progress_;  // the GPU sets it to the number of each batch that it has done
   const size_t threadgroup_limit_;
   const bool one_by_one_;  // a command buffer a kernel, so that an error names the kernel
 

@@ -78,9 +78,10 @@ CommandStream::CommandStream(Owned<id<MTLDevice>> device)
       queue_(Owned<id<MTLCommandQueue>>::taking([device_.get() newCommandQueue])),
       absent_(Owned<id<MTLBuffer>>::taking([device_.get() newBufferWithLength:kThreadgroupUnit
                                                                       options:MTLResourceStorageModeShared])),
+      progress_(Owned<id<MTLSharedEvent>>::taking([device_.get() newSharedEvent])),
       threadgroup_limit_(device_.get().maxThreadgroupMemoryLength),
       one_by_one_(is_set("MPSX_METAL_DEBUG")) {
-  if (!queue_ || !absent_) throw Error("Metal gave no command queue");
+  if (!queue_ || !absent_ || !progress_) throw Error("Metal gave no command queue");
   queue_.get().label = @"mpsx";
 }
 
@@ -204,6 +205,7 @@ void CommandStream::commit_open() {
   group(nullptr);
   [encoder_.get() endEncoding];
   encoder_.reset();
+  [open_.buffer.get() encodeSignalEvent:progress_.get() value:open_.number];
   [open_.buffer.get() commit];
   committed_ = open_.number;
   last_ = open_.buffer;
@@ -294,7 +296,7 @@ Mark CommandStream::mark() {
   AutoreleasePool pool;
   std::lock_guard<std::mutex> lock(mutex_);
   commit_open();
-  return {last_, host_seconds()};
+  return {committed_, progress_, last_, host_seconds()};
 }
 
 }  // namespace mpsx::driver::metal

@@ -1,4 +1,5 @@
-// Events: marks in the stream, with the GPU's clock.
+// Events: marks in the stream, with the GPU's clock. The GPU says by a shared event that it has come to one, so that
+// asking takes no lock and no wait; when it came there is the end of the command buffer, whose last command that is.
 #pragma once
 
 #include "driver/metal/command_stream.h"

@@ -19,9 +19,12 @@ Mark MetalEvent::mark() const {
 bool MetalEvent::done() const {
   AutoreleasePool pool;
   const Mark mark = this->mark();
-  return !mark.last || mark.last.get().status >= MTLCommandBufferStatusCompleted;
+  if (mark.batch == 0 || mark.progress.get().signaledValue >= mark.batch) return true;
+  // A command buffer that failed signals nothing.
+  return mark.last.get().status >= MTLCommandBufferStatusCompleted;
 }
 
+// For the command buffer and not for the signal, which does not come where the work fails.
 void MetalEvent::synchronize() const {
   AutoreleasePool pool;
   const Mark mark = this->mark();
@@ -37,7 +40,9 @@ double MetalEvent::reached() const {
   }
   if (!done()) throw Error("elapsed_time: both events must have been reached; synchronize them first");
   const Mark mark = this->mark();
-  return mark.last ? std::max(mark.last.get().GPUEndTime, mark.since) : mark.since;
+  if (!mark.last) return mark.since;
+  [mark.last.get() waitUntilCompleted];  // the signal comes a little before its time is known
+  return std::max(mark.last.get().GPUEndTime, mark.since);
 }
 
 double MetalEvent::elapsed_ms(const MetalEvent& from, const MetalEvent& to) {

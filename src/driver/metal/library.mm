@@ -114,9 +114,18 @@ Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit) const {
   const auto options = Owned<MTLCompileOptions*>::taking([[MTLCompileOptions alloc] init]);
   options.get().languageVersion = MTLLanguageVersion3_1;
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wdeprecated-declarations"  // mathMode is newer than the oldest macOS we run on
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
   options.get().fastMathEnabled = NO;
 #pragma clang diagnostic pop
+// macOS 15 says it in two words, of which the second may be left at fast by the old one.
+#if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunguarded-availability-new"
+  if ([options.get() respondsToSelector:@selector(setMathMode:)]) options.get().mathMode = MTLMathModeSafe;
+  if ([options.get() respondsToSelector:@selector(setMathFloatingPointFunctions:)])
+    options.get().mathFloatingPointFunctions = MTLMathFloatingPointFunctionsPrecise;
+#pragma clang diagnostic pop
+#endif
   NSError* error = nil;
   auto library =
       Owned<id<MTLLibrary>>::taking([device_.get() newLibraryWithSource:text options:options.get() error:&error]);

@@ -72,6 +72,7 @@ PipelineState& state_of(void* state) { return *static_cast<PipelineState*>(state
 }
 - (BOOL)serializeToURL:(NSURL*)url error:(NSError**)error {
   EMULATION_REQUIRE(url, "serializeToURL: of nil");
+  if (emulation::fails("archive_exception")) throw emulation::Raised();
   std::ofstream out(emulation::text(url.path));
   out << kMagic;
   if (!emulation::fails("archive_file"))

@@ -90,6 +90,19 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
 }
 @end
 
+@implementation EmulatedSharedEvent
+- (uint64_t)signaledValue {
+  return *value;
+}
+- (void)setSignaledValue:(uint64_t)signaled {
+  *value = signaled;
+}
+- (void)dealloc {
+  delete value;
+  [super dealloc];
+}
+@end
+
 @implementation EmulatedCommandBuffer
 - (NSString*)label {
   return emulation::string(commands->label);
@@ -117,12 +130,21 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   EMULATION_REQUIRE(type == MTLDispatchTypeSerial, "only serial encoders are emulated");
   EMULATION_REQUIRE(self.status < MTLCommandBufferStatusCommitted, "an encoder of a committed command buffer");
   EMULATION_REQUIRE(!commands->encoding, "an encoder while another is open");
+  EMULATION_REQUIRE(!commands->signals, "an encoder after a signal is not emulated");
   if (emulation::fails("encoder")) return nil;
   commands->encoding = true;
   EmulatedEncoder* made = [EmulatedEncoder alloc];
   made->buffer = [self retain];
   made->encoding = new emulation::Encoding;
   return [made autorelease];
+}
+- (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
+  EMULATION_REQUIRE(event, "encodeSignalEvent: of nil");
+  EMULATION_REQUIRE(self.status < MTLCommandBufferStatusCommitted, "encodeSignalEvent: after commit");
+  EMULATION_REQUIRE(!commands->encoding, "encodeSignalEvent: while an encoder is open");
+  EMULATION_REQUIRE(!commands->signals, "only one signal a command buffer is emulated");
+  commands->signals = [(id)event retain];
+  commands->signal_value = value;
 }
 - (void)commit {
   EMULATION_REQUIRE(!commands->encoding, "commit while an encoder is open");
@@ -160,7 +182,9 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
     error = emulation::error(kTimeout, "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)");
   else
     error = run_all(commands->launches);
+  if (!error) [self signal];
   emulation::lag();
+  emulation::wait_for_completions();
   for (auto* memory : commands->owned) memory->take_from_gpu();
   commands->owned.clear();
   for (id object : commands->retained) [object release];
@@ -171,6 +195,16 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   commands->status = error ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   commands->changed.notify_all();
 }
+// All that came before is done, and its memory the CPU's to look at; the command buffer is complete later.
+- (void)signal {
+  if (!commands->signals) return;
+  emulation::lag();
+  for (auto* memory : commands->owned) memory->take_from_gpu();
+  commands->owned.clear();
+  const uint64_t before = ((EmulatedSharedEvent*)commands->signals)->value->exchange(commands->signal_value);
+  EMULATION_REQUIRE(before < commands->signal_value, "a shared event goes from %llu to %llu",
+                    (unsigned long long)before, (unsigned long long)commands->signal_value);
+}
 - (void)dealloc {
   if (commands->status < MTLCommandBufferStatusCommitted) {
     EMULATION_REQUIRE(!commands->encoding, "a command buffer is freed while its encoder is open");
@@ -179,6 +213,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
     leave(**line);
   }
   [commands->error release];
+  [commands->signals release];
   delete commands;
   delete line;
   [queue release];

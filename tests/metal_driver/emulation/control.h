@@ -10,12 +10,14 @@ long mpsx_emulation_live(const char* class_name);
 void mpsx_emulation_print_live(void);
 
 // Makes the next `times` occasions of `what` fail, after `after` that go well:
-//   allocation, queue, encoder, compile, pipeline   the call returns nil
+//   allocation, queue, event, encoder, compile, pipeline   the call returns nil
 //   command_buffer                          it ends with an error, its kernels not run
 //   device_lost                             like that, and so do all command buffers after it
 //   no_device, old_gpu, old_macos           what MTLCopyAllDevices and NSProcessInfo find
+//   macos_14                                compile options are those of macOS 14
 //   exception                               newBufferWithLength: and commandBuffer raise one that is not C++'s
-//   archive                                 nothing is put into it; archive_file: it is not written
+//   archive                                 nothing is put into it; archive_file: it is not written;
+//                                           archive_exception: that raises one
 //   no_capture, capture                     a capture is not supported; it does not start
 // MPSX_EMULATION_FAIL="what[:after[:times]]" does the same from outside.
 void mpsx_emulation_fail(const char* what, int after, int times);
@@ -23,6 +25,9 @@ void mpsx_emulation_fail(const char* what, int after, int times);
 // The most by which the start and the end of a command buffer are delayed, in microseconds. MPSX_EMULATION_DELAY, else
 // 300. The delays are random; MPSX_EMULATION_SEED repeats them.
 void mpsx_emulation_delay(unsigned microseconds);
+
+// While this is not 0, no command buffer is complete: those that have run have signalled their events, and stay so.
+void mpsx_emulation_hold_completions(int hold);
 
 // Buffers of somebody else's, as void*.
 void* mpsx_emulation_new_buffer(unsigned long bytes);

@@ -1,4 +1,5 @@
 // MTLDevice, buffers, compile options.
+#include <objc/runtime.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,25 +46,56 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 }
 @end
 
+// As of macOS 15, or of 14, which knows one word for the modes of floating-point arithmetic.
+namespace {
+struct CompileOptions {
+  MTLLanguageVersion version{};
+  MTLMathMode mode = MTLMathModeFast;
+  MTLMathFloatingPointFunctions functions = MTLMathFloatingPointFunctionsFast;
+  bool older = emulation::fails("macos_14");
+};
+CompileOptions& of(MTLCompileOptions* options) { return *static_cast<CompileOptions*>(options->state); }
+}  // namespace
+
 @implementation MTLCompileOptions
 - (instancetype)init {
-  state = new std::pair<MTLLanguageVersion, BOOL>(MTLLanguageVersion(0), YES);
+  state = new CompileOptions;
   return self;
 }
+- (BOOL)respondsToSelector:(SEL)selector {
+  const std::string name = sel_getName(selector);
+  if (of(self).older && (name == "setMathMode:" || name == "setMathFloatingPointFunctions:")) return NO;
+  return [super respondsToSelector:selector];
+}
 - (MTLLanguageVersion)languageVersion {
-  return static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->first;
+  return of(self).version;
 }
 - (void)setLanguageVersion:(MTLLanguageVersion)version {
-  static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->first = version;
+  of(self).version = version;
 }
 - (BOOL)fastMathEnabled {
-  return static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->second;
+  return of(self).mode == MTLMathModeFast;
 }
 - (void)setFastMathEnabled:(BOOL)enabled {
-  static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state)->second = enabled;
+  of(self).mode = enabled ? MTLMathModeFast : MTLMathModeSafe;
+  if (of(self).older) of(self).functions = MTLMathFloatingPointFunctions(!enabled);
+}
+- (MTLMathMode)mathMode {
+  return of(self).mode;
+}
+- (void)setMathMode:(MTLMathMode)mode {
+  EMULATION_REQUIRE(!of(self).older, "setMathMode: is macOS 15's");
+  of(self).mode = mode;
+}
+- (MTLMathFloatingPointFunctions)mathFloatingPointFunctions {
+  return of(self).functions;
+}
+- (void)setMathFloatingPointFunctions:(MTLMathFloatingPointFunctions)functions {
+  EMULATION_REQUIRE(!of(self).older, "setMathFloatingPointFunctions: is macOS 15's");
+  of(self).functions = functions;
 }
 - (void)dealloc {
-  delete static_cast<std::pair<MTLLanguageVersion, BOOL>*>(state);
+  delete &of(self);
   [super dealloc];
 }
 @end
@@ -92,6 +124,12 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
 }
 - (id<MTLCommandQueue>)newCommandQueue {
   return [EmulatedQueue new];
+}
+- (id<MTLSharedEvent>)newSharedEvent {
+  if (emulation::fails("event")) return nil;
+  EmulatedSharedEvent* made = [EmulatedSharedEvent alloc];
+  made->value = new std::atomic<uint64_t>(0);
+  return made;
 }
 - (id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options {
   EMULATION_REQUIRE(length > 0 && length <= self.maxBufferLength, "a buffer of %lu bytes", length);
@@ -134,7 +172,8 @@ id<MTLLibrary> library(std::shared_ptr<KernelImage> image) {
                                options:(MTLCompileOptions*)options
                                  error:(NSError**)error {
   EMULATION_REQUIRE(source && options, "newLibraryWithSource: without source or options");
-  EMULATION_REQUIRE(options.languageVersion == MTLLanguageVersion3_1 && !options.fastMathEnabled,
+  EMULATION_REQUIRE(options.languageVersion == MTLLanguageVersion3_1 && options.mathMode == MTLMathModeSafe &&
+                        options.mathFloatingPointFunctions == MTLMathFloatingPointFunctionsPrecise,
                     "kernels are written for MSL 3.1 without fast math");
   std::string reason = "injected";
   auto image = emulation::fails("compile") ? nullptr : KernelImage::compile(emulation::text(source), &reason);

@@ -32,6 +32,8 @@ struct Commands {
   std::vector<Launch> launches;
   std::vector<id> retained;
   std::set<SharedMemory*> owned;
+  id signals = nil;  // the event that its end signals, with which value
+  uint64_t signal_value = 0;
 };
 
 // Command buffers on their way, shared by the queue and the command buffers it gave.
@@ -115,6 +117,12 @@ std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
  @public
   std::shared_ptr<emulation::Line>* line;
   std::thread* thread;
+}
+@end
+
+@interface EmulatedSharedEvent : NSObject <MTLSharedEvent> {
+ @public
+  std::atomic<uint64_t>* value;
 }
 @end
 

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,8 @@ struct Failure {
 struct Settings {
   std::mutex mutex;
   std::map<std::string, Failure> failures;
+  std::condition_variable changed;
+  bool completions_held = false;
   unsigned delay = 300;
   std::mt19937 random{std::random_device{}()};
 
@@ -80,6 +83,12 @@ void lag() {
   if (time) usleep(time);
 }
 
+void wait_for_completions() {
+  Settings& s = settings();
+  std::unique_lock<std::mutex> lock(s.mutex);
+  s.changed.wait(lock, [&] { return !s.completions_held; });
+}
+
 double seconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -102,6 +111,14 @@ void mpsx_emulation_delay(unsigned microseconds) {
   auto& s = emulation::settings();
   std::lock_guard<std::mutex> lock(s.mutex);
   s.delay = microseconds;
+}
+void mpsx_emulation_hold_completions(int hold) {
+  auto& s = emulation::settings();
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    s.completions_held = hold;
+  }
+  s.changed.notify_all();
 }
 unsigned long mpsx_emulation_waits(void) { return emulation::counts().waits; }
 unsigned long mpsx_emulation_command_buffers(void) { return emulation::counts().command_buffers; }

@@ -24,6 +24,8 @@ Counts& counts();
 
 // Sleeps for a random time within the set limit.
 void lag();
+// Waits while a test holds completions back.
+void wait_for_completions();
 
 double seconds();
 

@@ -44,6 +44,15 @@ typedef NS_ENUM(NSInteger, MTLGPUFamily) {
 typedef NS_ENUM(NSUInteger, MTLLanguageVersion) {
   MTLLanguageVersion3_1 = (3 << 16) + 1,
 };
+typedef NS_ENUM(NSInteger, MTLMathMode) {
+  MTLMathModeSafe = 0,
+  MTLMathModeRelaxed = 1,
+  MTLMathModeFast = 2,
+};
+typedef NS_ENUM(NSInteger, MTLMathFloatingPointFunctions) {
+  MTLMathFloatingPointFunctionsFast = 0,
+  MTLMathFloatingPointFunctionsPrecise = 1,
+};
 typedef NS_ENUM(NSUInteger, MTLDataType) {
   MTLDataTypeFloat = 3,
   MTLDataTypeHalf = 16,
@@ -91,6 +100,8 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @interface MTLCompileOptions : NSObject MPSX_EMULATED_STATE
 @property(readwrite, nonatomic) MTLLanguageVersion languageVersion;
 @property(readwrite, nonatomic) BOOL fastMathEnabled;
+@property(readwrite, nonatomic) MTLMathMode mathMode;
+@property(readwrite, nonatomic) MTLMathFloatingPointFunctions mathFloatingPointFunctions;
 @end
 
 @interface MTLFunctionConstant : NSObject MPSX_EMULATED_STATE
@@ -164,6 +175,13 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 - (void)endEncoding;
 @end
 
+@protocol MTLEvent <NSObject>
+@end
+
+@protocol MTLSharedEvent <MTLEvent>
+@property(readwrite) uint64_t signaledValue;
+@end
+
 @protocol MTLCommandBuffer <NSObject>
 @property(nullable, copy, atomic) NSString* label;
 @property(readonly) MTLCommandBufferStatus status;
@@ -171,6 +189,7 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @property(readonly) CFTimeInterval GPUStartTime;
 @property(readonly) CFTimeInterval GPUEndTime;
 - (nullable id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)dispatchType;
+- (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value;
 - (void)commit;
 - (void)waitUntilCompleted;
 @end
@@ -189,6 +208,7 @@ typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
 @property(readonly) uint64_t recommendedMaxWorkingSetSize;
 - (BOOL)supportsFamily:(MTLGPUFamily)gpuFamily;
 - (nullable id<MTLCommandQueue>)newCommandQueue;
+- (nullable id<MTLSharedEvent>)newSharedEvent;
 - (nullable id<MTLBuffer>)newBufferWithLength:(NSUInteger)length options:(MTLResourceOptions)options;
 - (nullable id<MTLBuffer>)newBufferWithBytesNoCopy:(void*)pointer
                                             length:(NSUInteger)length
