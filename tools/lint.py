@@ -25,7 +25,9 @@ LAYERS = {
     "metal/lib": (r"lib/",),
 }
 # Vendor routes, aliases, tensors of other devices and random state live in the backend, and launchers use them.
-EXCEPTIONS = {"src/ops": (r"backend/(alias|copy|fallback|generator|mps|torch_version|vendor)\.h",)}
+EXCEPTIONS = {
+    "src/ops": (r"backend/(alias|attention|convolution|copy|fallback|generator|mps|torch_version|vendor)\.h",),
+}
 
 # What .gitignore names at the top level: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")

@@ -108,6 +108,25 @@ inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* mem
   tg_barrier();
 }
 
+// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to them.
+// Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
+inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
+                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread g) {
+  const uint across = columns / 8;
+  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
+    const uint row = block / across * 8, column = block % across * 8;
+    simdgroup_float8x8 sum, x, y;
+    simdgroup_load(sum, out + row * out_stride + column, out_stride);
+    for (uint k = 0; k < depth; k += 8) {
+      simdgroup_load(x, a + row * a_stride + k, a_stride);
+      simdgroup_load(y, b + k * b_stride + column, b_stride);
+      simdgroup_multiply_accumulate(sum, x, y, sum);
+    }
+    simdgroup_store(sum, out + row * out_stride + column, out_stride);
+  }
+  tg_barrier();
+}
+
 // finish.put(row, column, sum) for every element of the tile within rows x columns.
 template <typename Finish>
 inline void tile_finish(Finish finish, uint rows, uint columns, Tile tile, threadgroup const float* memory,
@@ -126,8 +145,8 @@ inline Tile tile_at(uint row, uint column, uint height, uint width) {
 // A block of registers: vectors of a compiler's own, since arrays of floats end up in memory.
 typedef float WideLanes __attribute__((vector_size(64), aligned(4)));
 
-inline void wide_block(threadgroup const float* a, threadgroup const float* b, uint stride, uint depth,
-                       threadgroup float* out) {
+inline void wide_block(threadgroup const float* a, uint a_stride, threadgroup const float* b, uint stride, uint depth,
+                       threadgroup float* out, uint out_stride) {
 #pragma clang fp contract(fast)
   WideLanes sum[kWideRowStep][2];
 #pragma unroll
@@ -136,16 +155,26 @@ inline void wide_block(threadgroup const float* a, threadgroup const float* b, u
     const WideLanes y0 = *(const WideLanes*)(b + ulong(k) * stride), y1 = *(const WideLanes*)(b + ulong(k) * stride + 16);
 #pragma unroll
     for (uint i = 0; i < kWideRowStep; ++i) {
-      const float x = a[i * kWideDepth + k];
+      const float x = a[i * a_stride + k];
       sum[i][0] += x * y0;
       sum[i][1] += x * y1;
     }
   }
 #pragma unroll
   for (uint i = 0; i < kWideRowStep; ++i) {
-    *(WideLanes*)(out + ulong(i) * stride) += sum[i][0];
-    *(WideLanes*)(out + ulong(i) * stride + 16) += sum[i][1];
+    *(WideLanes*)(out + ulong(i) * out_stride) += sum[i][0];
+    *(WideLanes*)(out + ulong(i) * out_stride + 16) += sum[i][1];
   }
+}
+
+// Rows and columns are multiples of the block's.
+inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
+                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread) {
+  for (uint j = 0; j < columns; j += kWideColumnStep)
+    for (uint i = 0; i < rows; i += kWideRowStep)
+      for (uint from = 0; from < depth; from += kTileSum)
+        wide_block(a + ulong(i) * a_stride + from, a_stride, b + ulong(from) * b_stride + j, b_stride,
+                   min(uint(kTileSum), depth - from), out + ulong(i) * out_stride + j, out_stride);
 }
 
 template <typename A, typename B>
@@ -158,11 +187,7 @@ inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* mem
     const uint deep = min(uint(kWideDepth), depth - k);
     a.stage(left, kWideDepth, tile.row, k, tile.rows, deep, g);
     b.stage(right, stride, k, tile.column, deep, tile.columns, g);
-    for (uint j = 0; j < tile.columns; j += kWideColumnStep)
-      for (uint i = 0; i < tile.rows; i += kWideRowStep)
-        for (uint from = 0; from < deep; from += kTileSum)
-          wide_block(left + i * kWideDepth + from, right + ulong(from) * stride + j, stride,
-                     min(uint(kTileSum), deep - from), memory + ulong(i) * stride + j);
+    block_product(memory, stride, left, kWideDepth, right, stride, tile.rows, tile.columns, deep, g);
   }
 }
 

@@ -1,4 +1,5 @@
-// Convolutions: torch sends any device it does not know to the "overrideable" pair, which has no CPU kernel of its own.
+#include "backend/convolution.h"
+
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>
@@ -10,6 +11,12 @@ namespace mpsx::backend {
 namespace {
 
 constexpr const char* kLibrary = "oneDNN through ATen";
+
+const ConvolutionKernels* kernels = nullptr;
+
+bool takes_kernel(const at::Tensor& input, const at::Tensor& weight) {
+  return kernels && !prefers_vendor() && kernels->take(input, weight);
+}
 
 // oneDNN's half kernels read past the end of rows where a dimension is both strided and dilated (seen with oneDNN 3.12
 // on CPUs with AVX512-FP16 and AMX: NaN, or results off by the values themselves). In float32 they are right.
@@ -23,6 +30,8 @@ bool needs_float(const at::Tensor& input, c10::IntArrayRef stride, c10::IntArray
 at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                    c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
+  if (takes_kernel(input, weight))
+    return kernels->forward(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
   static auto& route = runtime::route_entry("aten::convolution", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -42,6 +51,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& grad, 
                                                         c10::IntArrayRef padding, c10::IntArrayRef dilation,
                                                         bool transposed, c10::IntArrayRef output_padding,
                                                         int64_t groups, std::array<bool, 3> mask) {
+  if (takes_kernel(input, weight) && kernels->take(grad, weight))
+    return kernels->backward(grad, input, weight, stride, padding, dilation, transposed, groups, mask);
   static auto& route = runtime::route_entry("aten::convolution_backward", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -59,4 +70,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace
+
+void set_convolution_kernels(const ConvolutionKernels* k) { kernels = k; }
+
 }  // namespace mpsx::backend

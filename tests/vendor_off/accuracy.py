@@ -7,12 +7,16 @@ import torch
 
 def assert_as_exact(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
     """The error, by its mean square, is at most `times` the CPU's; rounding once to the type is no error. No element is
-    off by more than a few of the CPU's largest. Of a few elements, whose errors are luck, torch.testing's bounds."""
+    off by more than a few of the CPU's largest. Of a few elements, whose errors are luck, torch.testing's bounds or
+    four times as much."""
     assert got.dtype == cpu.dtype
     assert got.shape == cpu.shape == exact.shape
-    if got.numel() < 32:
-        torch.testing.assert_close(got.cpu(), exact.to(got.dtype))
+    if not got.numel():
         return
+    if got.numel() < 32:
+        if torch.allclose(got.cpu().double(), exact, rtol=4 * torch.finfo(got.dtype).eps, atol=1e-5):
+            return
+        times *= 4
     ours, theirs = got.cpu().double() - exact, cpu.double() - exact
     unit = torch.finfo(got.dtype).eps / 2 * exact.abs()
     assert bool(torch.isfinite(ours).all()), "not finite"

@@ -1,0 +1,217 @@
+// Launchers of metal/conv. torch's operators are routed in src/backend/convolution.cpp.
+#include "backend/convolution.h"
+
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "conv/params.h"
+#include "ops/tiles.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::IntArrayRef;
+using OptionalTensor = std::optional<Tensor>;
+
+constexpr uint32_t kLine = 256;      // as kLine of the kernels
+constexpr int64_t kFewChannels = 4;  // in a group, for which a tile would be nearly empty
+
+struct Geometry {
+  IntArrayRef stride, padding, dilation;
+  int64_t groups;
+};
+
+struct ConvKernels {
+  KernelSet tiles, lines;
+};
+const ConvKernels& forward_kernels() {
+  static const ConvKernels k{KernelSet("conv"), KernelSet("conv_depthwise")};
+  return k;
+}
+const ConvKernels& backward_kernels() {
+  static const ConvKernels k{KernelSet("conv_backward"), KernelSet("conv_depthwise_backward")};
+  return k;
+}
+const ConvKernels& weight_kernels() {
+  static const ConvKernels k{KernelSet("conv_weight"), KernelSet("conv_depthwise_weight")};
+  return k;
+}
+
+bool take(const Tensor& input, const Tensor& weight) {
+  return has_float_kernel(input) && has_float_kernel(weight) && input.scalar_type() == weight.scalar_type() &&
+         input.dim() >= 3 && input.dim() <= 5;
+}
+
+// What a window of `weight`'s size reads of `source` to compute `positions`.
+ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
+  ConvWindow w;
+  const int64_t spatial = source.dim() - 2, missing = 3 - spatial;
+  for (int64_t d = 0; d < 3; ++d) {
+    const bool is = d >= missing;
+    const size_t i = is ? size_t(d - missing) : 0;
+    const auto size_at = [&](int64_t size) { return is ? uint32_t(size) : 1u; };
+    w.source[d] = size_at(source.size(int64_t(i) + 2));
+    w.positions[d] = size_at(positions[i + 2]);
+    w.taps[d] = size_at(weight.size(int64_t(i) + 2));
+    w.stride[d] = is ? int32_t(g.stride[i]) : 1;
+    w.padding[d] = is ? int32_t(g.padding[i]) : 0;
+    w.dilation[d] = is ? int32_t(g.dilation[i]) : 1;
+  }
+  return w;
+}
+uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
+
+void set_source(ConvParams& p, const Tensor& source) {
+  p.image_stride = source.stride(0);
+  p.channel_stride = source.stride(1);
+  for (int64_t d = 0, missing = 5 - source.dim(); d < 3; ++d)
+    p.source_stride[d] = d >= missing ? source.stride(2 + d - missing) : 0;
+  p.images = uint32_t(source.size(0));
+}
+
+int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
+
+// Columns of one line that threads read together; a kernel of one tap reads each element once anyway.
+Tensor in_lines(const Tensor& source, const Tensor& weight) {
+  return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
+}
+
+void check_sizes(const Tensor& t, int64_t columns) {
+  TORCH_CHECK(columns <= int64_t(INT32_MAX), "convolution: expected below 2^31 positions, got ", columns,
+              " for a tensor of size ", t.sizes());
+}
+
+// out = what a window of the weight [O, C / groups, ...] makes of `source`, or (backward) what its gradient would be.
+void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const OptionalTensor& bias,
+           const Geometry& g, bool backward) {
+  if (out.numel() == 0) return;
+  const Tensor source = in_lines(source_given, weight_given), weight = weight_given.contiguous();
+  const int64_t rows = out.size(1) / g.groups, channels = source.size(1) / g.groups;
+  // Not the strides of the weight, which mean nothing where it has one channel.
+  const int64_t taps = taps_of(weight), weight_row = weight.size(1) * taps;
+  ConvParams p{};
+  p.window = window_of(source, out.sizes(), weight, g);
+  // The matrix is [rows, channels * taps] of the group's part of the weight.
+  p.matrix.row_stride = backward ? taps : weight_row;
+  p.matrix.outer_stride = backward ? weight_row : taps;
+  p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
+  p.matrix.inner = uint32_t(taps);
+  set_source(p, source);
+  p.out_image = out.stride(0);
+  p.out_channel = out.stride(1);
+  p.out_position = out.stride(-1);
+  p.channels = uint32_t(channels);
+  p.rows = uint32_t(rows);
+  const uint32_t positions = volume(p.window.positions);
+  check_sizes(out, out.size(0) * int64_t(positions));
+  p.columns = uint32_t(out.size(0)) * positions;
+  p.depth = uint32_t(channels * taps);
+  p.has_bias = bias && bias->defined();
+  const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
+  const ConvKernels& kernels = backward ? backward_kernels() : forward_kernels();
+  const auto bind = [&](Launch& l) -> Launch& {
+    return l.pointer(out.mutable_data_ptr())
+        .pointer(source.const_data_ptr())
+        .pointer(weight.const_data_ptr())
+        .pointer(p.has_bias ? b.const_data_ptr() : nullptr)
+        .bytes(p);
+  };
+  if (g.groups > 1 && std::max(rows, channels) <= kFewChannels) {
+    Launch l(kernels.lines.get(tag_of(out)));
+    const uint32_t width = p.window.positions[2], blocks = (width + kLine - 1) / kLine;
+    bind(l).groups({p.columns / width * blocks, uint32_t(out.size(1))},
+                   std::min(kLine, runtime::threads_for_row(width * 4)));
+    l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
+    return;
+  }
+  const TileSize tile = tile_size(p.rows, p.columns, uint64_t(g.groups));
+  p.tile_rows = tile.rows;
+  p.tile_columns = tile.columns;
+  Launch l(kernels.tiles.get(tag_of(out)));
+  over_tiles(bind(l), tile, p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+}
+
+// The gradient of a weight [O, C / groups, ...] that took `source` to what `grad_given` is the gradient of.
+Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
+  if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
+  const Tensor source = in_lines(source_given, weight), grad = grad_given.contiguous();
+  const Tensor out = at::empty(weight.sizes(), weight.options());
+  const int64_t rows = weight.size(0) / g.groups, positions = c10::multiply_integers(grad.sizes().slice(2));
+  ConvParams p{};
+  p.window = window_of(source, grad.sizes(), weight, g);
+  p.matrix = {positions, grad.size(1) * positions, rows * positions, uint32_t(positions)};
+  set_source(p, source);
+  check_sizes(grad, grad.size(0) * positions);
+  p.channels = uint32_t(weight.size(1));
+  p.rows = uint32_t(rows);
+  p.columns = p.channels * volume(p.window.taps);
+  p.depth = uint32_t(grad.size(0) * positions);
+  const auto bind = [&](Launch& l) -> Launch& {
+    return l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
+  };
+  if (g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels) {
+    Launch l(weight_kernels().lines.get(tag_of(out)));
+    bind(l).groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
+    l.work(p.depth).run();
+    return out;
+  }
+  const TileSize tile = tile_size(p.rows, p.columns, uint64_t(g.groups));
+  p.tile_rows = tile.rows;
+  p.tile_columns = tile.columns;
+  Launch l(weight_kernels().tiles.get(tag_of(out)));
+  over_tiles(bind(l), tile, p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+  return out;
+}
+
+// As oneDNN's: channels last where the input or the weight is.
+at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
+  if (input.dim() == 4)
+    for (const Tensor* t : {&input, &weight})
+      if (t->suggest_memory_format() == at::MemoryFormat::ChannelsLast) return at::MemoryFormat::ChannelsLast;
+  if (input.dim() == 5)
+    for (const Tensor* t : {&input, &weight})
+      if (t->suggest_memory_format() == at::MemoryFormat::ChannelsLast3d) return at::MemoryFormat::ChannelsLast3d;
+  return at::MemoryFormat::Contiguous;
+}
+
+Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  TORCH_CHECK(!bias || !bias->defined() || (bias->scalar_type() == input.scalar_type() && is_plain(*bias)),
+              "convolution: expected a bias of type ", input.scalar_type(), " on ", input.device(), ", got ",
+              bias->scalar_type(), " on ", bias->device());
+  const auto size = transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding,
+                                                             stride, dilation, groups)
+                               : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  const Tensor out = at::empty(size, input.options().memory_format(result_format(input, weight)));
+  apply(out, input, weight, bias, {stride, padding, dilation, groups}, transposed);
+  return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                            bool transposed, int64_t groups, std::array<bool, 3> mask) {
+  const Geometry g{stride, padding, dilation, groups};
+  Tensor grad_input, grad_weight, grad_bias;
+  if (mask[0]) {
+    grad_input = at::empty(input.sizes(), input.options().memory_format(result_format(input, weight)));
+    apply(grad_input, grad, weight, std::nullopt, g, !transposed);
+  }
+  if (mask[1])
+    grad_weight = transposed ? weight_gradient(grad, input, weight, g) : weight_gradient(input, grad, weight, g);
+  if (mask[2]) {
+    std::vector<int64_t> others{0};
+    for (int64_t d = 2; d < grad.dim(); ++d) others.push_back(d);
+    grad_bias = at::sum(grad, others);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+constexpr backend::ConvolutionKernels kKernels{take, forward, backward};
+[[maybe_unused]] const bool registered = (backend::set_convolution_kernels(&kKernels), true);
+
+}  // namespace
+}  // namespace mpsx::ops

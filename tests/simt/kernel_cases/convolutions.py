@@ -1,0 +1,32 @@
+"""Convolutions and their gradients, in tiles and of few channels a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from tables import FLOAT, TAGS
+
+from kernel_cases import Case, case, values
+
+
+def convolution(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int
+) -> tuple[torch.Tensor, ...]:
+    """The result and its gradients."""
+    leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]
+    y = torch.convolution(*leaves, [2, 1], [1, 1], [1, 2], transposed, [0, 0], groups)
+    return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for dtype in FLOAT:
+        for groups, channels in ((1, 10), (10, 10)):
+            for transposed in (False, True):
+                x = values(2, channels, 9, 11, dtype=dtype, low=-0.5, high=0.5)
+                weight = values(10, channels // groups, 3, 3, dtype=dtype, low=-0.5, high=0.5, seed=1)
+                g = values(2, 10, 20, 20, dtype=dtype, low=-0.5, high=0.5, seed=2)
+                label = f"{'transposed ' if transposed else ''}convolution of {groups} groups {TAGS[dtype]}"
+                bias = values(10, dtype=dtype, seed=3)
+                yield case(label, convolution, x, weight, bias, g, transposed, groups)
