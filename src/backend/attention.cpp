@@ -1,5 +1,6 @@
-// scaled_dot_product_attention: torch asks _fused_sdp_choice (by operator and by stub) whether this device has a fused
-// kernel, and calls the "overrideable" pair if so. Without these it would silently take the unfused path.
+#include "backend/attention.h"
+
+#include <ATen/Context.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -7,6 +8,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include "backend/alias.h"
@@ -18,8 +20,17 @@ namespace {
 using at::Tensor;
 constexpr const char* kLibrary = "ATen flash attention";
 
+const AttentionKernels* kernels = nullptr;
+bool prefers_kernels() { return kernels && !prefers_vendor(); }
+
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  if (prefers_kernels()) {
+    const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.size(1) == key.size(1));
+    const bool taken = at::globalContext().userEnabledOverrideableSDP() && heads_fit &&
+                       kernels->take(query, key, value, mask, dropout);
+    return static_cast<int64_t>(taken ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+  }
   CpuAliases a;
   const auto chosen = static_cast<sdp::SDPBackend>(
       at::_fused_sdp_choice(a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(mask), dropout, causal, scale, grouped));
@@ -30,6 +41,14 @@ int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, cons
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias, double dropout,
     bool causal, bool, std::optional<double> scale) {
+  if (prefers_kernels()) {
+    TORCH_CHECK(kernels->take(query, key, value, bias, dropout),
+                "scaled_dot_product_attention: no kernel for a query of ", query.scalar_type(), " ", query.sizes(),
+                ", a key of ", key.sizes(), " and a value of ", value.sizes());
+    const auto r = kernels->forward(query, key, value, bias, dropout, causal, scale);
+    const Tensor seed = at::scalar_tensor(r.seed, c10::kLong), offset = at::scalar_tensor(r.offset, c10::kLong);
+    return {r.out, r.log_sum_exp, Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset, Tensor()};
+  }
   static auto& route = runtime::route_entry("aten::scaled_dot_product_attention", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -48,7 +67,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
                                                     const Tensor& value, const Tensor& bias, std::array<bool, 4>,
                                                     const Tensor& out, const Tensor& log_sum_exp, const Tensor&,
                                                     const Tensor&, int64_t, int64_t, double dropout, bool causal,
-                                                    const Tensor&, const Tensor&, std::optional<double> scale) {
+                                                    const Tensor& seed, const Tensor& offset,
+                                                    std::optional<double> scale) {
+  if (prefers_kernels()) {
+    const auto mask = bias.defined() ? std::optional(bias) : std::nullopt;
+    auto [grad_query, grad_key, grad_value] =
+        kernels->backward(grad, query, key, value, mask,
+                          {out, log_sum_exp, seed.item<int64_t>(), offset.item<int64_t>()}, dropout, causal, scale);
+    return {grad_query, grad_key, grad_value, Tensor()};
+  }
   static auto& route =
       runtime::route_entry("aten::scaled_dot_product_attention_backward", runtime::Route::vendor, kLibrary);
   VendorCall call(route);
@@ -67,6 +94,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace
+
+void set_attention_kernels(const AttentionKernels* k) { kernels = k; }
 
 int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                          double dropout, bool causal, std::optional<double> scale, bool grouped) {

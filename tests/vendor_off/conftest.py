@@ -6,15 +6,14 @@ MPSX_VENDOR=off python -m pytest tests/vendor_off, or MPSX_DRIVER=simt python -m
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
+import vendor
 
 import mpsx
 
-_DEFAULT = "on" if os.environ.get("MPSX_DRIVER", "host") == "host" else "off"
-if os.environ.get("MPSX_VENDOR", _DEFAULT) == "on":
+if vendor.is_preferred():
     collect_ignore_glob = ["test_*.py"]
 
 

@@ -1,10 +1,11 @@
-"""Rotary embedding, in each arrangement of pairs and angles."""
+"""Rotary embedding, in each arrangement of pairs and angles, and attention."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from tables import FLOAT, TAGS
 
 from kernel_cases import Case, case, values
@@ -24,8 +25,24 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, inte
     return torch.stack(turned, -1 if interleaved else -2).flatten(-2)
 
 
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor) -> tuple:
+    """The result and its gradients."""
+    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+    if q.device.type == "cpu":
+        y = F.scaled_dot_product_attention(*leaves, attn_mask=mask, enable_gqa=True)
+    else:
+        y = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*leaves, mask)[0]
+    return y, *torch.autograd.grad(y, leaves, g)
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    for dtype in FLOAT:
+        q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
+        # Gradients are those for the rounded result, beside which those of a small gradient are exact.
+        g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
+        yield case(f"attention {TAGS[dtype]}", attention, q, k, v, values(21, 70, dtype=dtype, seed=4), g)
     for dtype in FLOAT:
         for angle in dict.fromkeys([dtype, torch.float32]):
             x = values(2, 3, 5, 16, dtype=dtype)

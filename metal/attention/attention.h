@@ -1,0 +1,108 @@
+// What the passes of attention share: blocks of scores, the softmax weights in them, and sums weighted with these.
+#pragma once
+
+#include "attention/attention_params.h"
+#include "lib/math.h"
+#include "lib/random.h"
+#include "lib/tile_product.h"
+
+#if MPSX_VECTOR_BYTES
+enum : uint { kRows = kAttentionRows, kColumns = kAttentionColumns, kDepth = kAttentionDepth, kWidth = kAttentionWidth,
+              kGap = kTilePad, kAcross = kAttentionColumns };
+#else
+enum : uint { kRows = kWideAttentionRows, kColumns = kWideAttentionColumns, kDepth = kAttentionSize,
+              kWidth = kAttentionSize, kGap = kWidePad, kAcross = 1 };
+#endif
+enum : uint { kSumStride = kAttentionSize + kGap, kScoreStride = kColumns + kGap, kLeftStride = kDepth + (kGap & 4) };
+
+// Threadgroup memory.
+struct AttentionMemory {
+  threadgroup float *sums, *scores, *others, *staged, *top, *total, *factor;
+};
+inline AttentionMemory attention_memory(threadgroup float* memory) {
+  AttentionMemory m;
+  m.sums = memory;
+  m.scores = m.sums + kRows * kSumStride;
+  m.others = m.scores + kRows * kScoreStride;
+  m.top = m.others + kRows * kScoreStride;
+  m.total = m.top + kRows;
+  m.factor = m.total + kRows;
+  m.staged = m.factor + 2 * kRows;
+  return m;
+}
+
+// Each thread has columns of its own in some rows. One thread has all.
+#define MPSX_EACH_SCORE(r, c)                                                                  \
+  for (uint r = g.index / kAcross; r < kRows; r += (g.count + kAcross - 1) / kAcross)          \
+    MPSX_VECTORIZE for (uint c = g.index % kAcross; c < kColumns; c += kAcross)
+
+template <typename T>
+inline MatrixSource<T> rows_of(device const T* data, long stride, uint rows, uint size) {
+  return {data, stride, 1, rows, size};
+}
+template <typename T>
+inline MatrixSource<T> transposed(MatrixSource<T> m) {
+  return {m.data, m.column_stride, m.row_stride, m.columns, m.rows};
+}
+
+// scores = the products of `left`'s rows from `row` on with `right`'s rows from `column` on.
+template <typename T>
+inline void make_scores(threadgroup float* scores, MatrixSource<T> left, MatrixSource<T> right, uint row, uint column,
+                        AttentionMemory m, GroupThread g) {
+  const MatrixSource<T> across = transposed(right);
+  threadgroup float* a = m.staged;
+  threadgroup float* b = a + kRows * kLeftStride;
+  tg_barrier();
+  MPSX_EACH_SCORE(r, c) scores[r * kScoreStride + c] = 0.0f;
+  for (uint k = 0; k < left.columns; k += kDepth) {
+    const uint deep = min(uint(kDepth), (left.columns - k + 7) / 8 * 8);
+    if (k > 0) tg_barrier();
+    left.stage(a, kLeftStride, row, k, kRows, deep, g);
+    across.stage(b, kScoreStride, k, column, deep, kColumns, g);
+    tg_barrier();
+    block_product(scores, kScoreStride, a, kLeftStride, b, kScoreStride, kRows, kColumns, deep, g);
+  }
+}
+
+// sums += scores x the rows of `values` from `column` on.
+template <typename T>
+inline void add_weighted(threadgroup float* scores, MatrixSource<T> values, uint column, AttentionMemory m,
+                         GroupThread g) {
+  enum : uint { kStride = kWidth + kGap };
+  for (uint e = 0; e < values.columns; e += kWidth) {
+    const uint width = min(uint(kWidth), (values.columns - e + 31) / 32 * 32);
+    tg_barrier();
+    values.stage(m.staged, kStride, column, e, kColumns, width, g);
+    tg_barrier();
+    block_product(m.sums + e, kSumStride, scores, kScoreStride, m.staged, kStride, kRows, width, kColumns, g);
+  }
+}
+
+inline void clear_sums(AttentionMemory m, GroupThread g) {
+  for (uint i = g.index; i < kRows * kSumStride; i += g.count) m.sums[i] = 0.0f;
+}
+
+// Where one head of one batch is.
+struct AttentionHead {
+  uint batch, head;
+  template <typename T>
+  device const T* in(device const T* data, AttentionStrides s, uint shared) const {
+    return data + (long(batch) * s.batch + long(head / shared) * s.head);
+  }
+};
+
+// A score as softmax takes it; -inf where a query does not look.
+inline float score_of(float product, uint query, uint key, device const float* mask, constant AttentionParams& p) {
+  const bool seen = query < p.queries && key < p.keys && !(p.causal && key > query);
+  if (!seen) return -INFINITY;
+  const float added = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
+  return product * p.scale + added;
+}
+
+// What dropout multiplies a weight with: the same in every pass.
+inline float dropout_factor(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
+  const ulong row = (ulong(h.batch) * p.heads + h.head) * p.queries + query;
+  const PhiloxBlock r = philox(p.seed, p.first_block + row * ((p.keys + 3) / 4) + key / 4);
+  const uint which = key % 4, word = which < 2 ? (which == 0 ? r.x : r.y) : (which == 2 ? r.z : r.w);
+  return word <= p.bound ? p.kept_scale : 0.0f;
+}
