@@ -233,8 +233,10 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
     return variables(site, [library])
 
 
-def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...]) -> dict[str, str]:
-    """The same under clang's sanitizer `kind`: the driver, the emulation and the package's own library."""
+def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driver: Path = DRIVER,
+                          whole: bool = False) -> dict[str, str]:  # fmt: skip
+    """The same under clang's sanitizer `kind`: the driver (or a changed copy of it) and the emulation, or with them the
+    `whole` package's own library, of which compiling takes ten minutes."""
     flags = (*flags, "-shared-libsan")
     name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
     runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],
@@ -242,8 +244,8 @@ def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...]) -> d
     if not os.path.isabs(runtime):
         raise Unavailable(f"no {runtime} (Debian: libclang-rt-19-dev)")
     site = OUTPUT / f"site-{kind}"
-    link_package(package, site, library=build_package_library(kind, flags))
-    return variables(site, [Path(runtime), build_library(flags=flags)])
+    link_package(package, site, library=build_package_library(kind, flags) if whole else None)
+    return variables(site, [Path(runtime), build_library(driver, flags)])
 
 
 def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:

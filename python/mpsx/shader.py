@@ -93,10 +93,17 @@ def _target() -> shader_build.Target | None:
 
 
 def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:
-    """The source with the headers it includes put in their places, except for Apple's own."""
+    """The source with the headers it includes put in their places, except for Apple's own. Its lines keep their
+    numbers, which stand in what the compiler says, and in what kernels report."""
     from pathlib import Path
 
     from torch.utils._cpp_embed_headers import _embed_headers
 
     folders = [*map(Path, include_dirs), Path(shader_build.torch_include())]
-    return _embed_headers([line + "\n" for line in source.split("\n")], folders, set())
+    text, seen = "", set()
+    for number, line in enumerate(source.split("\n"), 1):
+        embedded = _embed_headers([line + "\n"], folders, seen)
+        if embedded != line + "\n":
+            embedded += ("" if embedded.endswith("\n") else "\n") + f"#line {number + 1}\n"
+        text += embedded
+    return text
