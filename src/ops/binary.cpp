@@ -5,6 +5,7 @@
 #include <ATen/ops/sub.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,16 @@ namespace {
 
 bool on_device(const Tensor& t) { return t.device().type() == at::kPrivateUse1; }
 bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
+
+#define MPSX_COMPLEX(...)
+#define MPSX_COMPLEX_BINARY(NAME, ...) #NAME,
+constexpr std::string_view kOfComplex[] = {
+#include "elementwise/complex.def"
+};
+bool has_kernels(const BinaryRow& row, Tag tag) {
+  if (tag == Tag::c64) return std::find(std::begin(kOfComplex), std::end(kOfComplex), row.name) != std::end(kOfComplex);
+  return covers(row.types, tag);
+}
 
 }  // namespace
 
@@ -28,7 +39,7 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const 
   at::ScalarType type = a.scalar_type() == b.scalar_type() ? a.scalar_type() : at::result_type(a, b);
   if (row.promotion == Promotion::FLOATING && at::isIntegralType(type, true))
     type = c10::typeMetaToScalarType(c10::get_default_dtype());
-  return covers(row.types, tag_of(type)) ? type : at::ScalarType::Undefined;
+  return has_kernels(row, tag_of(type)) ? type : at::ScalarType::Undefined;
 }
 
 Tensor run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
@@ -87,9 +98,10 @@ const Forms& forms() {
 
 void check_alpha(const char* op, at::ScalarType type, const at::Scalar& alpha) {
   TORCH_CHECK(!alpha.isBoolean() || type == at::kBool, op, ": Boolean alpha only supported for Boolean results.");
-  TORCH_CHECK(at::isFloatingType(type) || alpha.isIntegral(true), op,
+  TORCH_CHECK(at::isFloatingType(type) || at::isComplexType(type) || alpha.isIntegral(true), op,
               ": For integral input tensors, argument alpha must not be a floating point number.");
-  TORCH_CHECK(!alpha.isComplex(), op, ": For non-complex input tensors, argument alpha must not be a complex number.");
+  TORCH_CHECK(at::isComplexType(type) || !alpha.isComplex(), op,
+              ": For non-complex input tensors, argument alpha must not be a complex number.");
   check_holds(type, alpha);
 }
 
@@ -155,7 +167,8 @@ Tensor rsub(const Tensor& a, const Tensor& b, const at::Scalar& alpha) { return 
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("rsub.Tensor", &rsub);
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
+  (std::make_index_sequence<kRowCount>());
 }
 
 }  // namespace mpsx::ops

@@ -118,7 +118,11 @@ Tensor pow_small(const Tensor& a, double exponent) {
   if (exponent == -1.0) return a.reciprocal();
   return a.mul(a).reciprocal();  // -2
 }
-bool is_small(double e) { return e == 0.5 || e == 2.0 || e == 3.0 || e == -0.5 || e == -1.0 || e == -2.0; }
+bool is_small(at::ScalarType type, const Scalar& exponent) {
+  if ((type != at::kFloat && type != at::kComplexFloat) || exponent.isComplex()) return false;
+  const double e = exponent.toDouble();
+  return e == 0.5 || e == 2.0 || e == 3.0 || e == -0.5 || e == -1.0 || e == -2.0;
+}
 
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
   const Tensor b = wrapped_number(exponent);
@@ -126,8 +130,7 @@ Tensor pow_number(const Tensor& a, const Scalar& exponent) {
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
   if (type != at::kFloat) check_holds(type, exponent);
-  if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
-    return pow_small(a, exponent.toDouble());
+  if (type == a.scalar_type() && is_small(type, exponent)) return pow_small(a, exponent.toDouble());
   return compute<kPow>(type, a, b);
 }
 Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
@@ -137,7 +140,7 @@ Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
     return fallback_call<Tensor>("aten::pow", "Tensor_Scalar_out", a, exponent, out), out;
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
   if (type != at::kFloat) check_holds(type, exponent);
-  if (type == a.scalar_type() && type == at::kFloat && is_small(exponent.toDouble()))
+  if (type == a.scalar_type() && is_small(type, exponent))
     return write_out("pow", pow_small(a, exponent.toDouble()), out);
   return compute_out<kPow>(type, a, b, out);
 }

@@ -135,8 +135,7 @@ Tensor& index_out(const Tensor& self, const Indices& indices, Tensor& out) {
 }
 
 bool can_put(const Tensor& self, bool accumulate) {
-  const Tag tag = tag_of(self);
-  return movable(self) && (!accumulate || (tag != Tag::none && tag != Tag::c64));
+  return movable(self) && (!accumulate || tag_of(self) != Tag::none);
 }
 
 // A single mask over the leading dimensions, filled with one value.

@@ -7,6 +7,7 @@
 #include <ATen/ops/index_copy_meta.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include "ops/indexing.h"
@@ -18,6 +19,10 @@ namespace mpsx::ops {
 
 void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool negative) {
   if (index.numel() == 0 || source.numel() == 0) return;
+  if (self.is_complex()) {  // both halves, which are a last dimension of two
+    const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
+    return add_rows(halves(self), dim, index, halves(source), negative);
+  }
   const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
   const int64_t size = self.dim() ? self.size(dim) : 1;
   // Segments suit a GPU, and round a half only once; a CPU's core does better walking the index in order.
@@ -47,7 +52,7 @@ namespace {
 
 bool can_add(const Tensor& self) {
   const Tag tag = tag_of(self);
-  return is_plain(self) && tag != Tag::none && tag != Tag::c64;
+  return is_plain(self) && tag != Tag::none;
 }
 
 void check_device(const char* op, const Tensor& self, const Tensor& index, const Tensor& source) {

@@ -63,6 +63,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
 
 // Coordinates lie dimension by dimension, as on CPU: indexing reads one dimension at a time.
 Tensor nonzero_new(const Tensor& self) {
+  if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero_new(self.ne(0));
   if (!has_kernel(self)) return fallback_call<Tensor>("aten::nonzero", "", self);
   Tensor out;
   find(self, self.sizes(), [&](int64_t total) {
@@ -73,6 +74,7 @@ Tensor nonzero_new(const Tensor& self) {
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
+  if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero_out(self.ne(0), out);
   if (!has_kernel(self)) return fallback_call<Tensor>("aten::nonzero", "out", self, out), out;
   TORCH_CHECK(out.scalar_type() == at::kLong,
               "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());

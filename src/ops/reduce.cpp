@@ -1,5 +1,8 @@
 // Launchers of metal/reduce/reduce.def: sums, products, extrema, any, all, norms.
 #include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -75,13 +78,29 @@ REDUCTION(norm_p)
 REDUCTION(norm_max)
 REDUCTION(norm_min)
 
+// Sums of complex numbers are those of both halves, which are a last dimension of two. Undefined: not these types.
+Tensor sum_of_halves(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, ScalarType type) {
+  if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return Tensor();
+  const Tensor z = x.to(type);
+  if (z.dim() == 0) return z.is_same(x) ? z.clone() : z;
+  const DimMask mask = mask_of(dim, z);
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < z.dim(); ++d)
+    if (mask[size_t(d)]) dims.push_back(d);
+  return at::view_as_complex(at::view_as_real(z).sum(dims, keepdim).contiguous());
+}
+
 Tensor sum_dim(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {
   const ScalarType type = sum_type(x, dtype, Tensor());
+  if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined()) return z;
   if (!types_fit(x, type)) return fallback_call<Tensor>("aten::sum", "dim_IntList", x, dim, keepdim, dtype);
   return accumulate(sum_kernels(), x, mask_of(dim, x), keepdim, type, 0, Tensor());
 }
 Tensor& sum_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype, Tensor& out) {
   const ScalarType type = sum_type(x, dtype, out);
+  if (out.scalar_type() == type)
+    if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined())
+      return at::native::resize_output(out, z.sizes()), out.copy_(z);
   if (!types_fit(x, type)) return fallback_call<Tensor>("aten::sum", "IntList_out", x, dim, keepdim, dtype, out), out;
   TORCH_CHECK(out.scalar_type() == type, "sum: expected out of type ", type, ", got ", out.scalar_type());
   return accumulate(sum_kernels(), x, mask_of(dim, x), keepdim, type, 0, out), out;
@@ -111,6 +130,11 @@ ScalarType mean_type(const Tensor& x, OptionalType dtype) {
 }
 Tensor mean_dim(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {
   const ScalarType type = mean_type(x, dtype);
+  if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined()) {
+    const double count = double(x.numel()) / double(z.numel());
+    at::view_as_real(z).div_(count);
+    return z;
+  }
   if (!types_fit(x, type)) return fallback_call<Tensor>("aten::mean", "dim", x, dim, keepdim, dtype);
   return accumulate(mean_kernels(), x, mask_of(dim, x), keepdim, type, NAN, Tensor());
 }
@@ -147,17 +171,17 @@ void check_extremum(const char* name, const Tensor& x, IntArrayRef dim, const Te
 }
 #define EXTREMUM(NAME, ALL_NAME)                                                                               \
   Tensor NAME##_dims(const Tensor& x, IntArrayRef dim, bool keepdim) {                                         \
-    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);                     \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);              \
     check_extremum(#NAME "()", x, dim, Tensor());                                                              \
     return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, Tensor());             \
   }                                                                                                            \
   Tensor& NAME##_out(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {                            \
-    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out;        \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
     check_extremum(#NAME "()", x, dim, out);                                                                   \
     return reduce_to(NAME##_kernels(), x, mask_of(dim, x), keepdim, x.scalar_type(), 0, out), out;             \
   }                                                                                                            \
   Tensor ALL_NAME##_all(const Tensor& x) {                                                                     \
-    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                               \
+    if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #ALL_NAME, "", x);                        \
     TORCH_CHECK(x.numel() > 0, #ALL_NAME                                                                       \
                 "(): Expected reduction dim to be specified for input.numel() == 0. "                          \
                 "Specify the reduction dim with the 'dim' argument.");                                         \
@@ -203,35 +227,35 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
               " only supports bool tensor for result, got: ", out.scalar_type());
   return type;
 }
-#define LOGICAL(NAME, IDENTITY)                                                                         \
-  Tensor NAME##_to(const Tensor& x, DimMask mask, bool keepdim, const Tensor& out) {                    \
-    return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);   \
-  }                                                                                                     \
-  Tensor NAME##_all(const Tensor& x) {                                                                  \
+#define LOGICAL(NAME, IDENTITY)                                                                                \
+  Tensor NAME##_to(const Tensor& x, DimMask mask, bool keepdim, const Tensor& out) {                           \
+    return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);          \
+  }                                                                                                            \
+  Tensor NAME##_all(const Tensor& x) {                                                                         \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                            \
-    return NAME##_to(x, mask_of({}, x), false, Tensor());                                               \
-  }                                                                                                     \
-  Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                \
+    return NAME##_to(x, mask_of({}, x), false, Tensor());                                                      \
+  }                                                                                                            \
+  Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                       \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;           \
-    return NAME##_to(x, mask_of({}, x), false, out), out;                                               \
-  }                                                                                                     \
-  Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                       \
+    return NAME##_to(x, mask_of({}, x), false, out), out;                                                      \
+  }                                                                                                            \
+  Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);           \
-    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
-  }                                                                                                     \
-  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                         \
+    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
+  }                                                                                                            \
+  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                                \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
-    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
-  }                                                                                                     \
-  Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                          \
+    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
+  }                                                                                                            \
+  Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                                 \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
-    if (dim && dim->empty()) return x.ne(0).to(logical_type(#NAME, x, Tensor()));                       \
-    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                            \
-  }                                                                                                     \
-  Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {        \
+    if (dim && dim->empty()) return x.ne(0).to(logical_type(#NAME, x, Tensor()));                              \
+    return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
+  }                                                                                                            \
+  Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {               \
     if (!has_number_kernel(x) || (dim && dim->empty()))                                                        \
-      return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;              \
-    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                            \
+      return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;                     \
+    return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
   }
 LOGICAL(any, 0)
 LOGICAL(all, 1)
@@ -260,6 +284,8 @@ bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, Scalar
   return true;
 }
 Tensor vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {
+  if (x.scalar_type() == at::kComplexFloat && is_plain(x) && !dtype && x.numel() > 0)
+    return vector_norm(at::abs(x), p, dim, keepdim, dtype);
   const ScalarType type = dtype.value_or(x.scalar_type());
   if (!norm_fits(x, p, dim, type))
     return fallback_call<Tensor>("aten::linalg_vector_norm", "", x, p, dim, keepdim, dtype);
@@ -275,6 +301,8 @@ Tensor& vector_norm_out(const Tensor& x, const Scalar& p, OptionalIntArrayRef di
   return accumulate(norm_kernels(e), x, mask_of(dim, x), keepdim, type, 0, out, float(e)), out;
 }
 Tensor norm_dim(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim) {
+  if (x.scalar_type() == at::kComplexFloat && is_plain(x) && x.numel() > 0)
+    return vector_norm(x, p.value_or(2), dim, keepdim, {});
   if (!norm_fits(x, p.value_or(2), dim, x.scalar_type()))
     return fallback_call<Tensor>("aten::norm", "ScalarOpt_dim", x, p, dim, keepdim);
   return vector_norm(x, p.value_or(2), dim, keepdim, {});

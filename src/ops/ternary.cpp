@@ -21,6 +21,11 @@ bool usable(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() && t.d
 Tensor run(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
            const ScalarParams& s, const Tensor& out, bool condition = false) {
   if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);
+  if (type == at::kComplexFloat) {  // where moves its eight bytes
+    const auto bytes = [](const Tensor& t) { return t.defined() ? t.to(at::kComplexFloat).view(at::kLong) : t; };
+    const Tensor result = run(kernels, at::kLong, a, bytes(b), bytes(c), s, bytes(out), true);
+    return out.defined() ? out : result.view(type);
+  }
   const Tensor x = condition ? a : to_common(a, type), y = to_common(b, type), z = to_common(c, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .add_output(out)
@@ -41,7 +46,7 @@ at::ScalarType where_type(const Tensor& condition, const Tensor& a, const Tensor
   if (!is_plain(condition) || condition.scalar_type() != at::kBool || !usable(a) || !usable(b))
     return at::ScalarType::Undefined;
   const auto type = at::result_type(a, b);
-  return covers(Types::ALL, tag_of(type)) ? type : at::ScalarType::Undefined;
+  return tag_of(type) != Tag::none ? type : at::ScalarType::Undefined;
 }
 const ElementwiseKernels& where_kernels() {
   static const ElementwiseKernels k("where", 3);
@@ -62,7 +67,7 @@ Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Ten
 }
 
 bool fill_fits(const Tensor& self, const Tensor& mask) {
-  return is_plain(self) && is_plain(mask) && mask.scalar_type() == at::kBool && covers(Types::ALL, tag_of(self));
+  return is_plain(self) && is_plain(mask) && mask.scalar_type() == at::kBool && tag_of(self) != Tag::none;
 }
 Tensor& masked_fill_write(Tensor& self, const Tensor& mask, const Scalar& value) {
   if (!fill_fits(self, mask)) return fallback_call<Tensor>("aten::masked_fill_", "Scalar", self, mask, value), self;

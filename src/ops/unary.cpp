@@ -1,5 +1,6 @@
 // Launchers and registration of every operator in unary.def, and of special.def those of one number.
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <torch/library.h>
 
@@ -43,19 +44,31 @@ Tag compute_tag(const Tensor& self) {
   const at::ScalarType type =
       promotes(kRows[I], self) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : self.scalar_type();
   const Tag tag = tag_of(type);
-  return covers(kRows[I].types, tag) && self.device().type() == at::kPrivateUse1 ? tag : Tag::none;
+  const bool covered = tag == Tag::c64 ? kernels<I>().has(tag) : covers(kRows[I].types, tag);
+  return covered && self.device().type() == at::kPrivateUse1 ? tag : Tag::none;
+}
+
+// Modulus and angle of complex numbers are real.
+template <size_t I>
+bool real_of_complex(Tag tag) {
+  const std::string_view name = kRows[I].name;
+  return tag == Tag::c64 && (name == "abs" || name == "angle");
 }
 
 // `out` undefined: allocated here.
 template <size_t I>
-Tensor run(const Tensor& self, Tag tag, const Tensor& out) {
+Tensor run(const Tensor& self, Tag tag, Tensor out) {
   const UnaryRow& row = kRows[I];
+  if (real_of_complex<I>(tag) && !out.defined() && std::string_view(row.name) == "angle")
+    out = at::empty(self.sizes(), self.options().dtype(at::kFloat));  // contiguous, as the CPU's is
   Tensor input = self;
   if (promotes(row, self)) input = self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
   auto config = at::TensorIteratorConfig();
   config.add_output(out).add_const_input(input);
   if (row.result == Result::BOOL)
     config.check_all_same_dtype(false).declare_static_dtype(at::kBool);
+  else if (real_of_complex<I>(tag))
+    config.check_all_same_dtype(false).declare_static_dtype(at::kFloat);
   at::TensorIterator iter = config.build();
   kernels<I>().run(iter, tag, ScalarParams{});
   return iter.output();
@@ -64,7 +77,10 @@ Tensor run(const Tensor& self, Tag tag, const Tensor& out) {
 template <size_t I>
 at::ScalarType result_type(Tag tag) {
   if (kRows[I].result == Result::BOOL) return at::kBool;
-  return tag == Tag::f32 ? at::kFloat : tag == Tag::f16 ? at::kHalf : tag == Tag::bf16 ? at::kBFloat16 : at::ScalarType::Undefined;
+  return tag == Tag::f32    ? at::kFloat
+         : tag == Tag::f16  ? at::kHalf
+         : tag == Tag::bf16 ? at::kBFloat16
+                            : at::ScalarType::Undefined;
 }
 
 template <size_t I>
@@ -89,6 +105,7 @@ Tensor& out_form(const Tensor& self, Tensor& out) {
   }
   const at::ScalarType expected = kRows[I].result == Result::BOOL ? at::kBool
                                   : promotes(kRows[I], self)      ? result_type<I>(tag)
+                                  : real_of_complex<I>(tag)       ? at::kFloat
                                                                   : self.scalar_type();
   if (out.scalar_type() != expected) return write_out(kRows[I].name, run<I>(self, tag, Tensor()), out);
   run<I>(self, tag, out);
@@ -97,6 +114,7 @@ Tensor& out_form(const Tensor& self, Tensor& out) {
 
 template <size_t I>
 Tensor& in_place(Tensor& self) {
+  TORCH_CHECK(!real_of_complex<I>(tag_of(self)), "In-place ", kRows[I].name, " is not supported for complex tensors.");
   return out_form<I>(self, self);
 }
 
@@ -108,7 +126,8 @@ void register_row(torch::Library& m) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
+  (std::make_index_sequence<kRowCount>());
 }
 
 }  // namespace mpsx::ops

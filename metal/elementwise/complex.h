@@ -1,0 +1,104 @@
+// Numbers with an imaginary part, as two floats.
+#pragma once
+
+#include "elementwise/scalars.h"
+#include "lib/math.h"
+
+// The imaginary parts of scalars lie in the places that nothing else of theirs uses (set_scalar in src/ops/elementwise.cpp).
+template <>
+inline Scalars<float2> scalars<float2>(constant ScalarParams& s) {
+  return {float2(s.f[0], s.f[1]), float2(0.0f), float2(s.f[3], s.f[2])};
+}
+
+inline float2 conjugate(float2 z) { return float2(z.x, -z.y); }
+inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
+inline float2 over_i(float2 z) { return float2(z.y, -z.x); }
+inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+
+// Both are divided by the larger part of b, so that its square does not pass the range.
+inline float2 complex_quotient(float2 a, float2 b) {
+  const float scale = fmax(fabs(b.x), fabs(b.y));
+  const float2 c = a / scale, d = b / scale;
+  const float square = d.x * d.x + d.y * d.y;
+  return float2((c.x * d.x + c.y * d.y) / square, (c.y * d.x - c.x * d.y) / square);
+}
+
+inline float modulus(float2 z) {
+  const float a = fabs(z.x), b = fabs(z.y), most = fmax(a, b), least = fmin(a, b);
+  if (isinf(a) || isinf(b)) return INFINITY;
+  if (most == 0.0f || most != most) return a + b;
+  const float ratio = least / most;
+  return most * precise::sqrt(1.0f + ratio * ratio);
+}
+
+inline float2 complex_exp(float2 z) {
+  const float scale = precise::exp(z.x);
+  if (z.y == 0.0f) return float2(scale, z.y);
+  return float2(scale * precise::cos(z.y), scale * precise::sin(z.y));
+}
+inline float2 complex_expm1(float2 z) {
+  const float part = expm1(z.x), s = precise::sin(0.5f * z.y), lost = 2.0f * s * s;  // 1 - cos
+  return float2(part - lost * (part + 1.0f), (part + 1.0f) * precise::sin(z.y));
+}
+// log(sqrt(x^2 + y^2)); about 1 by what is more than 1, where the logarithm of the rounded modulus would lose digits.
+inline float log_modulus(float x, float y) {
+  const float a = fmax(fabs(x), fabs(y)), b = fmin(fabs(x), fabs(y));
+  if (a > 0.5f && a < 2.0f) return 0.5f * log1p(fma(b, b, (a - 1.0f) * (a + 1.0f)));
+  return precise::log(modulus(float2(x, y)));
+}
+inline float2 complex_log(float2 z) { return float2(log_modulus(z.x, z.y), precise::atan2(z.y, z.x)); }
+inline float2 complex_log1p(float2 z) {
+  const float more = fma(z.y, z.y, z.x * (2.0f + z.x));  // of the square of the modulus than 1
+  const float real = fabs(more) < 0.5f ? 0.5f * log1p(more) : log_modulus(1.0f + z.x, z.y);
+  return float2(real, precise::atan2(z.y, 1.0f + z.x));
+}
+
+// W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to atanh.
+inline float2 complex_sqrt(float2 z) {
+  if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
+  const float half_sum = 0.5f * (fabs(z.x) + modulus(z));
+  const float root = precise::sqrt(half_sum), other = 0.5f * fabs(z.y) / root;
+  return z.x >= 0.0f ? float2(root, copysign(other, z.y)) : float2(other, copysign(root, z.y));
+}
+inline float2 complex_acos(float2 z) {
+  const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
+  return float2(2.0f * precise::atan2(below.x, above.x), precise::asinh(complex_product(conjugate(above), below).y));
+}
+inline float2 complex_asin(float2 z) {
+  const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
+  return float2(precise::atan2(z.x, complex_product(below, above).x),
+                precise::asinh(complex_product(conjugate(below), above).y));
+}
+inline float2 complex_acosh(float2 z) {
+  const float2 below = complex_sqrt(float2(z.x - 1.0f, z.y)), above = complex_sqrt(float2(z.x + 1.0f, z.y));
+  return float2(precise::asinh(complex_product(conjugate(below), above).x), 2.0f * precise::atan2(below.y, above.x));
+}
+inline float2 complex_atanh(float2 z) {
+  const float x = fabs(z.x), rest = 1.0f - x, square = z.y * z.y;
+  return float2(copysign(0.25f * log1p(4.0f * x / (rest * rest + square)), z.x),
+                0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));
+}
+
+inline float2 complex_sinh(float2 z) {
+  return float2(precise::sinh(z.x) * precise::cos(z.y), precise::cosh(z.x) * precise::sin(z.y));
+}
+inline float2 complex_cosh(float2 z) {
+  return float2(precise::cosh(z.x) * precise::cos(z.y), precise::sinh(z.x) * precise::sin(z.y));
+}
+// sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on the real part is 1 to the last digit.
+inline float2 complex_tanh(float2 z) {
+  const float s = precise::sin(z.y), c = precise::cos(z.y);
+  if (fabs(z.x) > 10.0f) return float2(copysign(1.0f, z.x), 4.0f * s * c * precise::exp(-2.0f * fabs(z.x)));
+  const float sh = precise::sinh(z.x), ch = precise::cosh(z.x), square = sh * sh + c * c;
+  return float2(sh * ch / square, s * c / square);
+}
+
+inline float2 complex_sgn(float2 z) {
+  const float m = modulus(z);
+  return m == 0.0f ? float2(0.0f) : z / m;
+}
+inline float2 complex_pow(float2 a, float2 b) {
+  if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
+  if (a.x == 0.0f && a.y == 0.0f) return float2(0.0f);
+  return complex_exp(complex_product(b, complex_log(a)));
+}
