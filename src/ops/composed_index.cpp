@@ -15,12 +15,45 @@
 
 #include "ops/composed.h"
 #include "ops/structured.h"
+#include "ops/unique.h"
 
 namespace mpsx::ops {
+
+Runs::Runs(const Tensor& x, bool counts) {
+  const auto longs = x.options().dtype(at::kLong);
+  lengths = at::empty({0}, longs);
+  if (x.size(0) == 0) {
+    firsts = of = lengths;
+    return;
+  }
+  Tensor differs = x.slice(0, 1).ne(x.slice(0, 0, -1));
+  if (x.dim() > 1) differs = differs.any(1);
+  const Tensor starts = at::cat({at::ones({1}, differs.options()), differs});
+  firsts = starts.nonzero().squeeze(1);
+  of = starts.cumsum(0, at::kLong).sub_(1);
+  if (counts) lengths = at::cat({firsts.slice(0, 1), at::full({1}, x.size(0), longs)}).sub_(firsts);
+}
+
+UniqueRows::UniqueRows(const Tensor& self, int64_t d) : dim(at::maybe_wrap_dim(d, self.dim())) {
+  const Tensor moved = self.dim() == 0 ? self.unsqueeze(0) : self.movedim(dim, 0);
+  sizes = moved.sizes().vec();
+  for (size_t i = 1; i < sizes.size(); ++i)
+    TORCH_CHECK(sizes[i] > 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  rows = moved.reshape({sizes[0], sizes[0] > 0 ? -1 : 1}).contiguous();
+}
+Tensor UniqueRows::restored(const Tensor& some) const {
+  std::vector<int64_t> shape(sizes);
+  shape[0] = some.size(0);
+  return some.view(shape).movedim(0, dim).contiguous();
+}
+Triple UniqueRows::none() const {
+  const Tensor longs = at::empty({0}, rows.options().dtype(at::kLong));
+  return {at::empty(sizes, rows.options()).movedim(0, dim).contiguous(), longs, longs.clone()};
+}
+
 namespace {
 
 using at::Scalar;
-using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
 // Every element is compared with every test element where these are few, and looked for among the sorted ones else.
 Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
@@ -89,31 +122,31 @@ Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumu
   return self;
 }
 
-// Runs of equal elements of a one-dimensional tensor: the first of each, which run every element is of, their lengths.
-Triple runs_of(const Tensor& x, bool counts) {
-  const auto longs = x.options().dtype(at::kLong);
-  if (x.numel() == 0) return {x, at::empty({0}, longs), at::empty({0}, longs)};
-  const Tensor starts = at::cat({at::ones({1}, x.options().dtype(at::kBool)), x.slice(0, 1).ne(x.slice(0, 0, -1))});
-  const Tensor places = starts.nonzero().squeeze(1);
-  Tensor lengths = at::empty({0}, longs);
-  if (counts) lengths = at::cat({places.slice(0, 1), at::full({1}, x.numel(), longs)}).sub_(places);
-  return {x.index_select(0, places), starts.cumsum(0, at::kLong).sub_(1), lengths};
-}
-
 Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
   if (!has_all_kernels(self))
     return fallback_call<Triple>("aten::_unique2", "", self, sorted, return_inverse, return_counts);
   const auto [values, order] = self.flatten().sort();
-  const auto [firsts, runs, lengths] = runs_of(values, return_counts);
-  Tensor inverse = at::empty({0}, runs.options());
-  if (return_inverse) inverse = at::empty_like(order).scatter_(0, order, runs).view(self.sizes());
-  return {firsts, inverse, lengths};
+  const Runs runs(values, return_counts);
+  Tensor inverse = at::empty({0}, order.options());
+  if (return_inverse) inverse = at::empty_like(order).scatter_(0, order, runs.of).view(self.sizes());
+  return {values.index_select(0, runs.firsts), inverse, runs.lengths};
 }
 Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!has_all_kernels(self) || (dim && !(self.dim() == 1 && at::maybe_wrap_dim(*dim, 1) == 0)))
+  if (!has_all_kernels(self))
     return fallback_call<Triple>("aten::unique_consecutive", "", self, return_inverse, return_counts, dim);
-  const auto [firsts, runs, lengths] = runs_of(self.flatten(), return_counts);
-  return {firsts, return_inverse ? runs.view(self.sizes()) : at::empty({0}, runs.options()), lengths};
+  const bool rows = dim && self.dim() > 1;
+  if (dim) at::maybe_wrap_dim(*dim, self.dim());
+  if (!rows) {
+    const Tensor x = self.flatten();
+    const Runs runs(x, return_counts);
+    return {x.index_select(0, runs.firsts),
+            return_inverse ? runs.of.view(self.sizes()) : at::empty({0}, runs.of.options()), runs.lengths};
+  }
+  const UniqueRows u(self, *dim);
+  if (u.rows.size(0) == 0) return u.none();
+  const Runs runs(u.rows, return_counts);
+  return {u.restored(u.rows.index_select(0, runs.firsts)), return_inverse ? runs.of : at::empty({0}, runs.of.options()),
+          runs.lengths};
 }
 
 // A histogram of `bins` equal parts of [low, high]; what lies outside counts nowhere.
@@ -150,6 +183,20 @@ Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill) {
   return at::cat({found, at::full({size - found.size(0), self.dim()}, fill, found.options())});
 }
 
+// Where the elements of a triangle are.
+template <bool LOWER>
+Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, std::optional<at::ScalarType> type,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        std::optional<bool> pinned) {
+  TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
+  TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "only support layout=torch.strided, got", *layout);
+  const auto options = at::TensorOptions().device(device).pinned_memory(pinned);
+  const Tensor all = at::ones({rows, columns}, options.dtype(at::kBool));
+  const Tensor found = (LOWER ? all.tril(offset) : all.triu(offset)).nonzero();
+  return found.t().to(type.value_or(at::kLong)).contiguous();
+}
+
 // Rows of `self` that are looked up and longer than the norm allows are made as long as it allows.
 Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, double p) {
   if (!is_plain(self) || !is_float_tag(tag_of(self)) || self.dim() != 2 || !is_plain(indices))
@@ -172,6 +219,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("unique_consecutive", &unique_consecutive);
   m.impl("histc", &histc);
   m.impl("histc.out", &histc_out);
+  m.impl("tril_indices", &triangle_indices<true>);
+  m.impl("triu_indices", &triangle_indices<false>);
   m.impl("nonzero_static", &nonzero_static);
   m.impl("embedding_renorm_", &embedding_renorm);
 }

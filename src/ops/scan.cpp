@@ -1,10 +1,7 @@
 // Launchers of metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cumprod_meta.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/cumsum_meta.h>
-#include <ATen/ops/view_as_complex.h>
-#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -64,22 +61,12 @@ at::ScalarType accumulated_type(const Tensor& x, Type type) {
   return type ? *type : at::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type();
 }
 
-// Sums of complex numbers are those of both halves. Undefined: not these.
-Tensor cumsum_of_complex(const Tensor& x, int64_t dim, Type type) {
-  if (accumulated_type(x, type) != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
-  if (x.dim() == 0) return x.to(at::kComplexFloat, false, true);
-  const Tensor halves = at::view_as_real(x.to(at::kComplexFloat));
-  return at::view_as_complex(at::cumsum(halves, at::maybe_wrap_dim(dim, x.dim())));
-}
-Tensor cumprod_of_complex(const Tensor&, int64_t, Type) { return Tensor(); }
-
 #define ACCUMULATION(NAME)                                                                                          \
   const ScanKernels& NAME##_kernels() {                                                                             \
     static const ScanKernels k(#NAME);                                                                              \
     return k;                                                                                                       \
   }                                                                                                                 \
   Tensor NAME(const Tensor& x, int64_t dim, Type type) {                                                            \
-    if (const Tensor z = NAME##_of_complex(x, dim, type); z.defined()) return z;                                    \
     if (!accumulates(x, accumulated_type(x, type))) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, type); \
     Structured<at::meta::structured_##NAME> op;                                                                     \
     op.meta(x, dim, type);                                                                                          \

@@ -3,14 +3,20 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReductionType.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/index_reduce_meta.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scatter_add_meta.h>
 #include <ATen/ops/scatter_meta.h>
+#include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/scatter_reduce_meta.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include <limits>
 
+#include "ops/index_add.h"
 #include "ops/indexing.h"
 #include "ops/segment.h"
 #include "ops/strided.h"
@@ -20,7 +26,7 @@ namespace mpsx::ops {
 namespace {
 
 // On a CPU lines are walked in groups of this many, which vectors and cache lines like.
-constexpr uint32_t kTile = 256;
+constexpr uint32_t kTile = 256, kDenseTile = 4;
 // Fewer lines than this do not fill a device when each is one thread's work.
 constexpr int64_t kFewLines = 64, kLongLine = 4096;
 
@@ -52,6 +58,13 @@ bool suits_segments(Scatter op, const ScatterOperands& o) {
 
 bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negative) {
   if (o.index.numel() == 0) return true;
+  if (op == Scatter::add && o.self.is_complex()) {  // both halves, which are a last dimension of two
+    const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
+    const Tensor index = o.index.dim() == 0 ? o.index.unsqueeze(0) : o.index;
+    c10::DimVector both(index.sizes());
+    both.push_back(2);
+    return scatter_along(op, {halves(o.self), index.unsqueeze(-1).expand(both), halves(o.source)}, dim, negative);
+  }
   const KernelSet& set = kernels(op, o.value);
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
   if (op != Scatter::set && half) {
@@ -63,7 +76,9 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
     o.self.copy_(wide.self);
     return true;
   }
-  const Tag tag = op == Scatter::set ? bits_tag(o.self) : tag_of(o.self);
+  // A product, maximum or minimum of bools is that of the bytes 0 and 1.
+  const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
+  const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
   if (tag == Tag::none || !set.has(tag)) return false;
   if (runtime::driver().info().vector_bytes > 0 && suits_segments(op, o)) {
     SegmentParams p{};
@@ -85,7 +100,9 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
   for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
   p.negative = negative;
-  p.tile = kTile;
+  // Dense lines are walked one after the other, so that a few of them can be one thread's; others as wide as vectors
+  // like.
+  p.tile = p.step[1] == 1 && runtime::driver().info().vector_bytes == 0 ? kDenseTile : kTile;
   const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
   merged.write(p, 3);
   merged.each_beyond(3, [&](const auto& offsets) {
@@ -123,7 +140,7 @@ bool supported(Scatter op, const Tensor& self) {
   if (!is_plain(self)) return false;
   if (op == Scatter::set) return bits_tag(self) != Tag::none;
   const Tag tag = tag_of(self);
-  return tag != Tag::none && tag != Tag::c64 && (tag != Tag::b8 || op == Scatter::add);
+  return tag != Tag::none && (tag != Tag::c64 || op == Scatter::add);
 }
 
 Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
@@ -157,7 +174,7 @@ Scatter op_of(at::native::ReductionType type) {
     case at::native::ReductionType::MIN:
       return Scatter::amin;
     default:
-      return Scatter::set;  // mean: nothing here does it
+      return Scatter::add;  // mean: the sum first
   }
 }
 
@@ -209,15 +226,28 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
       return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
     case at::kByte:
       return low ? 0 : 255;
+    case at::kBool:
+      return !low;
     default:
       return low ? -inf : inf;
   }
 }
 
+// The sum over how many there are of each.
+void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool include_self) {
+  const auto type = at::isIntegralType(sum.scalar_type(), true) ? at::kLong : at::kFloat;
+  const Tensor counts = at::full(sum.sizes(), include_self ? 1 : 0, sum.options().dtype(type));
+  counts.scatter_add_(dim, index, at::ones({}, counts.options()).expand(index.sizes()));
+  counts.clamp_min_(1);
+  sum.copy_(type == at::kLong ? at::div(sum, counts, "floor") : at::div(sum, counts));
+}
+
 Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                                std::string_view reduce, bool include_self, Tensor& out) {
-  const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
-  if (op == Scatter::set || !supported(op, self) || !is_plain(src))
+  const auto type = at::native::get_operator_enum(reduce, true);
+  const bool mean = type == at::native::ReductionType::MEAN;
+  const Scatter op = op_of(type);
+  if (!supported(op, self) || !is_plain(src))
     return fallback_call<Tensor>("aten::scatter_reduce", "two_out", self, dim, index, src, reduce, include_self, out),
            out;
   Structured<at::meta::structured_scatter_reduce_two> outputs(out);
@@ -229,6 +259,27 @@ Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& in
     run("scatter_reduce", outputs, Scatter::set, self, dim, index, start, true);
     run("scatter_reduce", outputs, op, outputs.result(), dim, index, src, false);
   }
+  if (mean && index.numel() > 0) {
+    divide_by_counts(outputs.result(), dim, index, include_self);
+    outputs.finish();
+  }
+  return out;
+}
+
+// The same index for all lines.
+Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                         std::string_view reduce, bool include_self, Tensor& out) {
+  const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
+  if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool)
+    return fallback_call<Tensor>("aten::index_reduce", "out", self, dim, index, source, reduce, include_self, out), out;
+  Structured<at::meta::structured_index_reduce> outputs(out);
+  outputs.meta(self, dim, index, source, reduce, include_self);
+  Tensor result = outputs.result();
+  if (!result.is_same(self)) result.copy_(self);
+  const Tensor from = source.dim() == 0 && self.dim() > 0 ? source.unsqueeze(0) : source;
+  const Tensor each = expand_index(dense_index(index), from, at::maybe_wrap_dim(dim, self.dim()));
+  at::scatter_reduce_out(result, result, dim, each, from, reduce, include_self);
+  outputs.finish();
   return out;
 }
 
@@ -241,6 +292,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("scatter.value_reduce_out", &scatter_value_reduce_out);
   m.impl("scatter_add.out", &scatter_add_out);
   m.impl("scatter_reduce.two_out", &scatter_reduce_two_out);
+  m.impl("index_reduce.out", &index_reduce_out);
 }
 
 }  // namespace mpsx::ops

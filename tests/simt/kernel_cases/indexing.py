@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from tables import DTYPES, FLOAT, INT, TAGS
 
 from kernel_cases import Case, case, values, whole
@@ -67,6 +68,18 @@ def adding_rows() -> Iterator[Case]:
                    index(20, 16, below=300))  # fmt: skip
 
 
+def bags() -> Iterator[Case]:
+    for dtype in FLOAT:
+        table, weights = values(20, 70, dtype=dtype), values(40, dtype=dtype, seed=1)
+        offsets = torch.tensor([0, 3, 3, 17])
+        for mode in ("sum", "mean", "max"):
+            def bag(*tensors: torch.Tensor, mode: str = mode) -> torch.Tensor:
+                t, i, o, w = tensors
+                return F.embedding_bag(i, t, o, mode=mode, per_sample_weights=w if mode == "sum" else None)
+
+            yield case(f"embedding_bag {mode} {TAGS[dtype]}", bag, table, index(40, below=20), offsets, weights)
+
+
 def finding() -> Iterator[Case]:
     for dtype in DTYPES["ALL"]:
         x = whole(41, 67, dtype=dtype)
@@ -78,4 +91,5 @@ def cases() -> Iterator[Case]:
     yield from reading()
     yield from writing()
     yield from adding_rows()
+    yield from bags()
     yield from finding()

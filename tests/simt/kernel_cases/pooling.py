@@ -33,8 +33,29 @@ def adaptive_avg_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, .
     return F.adaptive_avg_pool2d(x, (5, 3)), aten._adaptive_avg_pool2d_backward(g, x)
 
 
+def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Overlapping windows with padding, of numbers of which several are the same."""
+    return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
+
+
+def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
+    """Windows that overlap, or with gaps between them."""
+    return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
+
+
+def windows() -> Iterator[Case]:
+    """Maxima of windows from tables, and sums of windows."""
+    for dtype in DTYPES["REAL"]:
+        yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9),
+                   reference="same")  # fmt: skip
+    for dtype in FLOAT:
+        for stride, count in (([1, 1], 6 * 65), ([2, 3], 3 * 22)):
+            yield case(f"col2im {stride} {TAGS[dtype]}", fold, values(2, 12, count, dtype=dtype), stride)
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield from windows()
     for where, memory_format in FORMATS.items():
         for dtype in DTYPES["REAL"]:
             def image(height: int, width: int, seed: int, dtype: torch.dtype = dtype,

@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, TAGS
 
-from kernel_cases import Case, case, values
+from kernel_cases import Case, case, values, whole
+
+aten = torch.ops.aten
 
 
 def resampled() -> Iterator[Case]:
@@ -34,6 +36,24 @@ def searched() -> Iterator[Case]:
         yield case(f"bucketize {tag}", lambda x, r: torch.bucketize(x, r, right=True), x, rows[0], reference="same")
 
 
+def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int) -> tuple[torch.Tensor, ...]:
+    """The result and both gradients, with reflection."""
+    dims = x.dim() - 2
+    forward, backward = getattr(aten, f"grid_sampler_{dims}d"), getattr(aten, f"grid_sampler_{dims}d_backward")
+    return forward(x, grid, mode, 2, False), *backward(g, x, grid, mode, 2, False, [True, True])
+
+
+def grids() -> Iterator[Case]:
+    """Multiples of 1/8, so that no coordinate is rounded in any type."""
+    for dtype in FLOAT:
+        for dims, mode in ((2, 0), (2, 2), (3, 0), (3, 1)):
+            x = whole(2, 3, *(3, 4, 8)[-dims:], dtype=dtype)
+            grid = (torch.randint(-10, 11, (2, *(2, 3, 13)[-dims:], dims)) / 8 + 1 / 64).to(dtype)
+            g = whole(2, 3, *(2, 3, 13)[-dims:], dtype=dtype, seed=1)
+            yield case(f"grid_sampler_{dims}d {mode} {TAGS[dtype]}", grid_sampler, x, grid, g, mode)
+
+
 def cases() -> Iterator[Case]:
     yield from resampled()
+    yield from grids()
     yield from searched()

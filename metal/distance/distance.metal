@@ -1,0 +1,105 @@
+// cdist and pdist, and their gradient, in a norm of any order.
+#include "lib/instantiate.h"
+#include "lib/arithmetic.h"
+#include "distance/params.h"
+
+constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kDistanceTile;
+
+// What a difference adds to the distance, what comes of the sum, and the derivative by a difference `d`.
+struct norm_0 {
+  static float part(float d, float) { return d != 0.0f ? 1.0f : 0.0f; }
+  static float whole(float sum, float) { return sum; }
+};
+struct norm_1 {
+  static float part(float d, float) { return fabs(d); }
+  static float whole(float sum, float) { return sum; }
+  static float slope(float d, float, float) { return d > 0.0f ? 1.0f : (d < 0.0f ? -1.0f : 0.0f); }
+};
+struct norm_2 {
+  static float part(float d, float) { return d * d; }
+  static float whole(float sum, float) { return precise::sqrt(sum); }
+  static float slope(float d, float distance, float) { return distance == 0.0f ? 0.0f : d / distance; }
+};
+struct norm_p {
+  static float part(float d, float p) { return precise::pow(fabs(d), p); }
+  static float whole(float sum, float p) { return precise::pow(sum, 1.0f / p); }
+  static float slope(float d, float distance, float p) {
+    if (distance == 0.0f || d == 0.0f) return 0.0f;
+    return copysign(precise::pow(fabs(d), p - 1.0f) / precise::pow(distance, p - 1.0f), d);
+  }
+};
+struct norm_inf {
+  static float slope(float d, float distance, float) {
+    return fabs(d) == distance ? norm_1::slope(d, distance, 0.0f) : 0.0f;
+  }
+};
+
+template <typename Norm>
+inline float distance_of(device const float* a, device const float* b, uint n, float p) {
+  float sum = 0.0f;
+  MPSX_REDUCE(+ : sum)
+  for (uint i = 0; i < n; ++i) sum += Norm::part(a[i] - b[i], p);
+  return Norm::whole(sum, p);
+}
+template <>
+inline float distance_of<norm_inf>(device const float* a, device const float* b, uint n, float) {
+  float most = 0.0f;
+  for (uint i = 0; i < n; ++i) most = propagating_max(most, fabs(a[i] - b[i]));
+  return most;
+}
+
+// gid = (other point, point, batch).
+template <typename Norm>
+kernel void distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
+                     device const float* b [[buffer(2)]], constant DistanceParams& p [[buffer(3)]],
+                     uint3 gid [[thread_position_in_grid]]) {
+  const ulong row = ulong(gid.z) * p.rows + gid.y;
+  out[row * p.others + gid.x] =
+      distance_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p);
+}
+
+// Every pair of points once: gid = (second point, first point).
+template <typename Norm>
+kernel void pair_distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
+                          constant DistanceParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  const ulong i = gid.y, j = gid.x, n = p.rows;
+  if (j <= i) return;
+  out[n * i - i * (i + 1) / 2 + j - i - 1] = distance_of<Norm>(a + i * p.size, a + j * p.size, p.size, p.p);
+}
+
+// The gradient of the first points. gid = (piece of a row, point, batch).
+template <typename Norm>
+kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float* grad [[buffer(1)]],
+                         device const float* a [[buffer(2)]], device const float* b [[buffer(3)]],
+                         device const float* distances [[buffer(4)]], constant DistanceParams& p [[buffer(5)]],
+                         uint3 gid [[thread_position_in_grid]]) {
+  const uint first = gid.x * kTile, n = min(kTile, p.size - first);
+  const ulong row = ulong(gid.z) * p.rows + gid.y;
+  device const float* x = a + row * p.size + first;
+  device const float* others = b + ulong(gid.z) * p.others * p.size + first;
+  device const float* g = grad + row * p.others;
+  device const float* d = distances + row * p.others;
+  float sum[kTile];
+  for (uint i = 0; i < n; ++i) sum[i] = 0.0f;
+  for (uint j = 0; j < p.others; ++j) {
+    device const float* y = others + ulong(j) * p.size;
+    const float weight = g[j], distance = d[j];
+    MPSX_VECTORIZE
+    for (uint i = 0; i < n; ++i) sum[i] += weight * Norm::slope(x[i] - y[i], distance, p.p);
+  }
+  for (uint i = 0; i < n; ++i) grad_a[row * p.size + first + i] = sum[i];
+}
+
+#define DISTANCE(NORM)                                          \
+  MPSX_KERNEL("distance_" #NORM, distance<NORM>)                \
+  MPSX_KERNEL("pair_distance_" #NORM, pair_distance<NORM>)
+#define DISTANCE_BWD(NORM) MPSX_KERNEL("distance_bwd_" #NORM, distance_bwd<NORM>)
+DISTANCE(norm_0)
+DISTANCE(norm_1)
+DISTANCE(norm_2)
+DISTANCE(norm_p)
+DISTANCE(norm_inf)
+DISTANCE_BWD(norm_1)
+DISTANCE_BWD(norm_2)
+DISTANCE_BWD(norm_p)
+DISTANCE_BWD(norm_inf)

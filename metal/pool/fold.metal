@@ -1,0 +1,49 @@
+// col2im, and with it the gradients of im2col and of Tensor.unfold: an element adds up the windows that it is in.
+#include "lib/instantiate.h"
+#include "lib/compute.h"
+#include "pool/window.h"
+#include "pool/window_params.h"
+
+template <int S, typename T>
+inline void add_windows(thread float* sum, device const T* from, int n, int stride) {
+  const int step = S ? S : stride;
+  MPSX_VECTORIZE
+  for (int i = 0; i < n; ++i) sum[i * step] += float(from[i]);
+}
+
+// One threadgroup per row of a plane: group = (y, plane). `columns` holds, for each place in the kernel, a plane of windows.
+template <typename T>
+kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1)]],
+                 constant FoldParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
+                 uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
+  const ulong windows = ulong(p.windows_h) * ulong(p.windows_w);
+  device const T* taps = columns + ulong(group.y) * ulong(p.kernel_h) * ulong(p.kernel_w) * windows;
+  device T* to = out + (ulong(group.y) * ulong(p.height) + group.x) * ulong(p.width);
+  for (int x0 = int(tid) * kTile; x0 < p.width; x0 += int(threads.x) * kTile) {
+    const int count = min(kTile, p.width - x0);
+    float sum[kTile];
+    for (int j = 0; j < count; ++j) sum[j] = 0.0f;
+    for (int ky = 0; ky < p.kernel_h; ++ky) {
+      const int start = int(group.x) + p.pad_h - ky * p.dilation_h, oy = start / p.stride_h;
+      if (start < 0 || oy * p.stride_h != start || oy >= p.windows_h) continue;
+      for (int kx = 0; kx < p.kernel_w; ++kx) {
+        const int shift = kx * p.dilation_w - p.pad_w - x0;  // window o has this tap at o * stride + shift of the piece
+        const int first = max(0, ceil_div(-shift, p.stride_w));
+        const int n = min(p.windows_w, ceil_div(count - shift, p.stride_w)) - first;
+        device const T* from = taps + (ulong(ky) * ulong(p.kernel_w) + ulong(kx)) * windows +
+                               ulong(oy) * ulong(p.windows_w) + ulong(first);
+        thread float* here = sum + (first * p.stride_w + shift);
+        if (n <= 0) continue;
+        if (p.stride_w == 1) {
+          add_windows<1>(here, from, n, 1);
+        } else {
+          add_windows<0>(here, from, n, p.stride_w);
+        }
+      }
+    }
+    for (int j = 0; j < count; ++j) to[x0 + j] = T(sum[j]);
+  }
+}
+
+#define FOLD(T, TAG, ...) MPSX_KERNEL("fold_" #TAG, fold<T>)
+MPSX_FOR_FLOAT(FOLD, )

@@ -1,0 +1,62 @@
+// Maxima of windows that lie anywhere: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
+#include "lib/instantiate.h"
+#include "lib/arithmetic.h"
+#include "pool/window.h"
+#include "pool/window_params.h"
+
+inline float lowest_of(float) { return -INFINITY; }
+template <typename T>
+inline T lowest_of(T) {
+  return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
+}
+
+// One threadgroup per row of a plane of the result: group = (row, plane). NaN wins, the last of several too.
+template <typename T>
+kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
+                       device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
+                       constant WindowPoolParams& p [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
+                       uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
+  typedef compute_t<T> C;
+  const int oz = int(group.x) / p.out[1], oy = int(group.x) - oz * p.out[1], windows = p.out[0] + p.out[1] + p.out[2];
+  device const int* begins = tables + ulong(group.y) * ulong(p.table);
+  device const int* ends = begins + windows;
+  const int z0 = begins[oz], z1 = ends[oz], y0 = begins[p.out[0] + oy], y1 = ends[p.out[0] + oy];
+  device const int* x_begin = begins + p.out[0] + p.out[1];
+  device const int* x_end = ends + p.out[0] + p.out[1];
+  device const T* plane = in + ulong(group.y) * ulong(p.in[0]) * ulong(p.in[1]) * ulong(p.in[2]);
+  const ulong row = (ulong(group.y) * ulong(p.out[0]) * ulong(p.out[1]) + group.x) * ulong(p.out[2]);
+  const int first_row = (z0 * p.in[1] + y0) * p.in[2];
+  for (int ox = int(tid) * kTile; ox < p.out[2]; ox += int(threads.x) * kTile) {
+    const int count = min(kTile, p.out[2] - ox);
+    C best[kTile];
+    int where[kTile], x0[kTile], x1[kTile];
+    for (int j = 0; j < count; ++j) {
+      best[j] = lowest_of(C(0));
+      x0[j] = x_begin[ox + j];
+      x1[j] = x_end[ox + j];
+      where[j] = first_row + x0[j];
+    }
+    for (int z = z0; z < z1; z += p.dilation[0]) {
+      for (int y = y0; y < y1; y += p.dilation[1]) {
+        const int start = (z * p.in[1] + y) * p.in[2];
+        device const T* x = plane + start;
+        for (int dx = 0; dx < p.width; dx += p.dilation[2]) {
+          MPSX_VECTORIZE
+          for (int j = 0; j < count; ++j) {
+            const bool inside = x0[j] + dx < x1[j];
+            const int at = inside ? x0[j] + dx : 0;
+            const C v = C(x[at]);
+            const bool taken = inside && (v > best[j] || is_nan(v));
+            best[j] = taken ? v : best[j];
+            where[j] = taken ? start + at : where[j];
+          }
+        }
+      }
+    }
+    for (int j = 0; j < count; ++j) out[row + ulong(ox + j)] = T(best[j]);
+    for (int j = 0; j < count; ++j) indices[row + ulong(ox + j)] = where[j];
+  }
+}
+
+#define WINDOW_MAX(T, TAG, ...) MPSX_KERNEL("window_max_" #TAG, window_max<T>)
+MPSX_FOR_REAL(WINDOW_MAX, )

@@ -1,0 +1,39 @@
+// Rows in lexicographic order, for unique along a dimension: runs are merged until there is one.
+#include "lib/instantiate.h"
+#include "sort/rows_params.h"
+
+// Whether row a comes before row b.
+template <typename T>
+inline bool row_before(device const T* a, device const T* b, uint width) {
+  for (uint i = 0; i < width; ++i) {
+    if (a[i] < b[i]) return true;
+    if (b[i] < a[i]) return false;
+  }
+  return false;
+}
+
+// A thread's row goes as many places on as rows of the neighbouring run come before it.
+template <typename T>
+kernel void merge_rows(device long* out [[buffer(0)]], device const long* order [[buffer(1)]],
+                       device const T* rows [[buffer(2)]], constant RowOrderParams& p [[buffer(3)]],
+                       uint3 gid [[thread_position_in_grid]]) {
+  const uint place = gid.x, own = place / p.run, pair = own / 2 * 2 * p.run;
+  const bool second = own % 2 == 1;
+  device const T* row = rows + ulong(order[place]) * p.width;
+  const uint begin = min(second ? pair : pair + p.run, p.count), end = min(begin + p.run, p.count);
+  uint low = begin, high = end;
+  while (low < high) {
+    const uint middle = low + (high - low) / 2;
+    device const T* other = rows + ulong(order[middle]) * p.width;
+    // Of equal rows those of the first run stay first.
+    const bool before = second ? !row_before(row, other, p.width) : row_before(other, row, p.width);
+    if (before)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  out[pair + (place - own * p.run) + (low - begin)] = order[place];
+}
+
+#define MERGE_ROWS(T, TAG, ...) MPSX_KERNEL("merge_rows_" #TAG, merge_rows<T>)
+MPSX_FOR_REAL(MERGE_ROWS, )

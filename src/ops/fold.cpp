@@ -1,0 +1,146 @@
+// im2col, which is a copy of a view, and its transpose col2im; the gradient of Tensor.unfold.
+#include <ATen/native/Resize.h>
+#include <ATen/native/im2col_shape_check.h>
+#include <ATen/ops/col2im.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/unfold_backward.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include "ops/op.h"
+#include "pool/window_params.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::IntArrayRef;
+
+bool copies(const Tensor& t) { return is_plain(t) && tag_of(t) != Tag::none; }
+
+int32_t narrow(int64_t n) {
+  TORCH_CHECK(n >= 0 && n <= INT32_MAX, "fold: expected sizes below 2^31, got ", n);
+  return int32_t(n);
+}
+
+// out[plane] = the sum of its windows; both dense.
+void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
+  static const KernelSet kernels("fold");
+  if (out.numel() == 0) return;
+  Launch(kernels.get(tag_of(out)))
+      .pointer(out.data_ptr())
+      .pointer(columns.const_data_ptr())
+      .bytes(p)
+      .groups({uint32_t(p.height), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.width) * 4))
+      .work(uint64_t(p.width) * (1 + uint64_t(p.kernel_w * p.kernel_h) / uint64_t(p.stride_w * p.stride_h)))
+      .run();
+}
+
+void check_pairs(const char* op, std::initializer_list<IntArrayRef> arguments) {
+  for (const IntArrayRef v : arguments)
+    TORCH_CHECK(v.size() == 2, op, ": expected two elements in kernel_size, dilation, padding and stride, got ", v);
+}
+
+Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, Tensor& out) {
+  if (!copies(self) || !is_plain(out) || out.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::im2col", "out", self, kernel, dilation, padding, stride, out), out;
+  check_pairs("im2col", {kernel, dilation, padding, stride});
+  at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
+                                 stride[0], stride[1]);
+  const bool batched = self.dim() == 4;
+  Tensor x = (batched ? self : self.unsqueeze(0)).contiguous();
+  if (padding[0] > 0 || padding[1] > 0)
+    x = at::constant_pad_nd(x, {padding[1], padding[1], padding[0], padding[0]}, 0).contiguous();
+  const auto count = [&](int64_t d) {
+    return (x.size(d + 2) - dilation[size_t(d)] * (kernel[size_t(d)] - 1) - 1) / stride[size_t(d)] + 1;
+  };
+  const int64_t images = x.size(0), channels = x.size(1), width = x.size(3), rows = count(0), columns = count(1);
+  const Tensor windows = x.as_strided(
+      {images, channels, kernel[0], kernel[1], rows, columns},
+      {x.stride(0), x.stride(1), dilation[0] * width, dilation[1], stride[0] * width, stride[1]}, x.storage_offset());
+  c10::DimVector sizes{images, channels * kernel[0] * kernel[1], rows * columns};
+  if (!batched) sizes.erase(sizes.begin());
+  at::native::resize_output(out, sizes);
+  if (out.is_contiguous())
+    out.view(windows.sizes()).copy_(windows);
+  else
+    out.copy_(windows.contiguous().view(sizes));
+  return out;
+}
+Tensor im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
+  Tensor out = at::empty({0}, self.options());
+  return im2col_out(self, kernel, dilation, padding, stride, out);
+}
+
+Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, Tensor& out);
+Tensor col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+              IntArrayRef stride) {
+  Tensor out = at::empty({0}, self.options());
+  return col2im_out(self, size, kernel, dilation, padding, stride, out);
+}
+Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                   IntArrayRef stride, Tensor& out) {
+  const bool complex = self.scalar_type() == at::kComplexFloat && is_plain(self);
+  if (!(has_float_kernel(self) || complex) || !is_plain(out) || out.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::col2im", "out", self, size, kernel, dilation, padding, stride, out), out;
+  check_pairs("col2im", {size, kernel, dilation, padding, stride});
+  at::native::col2im_shape_check(self, Tensor(), size[0], size[1], kernel[0], kernel[1], dilation[0], dilation[1],
+                                 padding[0], padding[1], stride[0], stride[1]);
+  const bool batched = self.dim() == 3;
+  const int64_t channels = self.size(-2) / (kernel[0] * kernel[1]), images = batched ? self.size(0) : 1;
+  c10::DimVector sizes{images, channels, size[0], size[1]};
+  if (!batched) sizes.erase(sizes.begin());
+  at::native::resize_output(out, sizes);
+  if (complex) {
+    const auto half = [&](const Tensor& part) { return at::col2im(part, size, kernel, dilation, padding, stride); };
+    return out.copy_(at::complex(half(at::real(self)), half(at::imag(self))));
+  }
+  const auto windows = [&](size_t d) {
+    return narrow((size[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1);
+  };
+  const FoldParams p{narrow(size[0]),    narrow(size[1]),    windows(0),          windows(1),
+                     narrow(kernel[0]),  narrow(kernel[1]),  narrow(dilation[0]), narrow(dilation[1]),
+                     narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
+  const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
+  fold(result, self.contiguous(), images * channels, p);
+  if (!result.is_same(out)) out.copy_(result);
+  return out;
+}
+
+// grad has the windows along `dim` and their elements in a last dimension.
+Tensor unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
+  const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
+  if (!(has_float_kernel(grad) || complex))
+    return fallback_call<Tensor>("aten::unfold_backward", "", grad, sizes, dim, size, step);
+  if (sizes.empty()) return grad.sum();  // a number has one window of at most one element
+  if (complex)
+    return at::complex(at::unfold_backward(at::real(grad), sizes, dim, size, step),
+                       at::unfold_backward(at::imag(grad), sizes, dim, size, step));
+  if (grad.numel() == 0) return at::zeros(sizes, grad.options());
+  if (dim < 0) dim += int64_t(sizes.size());
+  const Tensor columns = grad.movedim(dim, -1).contiguous();
+  c10::DimVector moved(columns.sizes().begin(), columns.sizes().end() - 2);
+  moved.push_back(sizes[size_t(dim)]);
+  const Tensor out = at::empty(moved, grad.options());
+  const FoldParams p{1, narrow(moved.back()), 1, narrow(columns.size(-1)), 1, narrow(size), 1, 1, 0, 0,
+                     1, narrow(step)};
+  fold(out, columns, out.numel() / moved.back(), p);
+  return out.movedim(-1, dim).contiguous();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("im2col", &im2col);
+  m.impl("im2col.out", &im2col_out);
+  m.impl("col2im", &col2im);
+  m.impl("col2im.out", &col2im_out);
+  m.impl("unfold_backward", &unfold_backward);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,128 @@
+// grid_sampler_2d and grid_sampler_3d with their gradients; grid_sample of PyTorch goes through them.
+#include <ATen/native/GridSamplerUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/op.h"
+#include "resample/grid_params.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Pair = std::tuple<Tensor, Tensor>;
+
+bool has_kernels(const Tensor& input, const Tensor& grid) {
+  return is_plain(input) && is_plain(grid) && is_float_tag(tag_of(input)) && input.scalar_type() == grid.scalar_type();
+}
+
+GridSamplerParams parameters(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
+  GridSamplerParams p{int32_t(mode), int32_t(padding), align, {1, 1, 1}, 1, 1, uint32_t(input.size(1)), 1};
+  int64_t pixels = 1, plane = 1;
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    plane *= input.size(d);
+    pixels *= grid.size(d - 1);
+    TORCH_CHECK(plane <= INT32_MAX && pixels <= INT32_MAX,
+                "grid_sampler: expected planes of at most 2^31-1 elements, got ", input.sizes(), " and ", grid.sizes());
+    p.size[input.dim() - 1 - d] = int32_t(input.size(d));
+  }
+  p.pixels = uint32_t(pixels);
+  p.plane = uint32_t(plane);
+  return p;
+}
+uint64_t taps(const GridSamplerParams& p, int64_t dims) {
+  const uint64_t each = p.mode == kGridNearest ? 1 : (p.mode == kGridLinear ? 2 : 4);
+  return dims == 2 ? each * each : each * each * each;
+}
+
+// The grid's pieces, in which each thread works for all channels.
+void over_pixels(Launch& launch, const GridSamplerParams& p, int64_t images, int64_t dims) {
+  const uint64_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kGridTile;
+  launch.bytes(p)
+      .threads((p.pixels + tile - 1) / tile, 1, uint64_t(images))
+      .work(tile * (16 + taps(p, dims) * p.channels))
+      .run();
+}
+
+template <int D>
+Tensor forward(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
+  static const KernelSet kernels("grid_sampler_" + std::to_string(D) + "d");
+  at::native::check_grid_sampler_common(input, grid);
+  if constexpr (D == 2)
+    at::native::check_grid_sampler_2d(input, grid);
+  else
+    at::native::check_grid_sampler_3d(input, grid, mode);
+  if (!has_kernels(input, grid))
+    return fallback_call<Tensor>(D == 2 ? "aten::grid_sampler_2d" : "aten::grid_sampler_3d", "", input, grid, mode,
+                                 padding, align);
+  c10::DimVector sizes(input.sizes());
+  for (size_t d = 2; d < sizes.size(); ++d) sizes[d] = grid.size(int64_t(d) - 1);
+  const Tensor out = at::empty(sizes, input.options());
+  if (out.numel() == 0) return out;
+  const Tensor x = input.contiguous(), where = grid.contiguous();
+  Launch launch(kernels.get(tag_of(input)));
+  launch.pointer(out.data_ptr()).pointer(x.const_data_ptr()).pointer(where.const_data_ptr());
+  const GridSamplerParams p = parameters(x, where, mode, padding, align);
+  over_pixels(launch, p, x.size(0), D);
+  return out;
+}
+
+template <int D>
+Pair backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding,
+              bool align, std::array<bool, 2> mask) {
+  static const std::string stem = "grid_sampler_" + std::to_string(D) + "d_bwd_";
+  static const KernelSet of_input(stem + "input"), of_grid(stem + "grid");
+  at::native::check_grid_sampler_common(input, grid);
+  if constexpr (D == 2)
+    at::native::check_grid_sampler_2d(input, grid);
+  else
+    at::native::check_grid_sampler_3d(input, grid, mode);
+  if (!has_kernels(input, grid) || !is_plain(grad_output) || grad_output.scalar_type() != input.scalar_type())
+    return fallback_call<Pair>(D == 2 ? "aten::grid_sampler_2d_backward" : "aten::grid_sampler_3d_backward", "",
+                               grad_output, input, grid, mode, padding, align, mask);
+  const Tensor g = grad_output.contiguous(), x = input.contiguous(), where = grid.contiguous();
+  GridSamplerParams p = parameters(x, where, mode, padding, align);
+  Tensor grad_input, grad_grid;
+  if (mask[0]) {
+    grad_input = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
+    // What pixels take is the same for all channels of a block; there are enough blocks for several CPU threads.
+    constexpr int64_t kBlocks = 8, kBlock = 16;
+    const bool one = runtime::driver().info().vector_bytes > 0;
+    p.block = one ? 1 : uint32_t(std::clamp<int64_t>(x.size(0) * x.size(1) / kBlocks, 1, kBlock));
+    if (g.numel() > 0)
+      Launch(of_input.get(tag_of(x)))
+          .pointer(grad_input.data_ptr())
+          .pointer(g.const_data_ptr())
+          .pointer(where.const_data_ptr())
+          .bytes(p)
+          .threads((p.channels + p.block - 1) / p.block, uint64_t(x.size(0)))
+          .work(p.pixels * (16 + taps(p, D) * p.block))
+          .run();
+    grad_input = grad_input.to(x.scalar_type());
+  }
+  if (mask[1] && (mode == kGridNearest || g.numel() == 0)) {
+    grad_grid = at::zeros(where.sizes(), where.options());
+  } else if (mask[1]) {
+    grad_grid = at::empty(where.sizes(), where.options());
+    Launch launch(of_grid.get(tag_of(x)));
+    launch.pointer(grad_grid.data_ptr())
+        .pointer(g.const_data_ptr())
+        .pointer(x.const_data_ptr())
+        .pointer(where.const_data_ptr());
+    over_pixels(launch, p, x.size(0), D);
+  }
+  return {grad_input, grad_grid};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("grid_sampler_2d", &forward<2>);
+  m.impl("grid_sampler_3d", &forward<3>);
+  m.impl("grid_sampler_2d_backward", &backward<2>);
+  m.impl("grid_sampler_3d_backward", &backward<3>);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,164 @@
+// segment_reduce: every element is looked up among the offsets of the segments, and goes where they say.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReductionType.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <limits>
+
+#include "ops/op.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+using at::native::ReductionType;
+using OptionalScalar = std::optional<Scalar>;
+using OptionalTensor = std::optional<Tensor>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool is_index(const OptionalTensor& t) {
+  return !t || !t->defined() || (is_plain(*t) && (t->scalar_type() == at::kLong || t->scalar_type() == at::kInt));
+}
+
+const char* scatter_name(ReductionType type) {
+  switch (type) {
+    case ReductionType::MAX:
+      return "amax";
+    case ReductionType::MIN:
+      return "amin";
+    case ReductionType::PROD:
+      return "prod";
+    default:
+      return "sum";
+  }
+}
+double identity(ReductionType type) {
+  switch (type) {
+    case ReductionType::MAX:
+      return -kInfinity;
+    case ReductionType::MIN:
+      return kInfinity;
+    default:
+      return type == ReductionType::PROD ? 1 : 0;
+  }
+}
+
+// Which segment each element is of. One beyond the segments there are is for what is in none.
+struct Segments {
+  int64_t axis, outer = 1, size, inner = 1, count = 0;
+  Tensor lengths;  // (outer, count, 1)
+  Tensor place;    // (outer, size, inner)
+
+  Segments(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
+      : axis(at::maybe_wrap_dim(axis_, data.dim())), size(data.size(axis)) {
+    const bool by_lengths = lengths_ && lengths_->defined();
+    TORCH_CHECK(by_lengths || (offsets_ && offsets_->defined()),
+                "segment_reduce(): Either lengths or offsets must be defined.");
+    const Tensor given = (by_lengths ? *lengths_ : *offsets_).to(at::kLong);
+    TORCH_CHECK(axis == given.dim() - 1, "segment_reduce(): Expected axis to be the last dimension of ",
+                by_lengths ? "lengths" : "offsets", " but got ", axis, ".");
+    for (int64_t d = 0; d < data.dim(); ++d)
+      if (d != axis) (d < axis ? outer : inner) *= data.size(d);
+    const Tensor rows = given.reshape({outer, given.size(-1)});
+    const Tensor zero = at::zeros({outer, 1}, rows.options());
+    const Tensor offsets = by_lengths ? at::cat({zero, rows.cumsum(1)}, 1) : rows.contiguous();
+    count = offsets.size(1) - 1;
+    lengths = (by_lengths ? rows : offsets.slice(1, 1).sub(offsets.slice(1, 0, -1))).unsqueeze(2);
+    const Tensor all = at::arange(size, rows.options()).expand({outer, size}).contiguous();
+    Tensor of = at::searchsorted(offsets, all, false, true).sub_(1);
+    of = at::where(of.lt(0), count, of);
+    place = of.unsqueeze(2).expand({outer, size, inner});
+  }
+  Tensor elements(const Tensor& data) const { return data.reshape({outer, size, inner}); }
+  Tensor reduce(const Tensor& elements, ReductionType type, double start) const {
+    const Tensor result = at::full({outer, count + 1, inner}, start, elements.options());
+    result.scatter_reduce_(1, place, elements, scatter_name(type), true);
+    return result;
+  }
+  // A number a segment as one an element; 0 for what is in none.
+  Tensor spread(const Tensor& numbers) const {
+    const Tensor one_more = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
+    return one_more.expand({outer, count + 1, inner}).gather(1, place);
+  }
+};
+
+Tensor segment_reduce(const Tensor& data, std::string_view reduce, const OptionalTensor& lengths,
+                      const OptionalTensor& indices, const OptionalTensor& offsets, int64_t axis, bool unsafe,
+                      const OptionalScalar& initial) {
+  if (!has_float_kernel(data) || !is_index(lengths) || !is_index(offsets) || (indices && indices->defined()))
+    return fallback_call<Tensor>("aten::segment_reduce", "", data, reduce, lengths, indices, offsets, axis, unsafe,
+                                 initial);
+  const auto type = at::native::get_reduction_enum(reduce);
+  const Segments s(data, lengths, offsets, axis);
+  if (!unsafe && lengths && lengths->defined() && lengths->numel() > 0) {
+    TORCH_CHECK(lengths->min().item<int64_t>() >= 0, "lengths contains negative value!");
+    TORCH_CHECK(lengths->sum(-1).eq(s.size).all().item<bool>(),
+                "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+                "!unsafe.");
+  }
+  const double start = initial ? initial->toDouble() : identity(type);
+  Tensor result = s.reduce(s.elements(data).to(at::kFloat), type, start).slice(1, 0, s.count);
+  if (type == ReductionType::MEAN) {
+    result =
+        at::where(s.lengths.gt(0), result.div(s.lengths), initial ? start : std::numeric_limits<double>::quiet_NaN());
+  }
+  std::vector<int64_t> sizes(data.sizes().vec());
+  sizes[size_t(s.axis)] = s.count;
+  return result.to(data.scalar_type()).reshape(sizes).contiguous();
+}
+
+// What the others of an element's segment multiply to; without the element it is the product divided by it.
+Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& product, double start) {
+  const Tensor zero = x.eq(0), nan = x.isnan();
+  const Tensor rest = s.reduce(at::where(zero.logical_or(nan), 1.0, x), ReductionType::PROD, start);
+  const auto others = [&](const Tensor& which) {
+    const Tensor each = which.to(at::kFloat);
+    return s.reduce(each, ReductionType::SUM, 0).gather(1, s.place).sub_(each).gt(0);
+  };
+  const Tensor alone = at::where(others(nan), std::numeric_limits<double>::quiet_NaN(),
+                                 at::where(others(zero), 0.0, rest.gather(1, s.place)));
+  return at::where(zero.logical_or(nan), alone, product.div(x));
+}
+
+Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const Tensor& data, std::string_view reduce,
+                               const OptionalTensor& lengths, const OptionalTensor& offsets, int64_t axis,
+                               const OptionalScalar& initial) {
+  if (!has_float_kernel(grad) || !has_float_kernel(output) || !has_float_kernel(data) || !is_index(lengths) ||
+      !is_index(offsets))
+    return fallback_call<Tensor>("aten::_segment_reduce_backward", "", grad, output, data, reduce, lengths, offsets,
+                                 axis, initial);
+  const auto type = at::native::get_reduction_enum(reduce);
+  const Segments s(data, lengths, offsets, axis);
+  const auto numbers = [&](const Tensor& t) { return s.spread(t.reshape({s.outer, s.count, s.inner}).to(at::kFloat)); };
+  const Tensor g = numbers(grad), x = s.elements(data).to(at::kFloat);
+  const Tensor inside = s.place.lt(s.count);
+  Tensor result = g;
+  if (type == ReductionType::MEAN) {
+    result = g.div(s.spread(s.lengths).clamp_min_(1));
+  } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
+    const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
+    const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.place);
+    // As the CPU's kernel does: only a positive gradient is shared out.
+    result = at::where(found, at::where(g.gt(0), g.div(ties), g), 0.0);
+  } else if (type == ReductionType::PROD) {
+    result = g.mul(product_of_others(s, x, numbers(output), initial ? initial->toDouble() : 1));
+  }
+  return at::where(inside, result, 0.0).to(data.scalar_type()).reshape(data.sizes()).contiguous();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("segment_reduce", &segment_reduce);
+  m.impl("_segment_reduce_backward", &segment_reduce_backward);
+}
+
+}  // namespace mpsx::ops

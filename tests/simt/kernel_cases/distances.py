@@ -1,0 +1,25 @@
+"""cdist, pdist and their gradients in every norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from kernel_cases import Case, case, values
+
+aten = torch.ops.aten
+
+
+def distances(x: torch.Tensor, y: torch.Tensor, g: torch.Tensor, p: float) -> tuple[torch.Tensor, ...]:
+    """Both, and the gradient."""
+    d = aten._cdist_forward(x, y, p, 2)
+    return d, aten._pdist_forward(x[0], p), aten._cdist_backward(g, x, y, p, d)
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for p in (0.0, 1.0, 2.0, 3.0, math.inf):
+        x, y = values(2, 5, 70), values(2, 9, 70, seed=1)
+        yield case(f"distances {p}", distances, x, y, values(2, 5, 9, seed=2), p, reference="same")

@@ -1,0 +1,46 @@
+"""multi_margin_loss and multilabel_margin_loss: values, reductions, gradients, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from against_double import compare
+from layouts import on_device
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_multi_margin(p: int, reduction: str) -> None:
+    x, target = torch.randn(5, 7), torch.tensor([0, 6, 3, 3, 1])
+
+    def loss(x: torch.Tensor, t: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+        weight = None if weight is None else weight.detach()
+        return F.multi_margin_loss(x, t, p=p, margin=0.5, weight=weight, reduction=reduction)
+
+    compare(loss, x, target)
+    compare(loss, torch.randn(7, 5).t(), target, torch.rand(7))
+    compare(loss, x[0], target[0])
+    compare(loss, x[:1], target[:1])
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_multilabel(reduction: str) -> None:
+    x = torch.randn(4, 5)
+    target = torch.tensor([[3, 0, -1, 1, 4], [-1, 2, 2, 2, 2], [4, 3, 2, 1, 0], [1, 1, -1, 0, 0]])
+    for rows in (slice(None), 0, slice(1)):
+        compare(lambda x, t: F.multilabel_margin_loss(x, t, reduction=reduction), x[rows], target[rows])
+
+
+def test_errors() -> None:
+    x = torch.randn(2, 3, device="mpsx")
+    with pytest.raises(RuntimeError, match="inconsistent target size"):
+        F.multi_margin_loss(x, on_device(torch.tensor([1])))
+    with pytest.raises(RuntimeError, match="inconsistent target size"):
+        F.multilabel_margin_loss(x, on_device(torch.tensor([1, 2])))
+    with pytest.raises(IndexError, match="multi_margin_loss"):
+        F.multi_margin_loss(x, on_device(torch.tensor([1, 3])))
+    with pytest.raises((ValueError, RuntimeError), match=r"p == 1|Invalid p"):
+        F.multi_margin_loss(x, on_device(torch.tensor([1, 2])), p=3)

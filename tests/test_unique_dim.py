@@ -1,0 +1,76 @@
+"""unique and unique_consecutive along a dimension, mode, indices of triangles: values, types, layouts, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from layouts import on_device
+from tables import DTYPES, TAGS
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+
+def same(ours: tuple[torch.Tensor, ...], theirs: tuple[torch.Tensor, ...]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.cpu(), b, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES["ALL"])
+def test_unique(dtype: torch.dtype) -> None:
+    x = torch.randint(0, 2, (37, 2, 3)).to(dtype)
+    for t in (x, x.transpose(0, 1), x[::2]):
+        for dim in range(3):
+            with mpsx.profiler.launch_log() as log:
+                result = torch.unique(on_device(t), dim=dim, return_inverse=True, return_counts=True)
+            assert f"kernel:merge_rows_{'u8' if dtype == torch.bool else TAGS[dtype]}" in log
+            same(result, torch.unique(t, dim=dim, return_inverse=True, return_counts=True))
+            same(
+                torch.unique_consecutive(on_device(t), dim=dim, return_inverse=True, return_counts=True),
+                torch.unique_consecutive(t, dim=dim, return_inverse=True, return_counts=True),
+            )
+    line = x.flatten()
+    same(torch.unique(on_device(line), dim=0, return_counts=True), torch.unique(line, dim=0, return_counts=True))
+
+
+def test_unique_of_nothing() -> None:
+    x = torch.empty(0, 3)
+    for function in (torch.unique, torch.unique_consecutive):
+        same(function(on_device(x), dim=0, return_counts=True), function(x, dim=0, return_counts=True))
+        with pytest.raises(RuntimeError, match="0 sized dimensions"):
+            function(on_device(x), dim=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES["ALL"])
+def test_mode(dtype: torch.dtype) -> None:
+    x = torch.randint(0, 3, (4, 9, 5)).to(dtype)
+    for t in (x, x.transpose(0, 2), x[:, ::2]):
+        for dim in (0, 1, -1):
+            values, places = torch.mode(on_device(t), dim)
+            torch.testing.assert_close(values.cpu(), torch.mode(t, dim).values)
+            torch.testing.assert_close(t.gather(dim, places.cpu().unsqueeze(dim)).squeeze(dim), values.cpu())
+    same(torch.mode(on_device(x), 1, keepdim=True)[:1], torch.mode(x, 1, keepdim=True)[:1])
+    same(torch.mode(on_device(x[0, 0, 0])), torch.mode(x[0, 0, 0]))
+
+
+def test_mode_of_special_values() -> None:
+    nan = float("nan")
+    x = torch.tensor([[nan, nan, 2.0], [5.0, 5.0, nan], [-0.0, 0.0, 1.0]])
+    same(torch.mode(on_device(x))[:1], torch.mode(x)[:1])
+    ours = on_device(x).requires_grad_()
+    torch.mode(ours[1:]).values.sum().backward()
+    assert ours.grad.cpu().sum() == 2
+    values, places = torch.empty(0, device="mpsx"), torch.empty(0, dtype=torch.long, device="mpsx")
+    torch.mode(on_device(x[1:]), 1, out=(values, places))
+    torch.testing.assert_close(values.cpu(), torch.tensor([5.0, 0.0]))
+    with pytest.raises(IndexError, match="non-zero size"):
+        torch.mode(torch.empty(3, 0, device="mpsx"), 1)
+
+
+@pytest.mark.parametrize("function", [torch.tril_indices, torch.triu_indices])
+def test_triangles(function: object) -> None:
+    for rows, columns, offset in ((4, 4, 0), (3, 5, -1), (5, 2, 1), (0, 3, 0), (3, 3, 7)):
+        for dtype in (torch.long, torch.int32):
+            ours = function(rows, columns, offset, device="mpsx", dtype=dtype)
+            torch.testing.assert_close(ours.cpu(), function(rows, columns, offset, dtype=dtype))
