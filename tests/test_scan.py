@@ -63,6 +63,35 @@ def test_sizes(size: int) -> None:
         check(function, x.t().contiguous(), 0)
 
 
+@pytest.mark.parametrize("size", [1, 31, 33, 257])
+def test_many_rows(size: int) -> None:
+    """A CPU scans sixteen rows side by side; 70 leave some over."""
+    for dtype in DTYPES["ALL"]:
+        # No product leaves the range of floats: the CPU multiplies in double, and would come back.
+        x = (torch.rand(70, size) * 0.5 + 0.75 if dtype in FLOAT else torch.randint(4, (70, size))).to(dtype)
+        if dtype in FLOAT:
+            x[3, size // 2], x[5, size // 3], x[66, 0] = NAN, INF, -INF
+        for function in (*SUMS.values(), *EXTREMA.values(), *((torch.logcumsumexp,) if dtype in FLOAT else ())):
+            check(function, x, 1)
+        y = x[:, ::2].clone().to("mpsx")
+        if dtype != torch.bool:
+            torch.testing.assert_close(y.cumsum_(1).cpu(), x[:, ::2].clone().cumsum_(1), equal_nan=True)
+
+
+def test_after_an_infinite_element_a_sum_is_infinite() -> None:
+    x = torch.zeros(40)
+    x[3] = INF
+    for function in (torch.cumsum, torch.logcumsumexp):
+        for y in (x, x.expand(70, 40), x.expand(70, 40).t()):
+            check(function, y, int(y.dim() == 2 and y.size(1) == 40))
+
+
+def test_sums_of_many_rows_are_as_exact_as_the_cpus() -> None:
+    x = torch.rand(64, 20_000, generator=torch.Generator().manual_seed(0)) + 1000
+    exact = x.double().cumsum(1)
+    assert ((x.to("mpsx").cumsum(1).cpu() - exact).abs() / exact).max() < 2**-23
+
+
 def test_long_sums_are_as_exact_as_the_cpus() -> None:
     x = torch.rand(1_000_000, generator=torch.Generator().manual_seed(0)) + 1000
     exact = x.double().cumsum(0)

@@ -11,7 +11,8 @@ struct Pair {
 };
 inline void add_to(thread Pair& a, float high, float low) {
   const float sum = a.high + high, shadow = sum - a.high;
-  const float rest = (a.high - (sum - shadow)) + (high - shadow) + a.low + low;
+  const float error = (a.high - (sum - shadow)) + (high - shadow) + a.low + low;
+  const float rest = is_infinite(sum) ? 0.0f : error;
   a.high = sum + rest;
   a.low = rest - (a.high - sum);
 }
@@ -28,15 +29,26 @@ inline float value_of(thread const Pair& a) { return is_nan(a.low) ? a.high : a.
 template <typename C>
 struct Sum {
   typedef C State;
+  typedef Sum Lanes;
+  enum : bool { kSlow = false };
   static State identity() { return C(0); }
   static void next(thread State& s, C x, uint) { s = add_scaled(s, x, C(1)); }
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
+struct ExactSum {
+  typedef ExactSum Lanes;
+  typedef Pair State;
+  static State identity() { return {0.0f, 0.0f}; }
+  static void next(thread State& s, float x, uint) { add_to(s, x, 0.0f); }
+  static float value(thread const State& s) { return value_of(s); }
+};
 // A few elements are added up on their own before they join the exact sum, which the next ones need not wait for.
 template <>
 struct Sum<float> {
+  typedef ExactSum Lanes;
   enum : uint { kBlock = 8 };
+  enum : bool { kSlow = true };
   struct State {
     Pair before;
     float block;
@@ -64,6 +76,8 @@ struct Sum<float> {
 template <typename C>
 struct Product {
   typedef C State;
+  typedef Product Lanes;
+  enum : bool { kSlow = false };
   static State identity() { return C(1); }
   static void next(thread State& s, C x, uint) { s = multiply(s, x); }
   static State join(State a, State b) { return multiply(a, b); }
@@ -72,6 +86,8 @@ struct Product {
 template <>
 struct Product<float> {
   typedef Pair State;
+  typedef Product Lanes;
+  enum : bool { kSlow = true };
   static State identity() { return {1.0f, 0.0f}; }
   static void next(thread State& s, float x, uint) { multiply_by(s, x, 0.0f); }
   static State join(State a, State b) {
@@ -84,6 +100,8 @@ struct Product<float> {
 // The largest exponent seen, and the sum of exp(x - top).
 template <typename C>
 struct LogSumExp {
+  typedef LogSumExp Lanes;
+  enum : bool { kSlow = true };
   struct State {
     float top;
     Pair sum;
@@ -112,8 +130,11 @@ struct LogSumExp {
 template <typename T, typename S>
 struct Accumulated {
   device T* out;
-  void write(uint i, thread const typename S::State& s) const { out[i] = T(S::value(s)); }
+  typedef compute_t<T> Value;
+  static Value value(thread const typename S::State& s) { return S::value(s); }
+  void write(uint i, Value v) const { out[i] = T(v); }
   Accumulated at(ulong offset) const { return {out + offset}; }
+  Accumulated<T, typename S::Lanes> lanes() const { return {out}; }
 };
 
 template <typename T, typename S>
@@ -121,8 +142,10 @@ kernel void accumulate_rows(device T* out [[buffer(0)]], device const T* in [[bu
                             constant ScanParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScanThreads];
-  const ulong begin = scan_row_begin(p, g.group);
-  scan_row<S>(in + begin, Accumulated<T, S>{out + begin}, p.size, scratch, g);
+  threadgroup compute_t<T> tile[kScanTile * kScanRows];
+  threadgroup compute_t<T> values[kScanTile * kScanRows];
+  threadgroup typename S::Lanes::State lanes[kScanRows];
+  scan_rows<S>(in, Accumulated<T, S>{out}, p, scratch, lanes, tile, values, g);
 }
 template <typename T, typename S>
 kernel void accumulate_columns(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],

@@ -18,6 +18,8 @@ struct AtMost {
 template <typename C, typename Order>
 struct Extremum {
   typedef Best<C> State;
+  typedef Extremum Lanes;
+  enum : bool { kSlow = is_same_v<C, float> };
   static State identity() { return {C(0), kNone}; }
   static void next(thread State& s, C x, uint i) { s = join(s, {x, i}); }
   static State join(State a, State b) {
@@ -31,11 +33,14 @@ template <typename T, typename S>
 struct Found {
   device T* values;
   device long* indices;
-  void write(uint i, thread const typename S::State& s) const {
+  typedef typename S::State Value;
+  static Value value(thread const Value& s) { return s; }
+  void write(uint i, Value s) const {
     values[i] = T(s.value);
     indices[i] = long(s.index);
   }
   Found at(ulong offset) const { return {values + offset, indices + offset}; }
+  Found lanes() const { return *this; }
 };
 
 template <typename T, typename Order>
@@ -45,8 +50,10 @@ kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScanThreads];
-  const ulong begin = scan_row_begin(p, g.group);
-  scan_row<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p.size, scratch, g);
+  threadgroup compute_t<T> tile[kScanTile * kScanRows];
+  threadgroup typename S::State found[kScanTile * kScanRows];
+  threadgroup typename S::State lanes[kScanRows];
+  scan_rows<S>(in, Found<T, S>{values, indices}, p, scratch, lanes, tile, found, g);
 }
 template <typename T, typename Order>
 kernel void extremum_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],

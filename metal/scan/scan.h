@@ -3,6 +3,13 @@
 //   State identity()               of none
 //   void next(thread State& s, C x, uint i)   with one element more
 //   State join(State a, State b)   of a's elements, then b's
+//   kSlow                          whether an element waits long for the one before it, so that rows are better scanned
+//                                  side by side: as the scan Lanes, which has the same results
+// and where results go, with
+//   Value value(State s)           what is written of a state
+//   void write(uint i, Value v)    to element i of a row
+//   at(offset)                     the same further on
+//   lanes()                        the same for S::Lanes
 #pragma once
 
 #include "lib/collective.h"
@@ -35,7 +42,42 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return before;
 }
 
-// A row a threadgroup. `Out` writes a state's result to element i of a row.
+// The next element of every row. Apart, since the loop is vectorised where the compiler sees no more than this.
+template <typename S, typename Out, typename C>
+inline void scan_side_by_side(threadgroup const C* x, threadgroup typename S::State* state,
+                              threadgroup typename Out::Value* values, uint i) {
+  MPSX_VECTORIZE
+  for (uint r = 0; r < kScanRows; ++r) {
+    typename S::State s = state[r];
+    S::next(s, x[r], i);
+    state[r] = s;
+    values[r] = Out::value(s);
+  }
+}
+
+// kScanRows rows by one thread: an element waits for the one before it, but not for those of other rows. A tile of
+// kScanTile elements a row is turned for that, and turned back.
+template <typename S, typename T, typename Out>
+inline void scan_rows_together(device const T* in, Out out, uint n, threadgroup typename S::State* state,
+                               threadgroup compute_t<T>* x, threadgroup typename Out::Value* values) {
+  typedef compute_t<T> C;
+  for (uint r = 0; r < kScanRows; ++r) state[r] = S::identity();
+  for (uint first = 0; first < n; first += kScanTile) {
+    const uint count = min(n - first, uint(kScanTile));
+    for (uint r = 0; r < kScanRows; ++r) {
+      device const T* row = in + ulong(r) * n + first;
+      for (uint i = 0; i < count; ++i) x[i * kScanRows + r] = C(row[i]);
+    }
+    for (uint i = 0; i < count; ++i)
+      scan_side_by_side<S, Out>(x + i * kScanRows, state, values + i * kScanRows, first + i);
+    for (uint r = 0; r < kScanRows; ++r) {
+      const Out to = out.at(ulong(r) * n + first);
+      for (uint i = 0; i < count; ++i) to.write(i, values[i * kScanRows + r]);
+    }
+  }
+}
+
+// A row by the threads of a group.
 template <typename S, typename T, typename Out>
 inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S::State* scratch, GroupThread g) {
   typedef compute_t<T> C;
@@ -50,9 +92,26 @@ inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S:
     State s = S::join(carry, scan_threads<S>(mine, all, scratch, g));
     for (uint i = begin; i < end; ++i) {
       S::next(s, C(x[i]), i);
-      out.write(i, s);
+      out.write(i, Out::value(s));
     }
     carry = S::join(carry, all);
+  }
+}
+
+// The rows of a threadgroup.
+template <typename S, typename T, typename Out>
+inline void scan_rows(device const T* x, Out out, constant ScanParams& p, threadgroup typename S::State* scratch,
+                      threadgroup typename S::Lanes::State* lanes, threadgroup compute_t<T>* tile,
+                      threadgroup typename Out::Value* values, GroupThread g) {
+  const uint first = g.group.x * p.rows_per_group, count = min(p.rows_per_group, p.rows - first);
+  if (S::kSlow && g.count == 1 && count == kScanRows) {
+    const ulong begin = ulong(first) * p.size;
+    scan_rows_together<typename S::Lanes>(x + begin, out.at(begin).lanes(), p.size, lanes, tile, values);
+    return;
+  }
+  for (uint r = 0; r < count; ++r) {
+    const ulong begin = ulong(first + r) * p.size;
+    scan_row<S>(x + begin, out.at(begin), p.size, scratch, g);
   }
 }
 
@@ -71,13 +130,12 @@ inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uin
       typename S::State s = state[c];
       S::next(s, C(row[c]), line);
       state[c] = s;
-      to.write(c, s);
+      to.write(c, Out::value(s));
     }
   }
 }
 
-// Where a group begins: of rows the element, of columns the first one.
-inline ulong scan_row_begin(constant ScanParams& p, uint3 group) { return ulong(group.x) * p.size; }
+// Where a group of columns begins.
 inline ulong scan_column_begin(constant ScanParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + ulong(group.x) * kScanColumns;
 }

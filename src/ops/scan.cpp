@@ -30,13 +30,16 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const uint64_t size = shape.empty() ? 1 : uint64_t(shape[size_t(dim)]);
   TORCH_CHECK(size < UINT32_MAX && inner < UINT32_MAX && outer < UINT32_MAX, name,
               ": expected sizes below 2^32 - 1, got ", shape);
-  const ScanParams p{uint32_t(size), uint32_t(inner)};
+  // A CPU's thread is a threadgroup: it has several rows at once in its registers, if there are enough for all threads.
+  const bool together = inner == 1 && runtime::driver().info().unified_addressing && outer >= 4 * kScanRows;
+  const ScanParams p{uint32_t(size), uint32_t(inner), uint32_t(outer), together ? uint32_t(kScanRows) : 1};
   Launch launch((inner == 1 ? kernels.rows : kernels.columns).get(tag_of(x)));
   bind(launch);
   launch.pointer(x.const_data_ptr()).bytes(p);
   if (inner == 1) {
     // Every element waits for the one before it, which costs about what four others do.
-    launch.groups({uint32_t(outer)}, runtime::threads_for_row(size)).work(size * 4).run();
+    const uint64_t groups = (outer + p.rows_per_group - 1) / p.rows_per_group;
+    launch.groups({uint32_t(groups)}, runtime::threads_for_row(size)).work(size * p.rows_per_group * 4).run();
     return;
   }
   const uint32_t blocks = uint32_t((inner + kScanColumns - 1) / kScanColumns);

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,9 @@ constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a bl
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
 constexpr size_t kClasses = 512;
+// Where the device's memory is the process's own, more than this, and than a sixteenth of what is in use, does not wait
+// for reuse while new memory is taken: torch's CPU libraries allocate beside us and keep nothing.
+constexpr size_t kIdle = size_t(32) << 20;
 
 struct SizeClass {
   size_t index, bytes;
@@ -193,6 +197,7 @@ class Allocator {
 
   Block* fresh(const SizeClass& c, size_t asked) {
     const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
+    if (unified_) trim(std::max(kIdle, stats_.allocated / 16));
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
@@ -240,6 +245,19 @@ class Allocator {
     char text[32];
     std::snprintf(text, sizeof text, "%.2f MiB", double(bytes) / (1 << 20));
     return text;
+  }
+
+  // Gives back large free blocks, the largest first, until at most `bound` bytes are free.
+  void trim(size_t bound) {
+    for (size_t i = kClasses; i-- > 0 && stats_.reserved - stats_.allocated > bound;) {
+      auto& list = free_[i];
+      while (!list.empty() && list.back()->capacity > kSmallLimit && stats_.reserved - stats_.allocated > bound) {
+        Block* block = list.back();
+        list.pop_back();
+        give_back(block->buffer);
+        delete block;
+      }
+    }
   }
 
   // Gives back every segment none of whose blocks is in use.

@@ -15,7 +15,8 @@ LONG = 700  # sorted by radix; several elements a thread
 def scans() -> Iterator[Case]:
     for dtype in DTYPES["REAL"]:
         reference = "exact" if dtype in FLOAT else "same"
-        for where, (shape, dim) in {"rows": ((2, LONG), 1), "columns": ((21, 45), 0)}.items():
+        for where, (shape, dim) in {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1),
+                                    "columns": ((21, 45), 0)}.items():  # fmt: skip
             x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
             label = f"of {where} {TAGS[dtype]}"
             # The type is given: integers would be summed as long.
@@ -28,7 +29,8 @@ def scans() -> Iterator[Case]:
 
 def extrema() -> Iterator[Case]:
     for dtype in DTYPES["ALL"]:
-        for where, (shape, dim) in {"rows": ((2, LONG), 1), "columns": ((21, 45), 0)}.items():
+        for where, (shape, dim) in {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1),
+                                    "columns": ((21, 45), 0)}.items():  # fmt: skip
             x = values(*shape, dtype=dtype)
             for function in (torch.cummax, torch.cummin):
                 yield case(f"{function.__name__} of {where} {TAGS[dtype]}", function, x, dim, reference="same")
