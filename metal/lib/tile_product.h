@@ -63,7 +63,9 @@ struct MatrixSource {
 };
 
 #if MPSX_VECTOR_BYTES
-enum : uint { kBlocks = 4 };  // 8x8 blocks along each side of a SIMD group's quarter
+// 8x8 blocks along each side of a SIMD group's quarter. Loops over them are unrolled: a SIMD group's matrices are
+// registers, which have no addresses.
+enum : uint { kBlocks = 4 };
 
 inline Tile tile_at(uint row, uint column, uint, uint) {
   return {row * kTileRows, column * kTileColumns, kTileRows, kTileColumns, kTileColumns + kTilePad};
@@ -77,7 +79,9 @@ inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* mem
   const uint quarter = g.index / g.width;
   const uint row = quarter / 2 * (kTileRows / 2), column = quarter % 2 * (kTileColumns / 2);
   simdgroup_float8x8 total[kBlocks][kBlocks], sum[kBlocks][kBlocks];
+#pragma unroll
   for (uint i = 0; i < kBlocks; ++i)
+#pragma unroll
     for (uint j = 0; j < kBlocks; ++j)
       total[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), sum[i][j] = total[i][j];
   for (uint k = 0; k < depth; k += kTileDepth) {
@@ -87,22 +91,29 @@ inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* mem
     tg_barrier();
     for (uint step = 0; step < kTileDepth; step += 8) {
       simdgroup_float8x8 x[kBlocks], y[kBlocks];
+#pragma unroll
       for (uint i = 0; i < kBlocks; ++i) {
         simdgroup_load(x[i], left + (row + i * 8) * kStrideA + step, kStrideA);
         simdgroup_load(y[i], right + step * kStrideB + column + i * 8, kStrideB);
       }
+#pragma unroll
       for (uint i = 0; i < kBlocks; ++i)
+#pragma unroll
         for (uint j = 0; j < kBlocks; ++j) simdgroup_multiply_accumulate(sum[i][j], x[i], y[j], sum[i][j]);
     }
     if (k + kTileDepth >= depth || (k + kTileDepth) % kTileSum == 0)
+#pragma unroll
       for (uint i = 0; i < kBlocks; ++i)
+#pragma unroll
         for (uint j = 0; j < kBlocks; ++j) {
           total[i][j].thread_elements() += sum[i][j].thread_elements();
           sum[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         }
   }
   tg_barrier();
+#pragma unroll
   for (uint i = 0; i < kBlocks; ++i)
+#pragma unroll
     for (uint j = 0; j < kBlocks; ++j)
       simdgroup_store(total[i][j], memory + (row + i * 8) * tile.stride + column + j * 8, tile.stride);
   tg_barrier();
