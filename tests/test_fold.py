@@ -48,7 +48,7 @@ def test_types(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_windows_of_a_tensor(dtype: torch.dtype) -> None:
     x = torch.randn(4, 9, 70).to(dtype)
-    for dim, size, step in ((0, 2, 1), (1, 3, 2), (2, 64, 3), (-1, 1, 5), (1, 9, 1)):
+    for dim, size, step in ((0, 2, 1), (1, 3, 2), (2, 64, 3), (-1, 1, 5), (1, 9, 1), (2, 5, 32)):
         compare(lambda x, d=dim, n=size, s=step: x.unfold(d, n, s), x)
     compare(lambda x: x.transpose(0, 2).unfold(0, 5, 2), x)
     compare(lambda x: x.unfold(0, 1, 1), torch.tensor(2.0, dtype=dtype))

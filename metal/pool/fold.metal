@@ -1,4 +1,4 @@
-// col2im, and with it the gradients of im2col and of Tensor.unfold: an element adds up the windows that it is in.
+// col2im, and with it the gradient of im2col, and that of Tensor.unfold: an element adds up the windows that it is in.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"
@@ -45,5 +45,27 @@ kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1
   }
 }
 
-#define FOLD(T, TAG, ...) MPSX_KERNEL("fold_" #TAG, fold<T>)
+// The gradient of Tensor.unfold: windows of a line, with gaps or overlapping, their elements side by side in `windows`.
+// gid = (piece of a line, line).
+template <typename T>
+kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[buffer(1)]],
+                       constant FoldParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  const int x0 = int(gid.x) * kTile, count = min(kTile, p.width - x0);
+  const RegularWindow w(p.width, p.windows_w, p.kernel_w, p.stride_w, 0);
+  device const T* line = windows + ulong(gid.y) * ulong(p.windows_w) * ulong(p.kernel_w);
+  device T* to = out + ulong(gid.y) * ulong(p.width) + ulong(x0);
+  float sum[kTile];
+  for (int j = 0; j < count; ++j) sum[j] = 0.0f;
+  for (int o = w.first(x0), end = w.last(x0 + count - 1); o < end; ++o) {
+    const int start = o * p.stride_w - x0, low = max(start, 0), n = min(start + p.kernel_w, count) - low;
+    device const T* from = line + (ulong(o) * ulong(p.kernel_w) + ulong(low - start));
+    MPSX_VECTORIZE
+    for (int i = 0; i < n; ++i) sum[low + i] += float(from[i]);
+  }
+  for (int j = 0; j < count; ++j) to[j] = T(sum[j]);
+}
+
+#define FOLD(T, TAG, ...)                                \
+  MPSX_KERNEL("fold_" #TAG, fold<T>)                     \
+  MPSX_KERNEL("unfold_bwd_" #TAG, unfold_bwd<T>)
 MPSX_FOR_FLOAT(FOLD, )

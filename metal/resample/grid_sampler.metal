@@ -162,6 +162,11 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
     device T* to = out + plane * p.pixels + first;
+    if (taps.count == 1) {  // the nearest pixel
+      MPSX_VECTORIZE
+      for (int j = 0; j < n; ++j) to[j] = T(value_at(x, taps.place[0][j]));
+      continue;
+    }
     float sum[kTile];
     for (int j = 0; j < n; ++j) sum[j] = 0.0f;
     for (int t = 0; t < taps.count; ++t) {

@@ -21,13 +21,15 @@ enum Mode : int64_t { kSum, kMean, kMax };
 
 bool is_index(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kInt; }
 
-Four forward(const char* name, const Tensor& weight, const Tensor& indices_, const Tensor& offsets_,
+Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, const Tensor& offsets_,
              bool scale_grad_by_freq, int64_t mode, bool sparse, const OptionalTensor& per_sample_weights,
              bool include_last_offset, int64_t padding_idx) {
   static const KernelSet kernels("embedding_bag");
-  if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index(indices_) || !is_index(offsets_))
-    return fallback_call<Four>(name, "", weight, indices_, offsets_, scale_grad_by_freq, mode, sparse,
-                               per_sample_weights, include_last_offset, padding_idx);
+  if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index(indices_) ||
+      !is_index(offsets_))
+    return fallback_call<Four>(forward_only ? "aten::_embedding_bag_forward_only" : "aten::_embedding_bag", "", weight,
+                               indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                               include_last_offset, padding_idx);
   TORCH_CHECK(indices_.dim() == 1 && offsets_.dim() == 1,
               "embedding_bag: expected input and offsets of one dimension, got ", indices_.sizes(), " and ",
               offsets_.sizes());
@@ -64,11 +66,13 @@ Four forward(const char* name, const Tensor& weight, const Tensor& indices_, con
   TORCH_CHECK(indices.size(0) <= int64_t(UINT32_MAX) && width <= int64_t(UINT32_MAX) && bags < int64_t(UINT32_MAX) &&
                   table.size(0) <= INT32_MAX,
               "embedding_bag: expected sizes below 2^31");
-  // Which bag each index belongs to: the last that starts at it or before.
-  const Tensor bag_of = bags == 0 ? at::zeros(indices.sizes(), indices.options())
-                                  : at::searchsorted(offsets.slice(0, 0, bags),
-                                                     at::arange(indices.size(0), indices.options()), false, true)
-                                        .sub_(1);
+  // Which bag each index belongs to, for the gradient: the last that starts at it or before.
+  Tensor bag_of = at::empty({0}, indices.options());
+  if (!forward_only && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
+  if (!forward_only && bags > 0) {
+    const Tensor places = at::arange(indices.size(0), indices.options());
+    bag_of = at::searchsorted(offsets.slice(0, 0, bags), places, false, true).sub_(1);
+  }
   if (bags > 0) {
     const BagParams p{table.size(0),
                       padding_idx,
@@ -97,15 +101,15 @@ Four forward(const char* name, const Tensor& weight, const Tensor& indices_, con
 Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool scale_grad_by_freq,
                    int64_t mode, bool sparse, const OptionalTensor& per_sample_weights, bool include_last_offset,
                    int64_t padding_idx) {
-  return forward("aten::_embedding_bag", weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+  return forward(false, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
                  include_last_offset, padding_idx);
 }
 Four embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                                 bool scale_grad_by_freq, int64_t mode, bool sparse,
                                 const OptionalTensor& per_sample_weights, bool include_last_offset,
                                 int64_t padding_idx) {
-  return forward("aten::_embedding_bag_forward_only", weight, indices, offsets, scale_grad_by_freq, mode, sparse,
-                 per_sample_weights, include_last_offset, padding_idx);
+  return forward(true, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                 include_last_offset, padding_idx);
 }
 
 Tensor dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& bag_of, const Tensor& sizes,
@@ -142,7 +146,8 @@ Tensor backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets
 
 Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
                                    const Tensor& offsets, const Tensor& bag_of, int64_t mode, int64_t padding_idx) {
-  if (!has_float_kernel(grad) || !has_float_kernel(weight) || grad.scalar_type() != weight.scalar_type() || !is_plain(indices))
+  if (!has_float_kernel(grad) || !has_float_kernel(weight) || grad.scalar_type() != weight.scalar_type() ||
+      !is_plain(indices))
     return fallback_call<Tensor>("aten::_embedding_bag_per_sample_weights_backward", "", grad, weight, indices, offsets,
                                  bag_of, mode, padding_idx);
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "ops/op.h"
+#include "pool/params.h"
 #include "pool/window_params.h"
 
 namespace mpsx::ops {
@@ -123,13 +124,24 @@ Tensor unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64
                        at::unfold_backward(at::imag(grad), sizes, dim, size, step));
   if (grad.numel() == 0) return at::zeros(sizes, grad.options());
   if (dim < 0) dim += int64_t(sizes.size());
-  const Tensor columns = grad.movedim(dim, -1).contiguous();
-  c10::DimVector moved(columns.sizes().begin(), columns.sizes().end() - 2);
+  static const KernelSet kernels("unfold_bwd");
+  const Tensor windows = grad.movedim(dim, -2).contiguous();
+  c10::DimVector moved(windows.sizes().begin(), windows.sizes().end() - 2);
   moved.push_back(sizes[size_t(dim)]);
   const Tensor out = at::empty(moved, grad.options());
-  const FoldParams p{1, narrow(moved.back()), 1, narrow(columns.size(-1)), 1, narrow(size), 1, 1, 0, 0,
-                     1, narrow(step)};
-  fold(out, columns, out.numel() / moved.back(), p);
+  FoldParams p{};
+  p.width = narrow(moved.back());
+  p.windows_w = narrow(windows.size(-2));
+  p.kernel_w = narrow(size);
+  p.stride_w = narrow(step);
+  const uint64_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kPoolTile;
+  Launch(kernels.get(tag_of(out)))
+      .pointer(out.data_ptr())
+      .pointer(windows.const_data_ptr())
+      .bytes(p)
+      .threads((uint64_t(p.width) + tile - 1) / tile, uint64_t(out.numel() / p.width))
+      .work(tile * (1 + uint64_t(size) / uint64_t(step)))
+      .run();
   return out.movedim(-1, dim).contiguous();
 }
 

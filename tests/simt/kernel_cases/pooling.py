@@ -51,6 +51,10 @@ def windows() -> Iterator[Case]:
     for dtype in FLOAT:
         for stride, count in (([1, 1], 6 * 65), ([2, 3], 3 * 22)):
             yield case(f"col2im {stride} {TAGS[dtype]}", fold, values(2, 12, count, dtype=dtype), stride)
+        for size, step in ((9, 2), (3, 5)):
+            count = (140 - size) // step + 1
+            g = values(2, count, size, dtype=dtype)
+            yield case(f"unfold backward {size} {TAGS[dtype]}", aten.unfold_backward, g, [2, 140], 1, size, step)
 
 
 def cases() -> Iterator[Case]:
