@@ -95,7 +95,8 @@ void run_blocks(Launch& l, uint64_t rows, uint64_t columns, int64_t heads, int64
   const bool wide = tiles_are_wide();
   const uint32_t block = wide ? kWideAttentionRows : kAttentionRows;
   l.threadgroup_memory((wide ? kWideAttentionFloats : kAttentionFloats) * sizeof(float));
-  l.groups({uint32_t((rows + block - 1) / block), uint32_t(heads), uint32_t(batch)}, wide ? 1 : kTileThreads, !wide);
+  l.groups({uint32_t((rows + block - 1) / block), uint32_t(heads), uint32_t(batch)}, wide ? 1u : uint32_t(kTileThreads),
+           !wide);
   l.work(block * (columns + 1) * (1 + size / 8)).run();
 }
 

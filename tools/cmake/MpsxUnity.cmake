@@ -29,6 +29,7 @@ mpsx_compile_together(src/ops elementwise explicit_attention fill gated)
 mpsx_compile_together(src/ops distance embedding_bag margin_loss multinomial window_pool)
 mpsx_compile_together(src/ops fold fractional_max_pool grid_sampler unique_dim)
 mpsx_compile_together(src/ops ctc_loss histogram segment_reduce)
+mpsx_compile_together(src/ops convolution matmul tiles)
 
 mpsx_compile_together(src/backend alias_layouts allocator fallback library_ops sparse_ops)
 mpsx_compile_together(src/backend factory_ops register rnn storage vendor view_ops)
