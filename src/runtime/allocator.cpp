@@ -230,9 +230,8 @@ class Allocator {
       if (attempt == 1) {
         ++stats_.out_of_memory;
         TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: tried to allocate ", mib(asked), "; ",
-                         mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved),
-                         " reserved, limit ", mib(limit_), " (", reason,
-                         "). Use smaller batches, free tensors, or raise the limit ",
+                         mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved), " reserved, limit ",
+                         mib(limit_), " (", reason, "). Use smaller batches, free tensors, or raise the limit ",
                          "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
       }
       ++stats_.retries;
