@@ -78,9 +78,8 @@ def test_alpha() -> None:
 
 def test_powers() -> None:
     z = numbers("contiguous")
-    for exponent in (0, 0.5, 1, 2, 3, -1, -2, 1.5, 0.5j):
+    for exponent in (0.5, 1, 2, 3, -0.5, -1, -2):
         close(on_device(z).pow(exponent), z.to(torch.complex128).pow(exponent), z.dtype)
-    close(torch.pow(TWO, on_device(z)), torch.pow(TWO, z.to(torch.complex128)), z.dtype)
 
 
 def test_digits() -> None:
@@ -119,7 +118,7 @@ GRADIENTS: dict[str, Callable[..., torch.Tensor]] = {
     "product": lambda a, b: (a * b.conj() + a / b).sum(),
     "modulus": lambda a, b: (a.abs() + b.angle() * a.real).sum(),
     "exponential": lambda a, b: (a.exp() * b.sin()).mean(0).sum(),
-    "power": lambda a, b: (a**2 * b.pow(1.5) + a.sgn()).sum(),
+    "power": lambda a, b: (a**2 * b.pow(3) + a.sgn()).sum(),
     "sinh": lambda a, b: (a.sinh() - b.sqrt().reciprocal()).sum(),
 }
 

@@ -97,8 +97,3 @@ inline float2 complex_sgn(float2 z) {
   const float m = modulus(z);
   return m == 0.0f ? float2(0.0f) : z / m;
 }
-inline float2 complex_pow(float2 a, float2 b) {
-  if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
-  if (a.x == 0.0f && a.y == 0.0f) return float2(0.0f);
-  return complex_exp(complex_product(b, complex_log(a)));
-}

@@ -125,6 +125,11 @@ bool is_small(at::ScalarType type, const Scalar& exponent) {
 }
 
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
+  // Of complex numbers only these have kernels: the others lose digits in the logarithm.
+  if (a.scalar_type() == at::kComplexFloat && is_plain(a) && !exponent.isComplex()) {
+    if (exponent.equal(1)) return a.clone();
+    if (is_small(a.scalar_type(), exponent)) return pow_small(a, exponent.toDouble());
+  }
   const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, a, b);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
