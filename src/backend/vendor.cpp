@@ -43,7 +43,6 @@ constexpr std::array kVendors = {
     Vendor{"aten::dot", kGemm},
     Vendor{"aten::vdot", kGemm},
     Vendor{"aten::_int_mm", kGemm},
-    Vendor{"aten::_weight_int8pack_mm", kAten},
     Vendor{"aten::_weight_int4pack_mm_for_cpu", kAten},
     Vendor{"aten::_convert_weight_to_int4pack_for_cpu", kAten},
     Vendor{"aten::_dyn_quant_pack_4bit_weight", kAten},

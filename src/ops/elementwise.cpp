@@ -15,12 +15,18 @@ constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = 32;           // of copy_transposed
 constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
 
+// A number that no integer holds is one that no kernel of integers is given (check_holds).
+int64_t integer_part(double x) {
+  constexpr double limit = 0x1p63;
+  return x >= -limit && x < limit ? int64_t(x) : 0;
+}
+
 // The imaginary part lies beside the real one, where no operator has a scalar of its own (metal/elementwise/complex.h).
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
   p.f[k] = float(z.real());  // what is too large for a float is infinite, as on the CPU
   if (s.isComplex()) p.f[k == 3 ? 2 : k + 1] = float(z.imag());
-  p.i[k] = s.isFloatingPoint() ? int64_t(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
+  p.i[k] = s.isFloatingPoint() ? integer_part(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
 
 float rounded(float x, Tag tag) {

@@ -10,6 +10,7 @@
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm_meta.h>
+#include <torch/library.h>
 
 #include "backend/vendor.h"
 #include "ops/structured.h"
@@ -345,8 +346,10 @@ void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const P
   m.impl("addr_", &addr_);
   m.impl("_int_mm", &int_mm);
   m.impl("_int_mm.out", &int_mm_out);
-  m.impl("_weight_int8pack_mm", &weight_int8pack_mm);
   return true;
 }(backend::VendorAlternatives());
+
+// The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_weight_int8pack_mm", &weight_int8pack_mm); }
 
 }  // namespace mpsx::ops

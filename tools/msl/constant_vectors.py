@@ -14,15 +14,19 @@ def constant_components(src, found):
     """Within what is evaluated by the compiler, `v.y` becomes `v[1]` and `v.zx` a subscript by both. Returns the tokens
     that were read so."""
     read = set()
+    # The type of `v.y` is a component's, that of `v[1]` a reference.
+    types = {j for i, word in enumerate(src.texts) if word == "decltype" for j in range(i, src.match[i + 1])}
     members = {src.texts[i] for d in found if d.kind == CLASS for i in range(d.body, d.end)
                if src.kinds[i] == "word" and src.texts[i - 1] not in (".", "->")}
     done = -1
     for begin, end in _constant_expressions(src):
         for i in range(max(begin, done), end):
             word = src.texts[i]
-            if src.texts[i - 1] != "." or not 1 <= len(word) <= 4 or (word in members and not _is_vector(src, i - 2)):
+            if i in types or src.texts[i - 1] != "." or not 1 <= len(word) <= 4:
                 continue
             if not any(set(word) <= set(letters) for letters in ("xyzw", "rgba")):
+                continue
+            if word in members and not _is_vector(src, i - 2):
                 continue
             indices = [str(COMPONENTS[c]) for c in word]
             index = indices[0] if len(indices) == 1 else f"::metal::mpsx_components<{', '.join(indices)}>()"
