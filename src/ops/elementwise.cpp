@@ -6,6 +6,8 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 
+#include <limits>
+
 #include "ops/strided.h"
 
 namespace mpsx::ops {
@@ -15,10 +17,11 @@ constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = 32;           // of copy_transposed
 constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
 
-// A number that no integer holds is one that no kernel of integers is given (check_holds).
+// A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
 int64_t integer_part(double x) {
   constexpr double limit = 0x1p63;
-  return x >= -limit && x < limit ? int64_t(x) : 0;
+  if (x >= -limit && x < limit) return int64_t(x);
+  return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
 // The imaginary part lies beside the real one, where no operator has a scalar of its own (metal/elementwise/complex.h).

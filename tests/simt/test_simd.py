@@ -127,6 +127,18 @@ def test_shuffles(functions, level, name):
         check(functions, f"{level}_{name}", type_name, SHUFFLES[name], 1)
 
 
+def test_lanes_past_the_end_of_the_last_group_are_zero(functions):
+    """Metal leaves them open; PyTorch's reductions of 64 bits count on 0 (c10/metal/reduction_utils.h)."""
+    steps = {"shuffle_down": lambda lane: lane + 1, "shuffle_rotate_down": lambda lane: (lane + 3) % WIDTH,
+             "shuffle_xor": lambda lane: lane ^ 2}
+    for name, source in steps.items():
+        def expected(v, fill, active, lane, source=source):
+            s = source(lane)
+            return v[s] if s < len(v) else v[lane] if s >= WIDTH else np.zeros_like(v[lane])
+        for type_name in TYPES:
+            check(functions, f"simd_{name}", type_name, expected, 1, threads=WIDTH + 17)
+
+
 @pytest.mark.parametrize("name", BLOCKS)
 def test_fills_in_blocks(functions, name):
     for type_name in TYPES:
