@@ -29,6 +29,21 @@ def test_gather(layout: str, dtype: torch.dtype) -> None:
             assert torch.equal(on_device(x).gather(dim, on_device(narrow)).cpu(), x.gather(dim, narrow))
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_an_expanded_index_selects_rows(dim: int) -> None:
+    x = torch.randn(7, 5, 6)
+    for source in (x, x.transpose(0, 2).contiguous().transpose(0, 2), x[:, :, ::2].repeat(1, 1, 2)):
+        for less in (0, 1):
+            shape = [size - less for size in x.shape]
+            shape[dim] = 9
+            line = torch.randint(0, x.size(dim), [9 if d == dim else 1 for d in range(3)])
+            result = source.to("mpsx").gather(dim, line.to("mpsx").expand(shape))
+            assert torch.equal(result.cpu(), source.gather(dim, line.expand(shape)))
+    bad = torch.tensor([0, 9], device="mpsx").view(2, 1).expand(2, 5)
+    with raises_late(IndexError, match="gather: index 9 is out of bounds for dimension 0 with size 7"):
+        torch.randn(7, 5, device="mpsx").gather(0, bad)
+
+
 def test_scalars_empties_and_many_dimensions() -> None:
     scalar, zero = torch.tensor(2.5), torch.tensor(0)
     assert torch.equal(scalar.to("mpsx").gather(0, zero.to("mpsx")).cpu(), scalar.gather(0, zero))

@@ -13,9 +13,27 @@
 namespace mpsx::ops {
 namespace {
 
+// Whether an index is one expanded along all dimensions but `dim`: then it selects whole rows.
+bool selects_rows(const Tensor& index, int64_t dim) {
+  if (index.dim() < 2 || index.numel() == 0) return false;
+  int64_t row = 1;
+  for (int64_t d = 0; d < index.dim(); ++d) {
+    if (d == dim) continue;
+    if (index.size(d) > 1 && index.stride(d) != 0) return false;
+    row *= index.size(d);
+  }
+  return row > 1;
+}
+
 // `out` is dense and has the index's shape.
 void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& indices) {
   static const KernelSet kernel("gather");
+  if (self.dim() == indices.dim() && out.is_contiguous() && selects_rows(indices, dim)) {
+    Tensor rows = self;
+    for (int64_t d = 0; d < self.dim(); ++d)
+      if (d != dim) rows = rows.narrow(d, 0, indices.size(d));
+    return select_rows_into("gather", out, rows, dim, indices.as_strided({indices.size(dim)}, {indices.stride(dim)}));
+  }
   const Tensor index = dense_index(indices);
   check_index("gather", index, self.dim() == 0 ? 1 : self.size(dim), dim, false);
   if (out.numel() == 0) return;

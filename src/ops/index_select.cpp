@@ -28,24 +28,12 @@ at::DimVector selected_sizes(const Tensor& self, int64_t dim, const Tensor& inde
   return sizes;
 }
 
-// `out` is dense and of the right shape and type.
-void select_into(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  const Tensor in = self.contiguous();
-  const Blocks blocks(in.sizes(), dim);
-  RowsParams p{};
-  p.size = blocks.size;
-  p.outer = blocks.size * blocks.inner;
-  p.pitch = blocks.inner;
-  p.dimension = uint32_t(dim);
-  launch_index_rows("index_select", out, in, index, blocks.outer, blocks.inner, p);
-}
-
 Tensor select_rows(const Tensor& self, int64_t dim, const Tensor& index) {
   if (!movable(self)) return fallback_call<Tensor>("aten::index_select", "", self, dim, index);
   dim = at::maybe_wrap_dim(dim, self.dim());
   check_index_select(self, dim, index);
   const Tensor out = at::empty(selected_sizes(self, dim, index), self.options());
-  select_into(out, self, dim, index);
+  select_rows_into("index_select", out, self, dim, index);
   return out;
 }
 
@@ -60,7 +48,7 @@ Tensor& select_rows_out(const Tensor& self, int64_t dim, const Tensor& index, Te
   at::assert_no_overlap(out, index);
   at::native::resize_output(out, selected_sizes(self, dim, index));
   if (out.is_contiguous() && is_plain(out)) {
-    select_into(out, self, dim, index);
+    select_rows_into("index_select", out, self, dim, index);
   } else {
     out.copy_(select_rows(self, dim, index));
   }

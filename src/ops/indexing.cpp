@@ -53,4 +53,15 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   runtime::check_device_errors();
 }
 
+void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+  const Tensor in = self.contiguous();
+  const Blocks blocks(in.sizes(), dim);
+  RowsParams p{};
+  p.size = blocks.size;
+  p.outer = blocks.size * blocks.inner;
+  p.pitch = blocks.inner;
+  p.dimension = uint32_t(dim);
+  launch_index_rows(op, out, in, index, blocks.outer, blocks.inner, p);
+}
+
 }  // namespace mpsx::ops

@@ -52,4 +52,7 @@ void check_index(const char* op, const Tensor& index, int64_t size, int64_t dime
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 
+// index_select of `dim` into `out`, which is contiguous and of the right shape and type.
+void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index);
+
 }  // namespace mpsx::ops
