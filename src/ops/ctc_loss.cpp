@@ -69,7 +69,13 @@ struct Ctc {
          log_probs.stride(2),
          0};
   }
-  uint64_t work() const { return uint64_t(p.steps) * p.states * 32; }
+  // The recursion over the steps of a kernel, which writes `out`.
+  void recur(const KernelSet& kernels, std::initializer_list<Tensor> out, const Tensor& log_probs) const {
+    Launch l(kernels.get());
+    for (const Tensor& t : out) l.pointer(t.data_ptr());
+    l.pointer(log_probs.const_data_ptr()).pointer(targets.const_data_ptr()).pointer(table.const_data_ptr()).bytes(p);
+    l.groups({p.batch, 1, 1}, runtime::threads_for_row(p.states)).work(uint64_t(p.steps) * p.states * 32).run();
+  }
 };
 
 Pair ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input, IntArrayRef target, int64_t blank,
@@ -80,17 +86,7 @@ Pair ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input,
   const Ctc c(log_probs, targets, input, target, blank);
   const Tensor loss = at::empty({c.p.batch}, log_probs.options());
   const Tensor alpha = at::empty({c.p.batch, c.p.steps, c.p.states}, log_probs.options());
-  if (c.p.batch > 0)
-    Launch(kernels.get())
-        .pointer(loss.data_ptr())
-        .pointer(alpha.data_ptr())
-        .pointer(log_probs.const_data_ptr())
-        .pointer(c.targets.const_data_ptr())
-        .pointer(c.table.const_data_ptr())
-        .bytes(c.p)
-        .groups({c.p.batch, 1, 1}, runtime::threads_for_row(c.p.states))
-        .work(c.work())
-        .run();
+  if (c.p.batch > 0) c.recur(kernels, {loss, alpha}, log_probs);
   return {loss, alpha};
 }
 Tensor ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input,
@@ -105,15 +101,7 @@ Tensor ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& t
   if (result.numel() == 0) return result;
   const Tensor beta = at::empty(alpha.sizes(), alpha.options()), a = alpha.contiguous();
   const Tensor g = grad.expand({c.p.batch}).contiguous(), whole = loss.contiguous();
-  Launch(of_beta.get())
-      .pointer(beta.data_ptr())
-      .pointer(log_probs.const_data_ptr())
-      .pointer(c.targets.const_data_ptr())
-      .pointer(c.table.const_data_ptr())
-      .bytes(c.p)
-      .groups({c.p.batch, 1, 1}, runtime::threads_for_row(c.p.states))
-      .work(c.work())
-      .run();
+  c.recur(of_beta, {beta}, log_probs);
   Launch(of_grad.get())
       .pointer(result.data_ptr())
       .pointer(g.const_data_ptr())

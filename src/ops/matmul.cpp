@@ -115,24 +115,22 @@ void check_self(const Tensor& self, const Tensor& a) {
               " and ", a.dtype());
 }
 
-Tensor& mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::mm", "out", self, mat2, out), out;
-  Structured<at::meta::structured_mm> outputs(out);
+// mm and bmm, of which `Meta` makes the result.
+template <typename Meta>
+Tensor& product_out(const char* name, const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>(name, "out", self, mat2, out), out;
+  Structured<Meta> outputs(out);
   outputs.meta(self, mat2);
   check_types(self, mat2);
   matrix_product(outputs.result(), self, mat2);
   outputs.finish();
   return out;
 }
-
+Tensor& mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return product_out<at::meta::structured_mm>("aten::mm", self, mat2, out);
+}
 Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::bmm", "out", self, mat2, out), out;
-  Structured<at::meta::structured_bmm> outputs(out);
-  outputs.meta(self, mat2);
-  check_types(self, mat2);
-  matrix_product(outputs.result(), self, mat2);
-  outputs.finish();
-  return out;
+  return product_out<at::meta::structured_bmm>("aten::bmm", self, mat2, out);
 }
 
 // Operators that add to a product: `meta` has checked everything else and made the result.

@@ -29,7 +29,7 @@ ZOO = {
     "resnet50": Model(vision.resnet50, vision.resnet50_batch, vision.classify, vision.predict),
     "vgg16": Model(vision.vgg16, vision.vgg16_batch, vision.classify, vision.predict),
     "unet": Model(vision.unet, vision.unet_batch, vision.classify, vision.predict),
-    "lstm": Model(language.lstm, language.lstm_batch, language.next_word, language.predict),
+    "lstm": Model(language.lstm, language.lstm_batch, language.next_word, vision.predict),
     "bert": Model(pretrained.bert, pretrained.text, pretrained.masked_words, pretrained.predict),
     "gpt2": Model(pretrained.gpt2, pretrained.text, pretrained.next_word, pretrained.predict),
     "llama": Model(pretrained.llama, pretrained.text, pretrained.next_word, pretrained.predict),

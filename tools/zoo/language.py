@@ -34,8 +34,3 @@ def lstm_batch(small: bool) -> dict[str, torch.Tensor]:
 def next_word(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Cross entropy of each word given those before."""
     return F.cross_entropy(network(batch["x"][:, :-1]).flatten(0, 1), batch["x"][:, 1:].flatten())
-
-
-def predict(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Logits."""
-    return network(batch["x"])
