@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -12,9 +13,10 @@ from tables import DTYPES, FLOAT, INT, rows
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 ARITHMETIC = [(row[0], row[2]) for row in rows("elementwise/binary.def", "MPSX_BINARY", 3)]
+RARE = [tuple(row) for row in rows("elementwise/special.def", "MPSX_RARE_BINARY", 2)]
 COMPARE = [(row[0], "ALL") for row in rows("elementwise/compare.def", "MPSX_COMPARE", 2)]
 DIVISION = [("floor_divide", "REAL"), ("fmod", "REAL"), ("remainder", "REAL"), ("pow", "REAL")]
-ALL = ARITHMETIC + COMPARE + DIVISION
+ALL = ARITHMETIC + RARE + COMPARE + DIVISION
 NAMES = [name for name, _ in ALL]
 
 
@@ -99,6 +101,8 @@ WITH_NUMBERS = [
     "bitwise_and",
     "bitwise_or",
     "bitwise_xor",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
     "eq",
     "ne",
     "lt",
@@ -185,6 +189,52 @@ def test_rounding_mode(mode: str | None) -> None:
         torch.testing.assert_close(torch.div(a.to("mpsx"), b.to("mpsx"), rounding_mode=mode).cpu(), exact)
 
 
+@pytest.mark.parametrize("dtype", INT)
+def test_shifts(dtype: torch.dtype) -> None:
+    """By negative counts too, and by as many bits as there are and more."""
+    info = torch.iinfo(dtype)
+    values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
+    counts = torch.tensor([0, 1, 3, info.bits - 1, info.bits, info.bits + 1, info.min, info.max], dtype=dtype)
+    a, b = torch.meshgrid(values, counts, indexing="ij")
+    for function in (lambda x, y: x << y, lambda x, y: x >> y, torch.Tensor.__lshift__, torch.Tensor.__rshift__):
+        check(function, a.contiguous(), b.contiguous())
+        check(lambda x, f=function: f(x, 2), a)
+    for name in ("__ilshift__", "__irshift__", "bitwise_left_shift_", "bitwise_right_shift_"):
+        check(lambda x, y, n=name: getattr(x.clone(), n)(y), a, b)
+        check(lambda x, n=name: getattr(x.clone(), n)(1), a)
+    check(lambda x: torch.bitwise_left_shift(3, x), b)
+    check(lambda x: torch.bitwise_right_shift(100, x), b)
+
+
+def test_divisors_of_large_numbers() -> None:
+    generator = torch.Generator().manual_seed(1)
+    for dtype, most in ((torch.int64, 2**62), (torch.int32, 2**30), (torch.int16, 2**14), (torch.int8, 100)):
+        a, b = (torch.randint(-most, most, (400,), generator=generator).to(dtype) for _ in range(2))
+        a, b = torch.cat([a, a[:20] * 0, a[:20]]), torch.cat([b, b[:20], b[:20] * 0])
+        expected = torch.tensor([math.gcd(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)])
+        assert torch.equal(torch.gcd(a.to("mpsx"), b.to("mpsx")).cpu(), expected.to(dtype))
+        check(torch.lcm, a, b)
+    least = torch.tensor([-(2**63)], device="mpsx")
+    assert torch.gcd(least, torch.tensor([6], device="mpsx")).item() == 2
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_neighbours(dtype: torch.dtype) -> None:
+    infinity = float("inf")
+    values = torch.tensor([0.0, -0.0, 1.0, -1.0, infinity, -infinity, float("nan"), torch.finfo(dtype).tiny,
+                           torch.finfo(dtype).max, -3.5], dtype=dtype)  # fmt: skip
+    a, b = (t.contiguous() for t in torch.meshgrid(values, values, indexing="ij"))
+    result = torch.nextafter(a.to("mpsx"), b.to("mpsx")).cpu()
+    torch.testing.assert_close(result, torch.nextafter(a, b), rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(result.signbit() | result.isnan(), torch.nextafter(a, b).signbit() | result.isnan())
+
+
+def test_remainder_of_a_number() -> None:
+    for dtype in (torch.float32, torch.int32):
+        check(lambda x: torch.remainder(7, x), make("slice", dtype, low=1, high=5))
+        check(lambda x: torch.remainder(-7, x), make("slice", dtype, low=1, high=5))
+
+
 def test_integer_edges() -> None:
     for dtype in (torch.int64, torch.int32):
         low = torch.iinfo(dtype).min
@@ -263,3 +313,29 @@ def test_operands_that_repeat_along_rows(dtype: torch.dtype) -> None:
     torch.add(column, 2, out=target[..., ::2])
     torch.add(on_device(column), 2, out=result[..., ::2])
     torch.testing.assert_close(result.cpu(), target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
+def test_transposed_operands_beside_dense_ones(dtype: torch.dtype) -> None:
+    """Panels of a transposed operand are copied on the host; the largest shape here takes several along each way."""
+    generator = torch.Generator().manual_seed(4)
+
+    def values(*sizes: int) -> torch.Tensor:
+        return torch.randint(1, 7, sizes, generator=generator).to(dtype)
+
+    pairs = [
+        (values(70, 61).t(), values(61, 70)),
+        (values(40, 9000).t(), values(9000, 40)),
+        (values(9000, 40).t(), values(40, 9000)),
+        (values(3, 2, 33, 50).transpose(2, 3), values(3, 2, 50, 33)),
+        (values(2, 17, 19, 23).to(memory_format=torch.channels_last), values(2, 17, 19, 23)),
+        (values(5, 4, 3, 2, 40, 30).transpose(4, 5)[:, 1:], values(5, 3, 3, 2, 30, 40)),
+        (values(401, 402)[1:, 2:].t(), values(400, 1).expand(400, 400)),
+    ]
+    for a, b in pairs:
+        check(torch.add, a, b)
+        check(torch.sub, b, a)
+        check(torch.lt, a, b)
+        check(lambda a, b: torch.where(a > b, a, b), a, b)
+        check(lambda a, b: torch.where(a > b, a, 3), a, b)
+        check(lambda a, b: b.clone().mul_(a), a, b)

@@ -54,7 +54,8 @@ def test_unary(name: str, layout: str) -> None:
 def test_binary(name: str, layout: str) -> None:
     function, a, b = getattr(torch, name), placed(layout), placed(layout, 5)
     wide = torch.complex128
-    for x, y in ((a, b), (a, TWO), (a, 3), (a, b.real), (a, b[..., :1] if b.dim() else b)):
+    with_numbers = [] if name.startswith("log") else [(a, TWO), (a, 3)]  # of which PyTorch has no overload
+    for x, y in (*with_numbers, (a, b), (a, b.real), (a, b[..., :1] if b.dim() else b)):
         on, exact = (on_device(y), y.to(wide)) if isinstance(y, torch.Tensor) else (y, y)
         result = function(on_device(x), on)
         assert result.stride() == function(x, y).stride()

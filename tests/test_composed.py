@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import torch.nn.functional as F
+from accuracy import assert_as_exact
 from layouts import LAYOUTS, make, on_device
-from tables import DTYPES, FLOAT
+from tables import DTYPES, FLOAT, INT
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
 
@@ -21,10 +22,19 @@ OPERATORS = (
     "equal", "eye", "trace", "complex", "polar", "cross", "linalg.cross", "logspace", "renorm", "isin",
     "masked_scatter", "put", "histc", "nonzero_static", "searchsorted", "bucketize", "repeat_interleave",
     "nn.functional.channel_shuffle", "nn.functional.glu", "nn.functional.prelu", "nan_to_num", "logit", "round",
-    "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef",
+    "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef", "linspace",
+    "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.relu6",
 )  # fmt: skip
-NO_KERNEL = {("logspace", torch.int32), ("logit", torch.int32), ("round", torch.int32)}
-SAMPLES = [op for op in op_db if op.name in OPERATORS]
+# Sums of many products, in another order than the CPU's: as near to float64 as those.
+PRODUCTS = ("cov", "corrcoef")
+NO_KERNEL = {("logspace", torch.int32), ("round", torch.int32)}
+# Of complex numbers.
+COMPLEX = (
+    "addcmul", "addcdiv", "lerp", "cumsum", "cumprod", "prod", "var", "std", "var_mean", "std_mean", "any", "all",
+    "count_nonzero", "equal", "cross", "linalg.cross", "renorm", "linspace", "linalg.vander", "sinc",
+    "logaddexp", "masked_scatter", "nonzero_static", "logical_and", "logical_or", "logical_xor",
+)  # fmt: skip
+SAMPLES = [op for op in op_db if op.name in OPERATORS + COMPLEX]
 
 
 def on(device: str, tree: object) -> object:
@@ -34,9 +44,14 @@ def on(device: str, tree: object) -> object:
     return tree_map(move, tree)
 
 
+def is_float(x: object) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
 def cases() -> Iterator[object]:
     for op in SAMPLES:
-        for dtype in (torch.float32, torch.int32):
+        real = (torch.float32, torch.int32) if op.name in OPERATORS else ()
+        for dtype in real + ((torch.complex64,) if op.name in COMPLEX else ()):
             if (op.name, dtype) not in NO_KERNEL and dtype in op.supported_dtypes("cpu"):
                 yield pytest.param(op, dtype, id=f"{op.formatted_name}-{str(dtype)[6:]}")
 
@@ -47,11 +62,124 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
         expected = op(sample.input, *sample.args, **sample.kwargs)
         kwargs = {k: "mpsx" if k == "device" else v for k, v in sample.kwargs.items()}
         result = op(on("mpsx", sample.input), *on("mpsx", sample.args), **on("mpsx", kwargs))
-        if not isinstance(expected, torch.Tensor):
+        if isinstance(expected, bool):
             assert result == expected
             continue
-        assert result.stride() == expected.stride() or expected.numel() <= 1
-        torch.testing.assert_close(on("cpu", result), expected, equal_nan=True)
+        for a, b in zip(*((r,) if isinstance(r, torch.Tensor) else r for r in (result, expected)), strict=True):
+            assert a.stride() == b.stride() or b.numel() <= 1
+            if op.name in PRODUCTS and b.is_floating_point() and b.isfinite().all():
+                args, kwargs = tree_map(lambda x: x.double() if is_float(x) else x, (sample.args, sample.kwargs))
+                assert_as_exact(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
+                continue
+            torch.testing.assert_close(on("cpu", a), b, equal_nan=True)
+
+
+def test_bincount() -> None:
+    for dtype in INT:
+        x = torch.randint(0, 50, (1000,)).to(dtype)
+        weights = torch.rand(1000)
+        assert torch.equal(torch.bincount(x.to("mpsx")).cpu(), torch.bincount(x))
+        assert torch.equal(torch.bincount(x.to("mpsx"), minlength=99).cpu(), torch.bincount(x, minlength=99))
+        ours = torch.bincount(x.to("mpsx"), weights.to("mpsx")).cpu()
+        torch.testing.assert_close(ours, torch.bincount(x, weights).float(), rtol=1e-5, atol=1e-5)
+    assert torch.bincount(torch.empty(0, dtype=torch.int64, device="mpsx"), minlength=3).tolist() == [0, 0, 0]
+    for bad in (torch.tensor([1, -1]), torch.ones(2, 2, dtype=torch.int64)):
+        with pytest.raises(RuntimeError, match="1-d non-negative"):
+            torch.bincount(bad.to("mpsx"))
+    with pytest.raises(RuntimeError, match="minlength"):
+        torch.bincount(x.to("mpsx"), minlength=-1)
+
+
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+@pytest.mark.parametrize("dtype", [*FLOAT, torch.int64, torch.int32, torch.int16, torch.uint8])
+def test_sequences(dtype: torch.dtype) -> None:
+    for start, end, step in ((0, 10, 1), (3, 20, 4), (9, 2, -3), (5, 5, 1)):
+        expected = torch.range(start, end, step, dtype=dtype)
+        torch.testing.assert_close(torch.range(start, end, step, dtype=dtype, device="mpsx").cpu(), expected)
+    if dtype.is_floating_point:
+        torch.testing.assert_close(torch.range(0.5, 4, 0.25, dtype=dtype, device="mpsx").cpu(),
+                                   torch.range(0.5, 4, 0.25, dtype=dtype))  # fmt: skip
+        return
+    for start, end, steps in ((0, 10, 5), (3, 100, 7), (50, 3, 11), (4, 9, 1), (0, 7, 0), (0, 120, 100)):
+        expected = torch.linspace(start, end, steps, dtype=dtype)
+        assert torch.equal(torch.linspace(start, end, steps, dtype=dtype, device="mpsx").cpu(), expected)
+
+
+def test_rarer_forms() -> None:
+    x = torch.tensor([[1, 3, 3], [1, 3, 3], [0, 2, 9]])
+    there = x.to("mpsx")
+    for number in (3, 7):
+        assert torch.isin(number, there).item() == torch.isin(number, x).item()
+        assert torch.isin(number, there, invert=True).item() == torch.isin(number, x, invert=True).item()
+    ordered = torch.arange(0, 20, 2, device="mpsx")
+    out = torch.empty((), dtype=torch.int64, device="mpsx")
+    assert torch.searchsorted(ordered, 7, out=out) is out
+    assert out.item() == 4
+    found = torch.empty(0, 2, dtype=torch.int64, device="mpsx")
+    torch.nonzero_static(there, size=12, fill_value=-1, out=found)
+    assert torch.equal(found.cpu(), torch.nonzero_static(x, size=12, fill_value=-1))
+    for a, b in zip(torch._unique(there, return_inverse=True), torch._unique(x, return_inverse=True), strict=True):
+        assert torch.equal(a.cpu(), b)
+    for forms in zip(*(torch.unique_consecutive(t, True, True, dim=0) for t in (there, x)), strict=True):
+        assert torch.equal(forms[0].cpu(), forms[1])
+    torch._assert_async(there[0, 0])
+    with pytest.raises(RuntimeError, match="nonzero"):
+        torch._assert_async(there[2, 0])
+    with pytest.raises(RuntimeError, match="my words"):
+        torch._assert_async(there[2, 0], "my words")
+
+
+def test_activations_of_whole_numbers() -> None:
+    for dtype in INT:
+        x = make("transposed", dtype, high=9)
+        for function in (F.relu6, lambda t: F.threshold(t, 2, 7), lambda t: F.hardtanh(t, 0, 3), torch.logit,
+                         lambda t: F.relu6(t.clone(), inplace=True)):  # fmt: skip
+            torch.testing.assert_close(function(on_device(x)).cpu(), function(x), equal_nan=True)
+    with pytest.raises(RuntimeError, match="unsigned type with negative limits"):
+        F.hardtanh(torch.ones(2, dtype=torch.uint8, device="mpsx"), -1, 1)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "prod", "var", "lerp", "addcdiv", "tanh", "sigmoid"])
+def test_gradients_of_complex_numbers(name: str) -> None:
+    a, b, c = (torch.randn(4, 5, dtype=torch.complex64, generator=torch.Generator().manual_seed(k)) for k in range(3))
+    more = {"cumsum": (1,), "cumprod": (1,), "prod": (1,), "var": (1,), "lerp": (b, c), "addcdiv": (b, c)}
+
+    def gradients(*inputs: torch.Tensor) -> list[torch.Tensor]:
+        leaves = [t.detach().requires_grad_() if isinstance(t, torch.Tensor) else t for t in inputs]
+        torch.view_as_real(getattr(torch, name)(*leaves) + 0j).square().sum().backward()
+        return [t.grad for t in leaves if isinstance(t, torch.Tensor)]
+
+    inputs = (a, *more.get(name, ()))
+    ours = gradients(*(on("mpsx", t) for t in inputs))
+    exact = gradients(*(t.to(torch.complex128) if isinstance(t, torch.Tensor) else t for t in inputs))
+    for x, y in zip(ours, exact, strict=True):
+        torch.testing.assert_close(x.cpu(), y.to(x.dtype), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weight_norm(dim: int, dtype: torch.dtype) -> None:
+    v = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
+    g = (v.float().norm(dim=[d for d in range(3) if d != dim], keepdim=True) + 1).to(dtype)
+
+    def results(v: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
+        leaves = [t.detach().requires_grad_() for t in (v, g)]
+        weight = torch._weight_norm(*leaves, dim)
+        return [weight, *torch.autograd.grad(weight.square().sum() + weight.sum(), leaves)]
+
+    exact = results(v.double(), g.double())
+    for ours, cpu, wide in zip(results(on_device(v), on_device(g)), results(v, g), exact, strict=True):
+        assert_as_exact(ours.detach(), cpu.detach(), wide.detach())
+
+
+def test_random_complex_numbers() -> None:
+    x = torch.randn(20_000, dtype=torch.complex64, device="mpsx").cpu()
+    assert abs(x.real.std().item() - 0.5**0.5) < 0.02
+    assert abs(x.imag.std().item() - 0.5**0.5) < 0.02
+    assert abs((x.real * x.imag).mean().item()) < 0.02
+    y = torch.rand(20_000, dtype=torch.complex64, device="mpsx").cpu()
+    assert abs(y.real.mean().item() - 0.5) < 0.02
+    assert 0 <= y.imag.min().item() <= y.imag.max().item() < 1
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

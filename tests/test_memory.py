@@ -6,10 +6,14 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
+
+import mpsx
 
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
@@ -192,3 +196,18 @@ def test_data_loader_pins(workers: int) -> None:
         assert torch.equal(there.cpu().long(), labels)
         seen += labels.tolist()
     assert seen == list(range(32))
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="Linux's huge pages")
+def test_results_of_cpu_libraries_lie_in_huge_pages() -> None:
+    """... and CPU tensors of the process itself are made as ever: where nothing of ours runs, nothing is aligned."""
+    huge = 2 << 20
+
+    def convolved(device: str) -> torch.Tensor:
+        return F.conv2d(torch.ones(1, 4, 600, 600, device=device), torch.ones(4, 4, 3, 3, device=device))
+
+    results = [convolved("mpsx") for _ in range(4)]
+    if mpsx.driver()["name"] == "host":
+        assert all(r.data_ptr() % huge == 0 for r in results)
+    assert any(torch.empty(huge + k * 4096, dtype=torch.uint8).data_ptr() % huge for k in range(8))
+    torch.testing.assert_close(results[0].cpu(), convolved("cpu"))

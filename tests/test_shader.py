@@ -56,6 +56,14 @@ def test_call(lib):
     torch.testing.assert_close(on.cpu(), y + 2.5 * x)
 
 
+def test_products_and_sums_are_kept_apart_where_the_text_says_so():
+    """On CPUs they are anyway; Metal may fuse them, in PyTorch's own compile_shader too."""
+    source = "kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] = x[i] * x[i] - 1.0f; }"
+    x = torch.full((100,), 1 + 2.0**-12, device="mpsx")
+    mpsx.compile_shader("#pragma METAL fp contract(off)\n" + source).f(x)
+    assert x.tolist() == [2.0**-11] * 100  # fused: 2^-24 more
+
+
 def test_threads_and_offsets(lib):
     y = torch.zeros(10, device="mpsx")
     x = torch.arange(10.0).to("mpsx")

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Stands for Metal's compiler where Metal is emulated: `emulated_metal_compiler.py in.metal out.so` makes a library of
-translated kernels."""
+translated kernels. MPSX_EMULATION_KEEP names a folder where they stay, for other processes, as macOS keeps them."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
-from emulated_metal import kernel_library
+from emulated_metal import digest, kernel_library
 from msl.source import MslError
 
 if __name__ == "__main__":
     try:
-        kernel_library(Path(sys.argv[1]), Path(sys.argv[2]), keep=False)
+        source, target = Path(sys.argv[1]), Path(sys.argv[2])
+        if folder := os.environ.get("MPSX_EMULATION_KEEP"):
+            shutil.copyfile(kernel_library(source, Path(folder) / f"{digest(source.read_text())}.so"), target)
+        else:
+            kernel_library(source, target, keep=False)
     except (RuntimeError, MslError) as error:
         sys.exit(str(error))

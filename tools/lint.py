@@ -26,7 +26,9 @@ LAYERS = {
 }
 # Vendor routes, aliases, tensors of other devices and random state live in the backend, and launchers use them.
 EXCEPTIONS = {
-    "src/ops": (r"backend/(alias|attention|convolution|copy|fallback|generator|mps|torch_version|vendor)\.h",),
+    "src/ops": (
+        r"backend/(alias|attention|convolution|copy|fallback|generator|mps|sparse_fallback|torch_version|vendor)\.h",
+    ),
 }
 
 # What .gitignore names at the top level: generated files are no part of the source.

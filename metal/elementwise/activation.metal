@@ -10,7 +10,7 @@ inline float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
 }
 inline float gelu_none_slope(float x) {
-  const float density = precise::exp(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
+  const float density = exp_nonpositive(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
   return 0.5f * (1.0f + erf(x * M_SQRT1_2_F)) + x * density;
 }
 inline float gelu_tanh_slope(float x) {
@@ -23,7 +23,7 @@ inline float silu_slope(float x) {
   return y * (1.0f + x * (1.0f - y));
 }
 // log(1 + exp(x)) without overflow.
-inline float softplus(float x) { return max(x, 0.0f) + log1p(precise::exp(-fabs(x))); }
+inline float softplus(float x) { return max(x, 0.0f) + log1p(exp_nonpositive(-fabs(x))); }
 inline float mish_slope(float x) {
   const float t = precise::tanh(softplus(x)), y = sigmoid(x);
   return t + x * y * (1.0f - t * t);

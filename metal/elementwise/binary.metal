@@ -2,6 +2,19 @@
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
 
+// By as many bits as the type has, or more, all of them leave; a negative count is a large one.
+template <typename T>
+inline T shift_left(T a, T b) {
+  const bool inside = b >= T(0) && b < T(8 * sizeof(T));
+  return inside ? T(unsigned_of_t<T>(a) << (inside ? b : T(0))) : T(0);
+}
+template <typename T>
+inline T shift_right(T a, T b) {
+  constexpr T most = T(8 * sizeof(T) - 1);
+  const bool inside = b >= T(0) && b <= most;
+  return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
+}
+
 #define MPSX_ORDER_SWAPS(...)
 #define MPSX_ORDER_FIXED(TYPES, NAME, RESULT) MPSX_FOR_##TYPES(MPSX_BINARY_LEFT_KERNELS, NAME, RESULT)
 #define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...)      \

@@ -93,6 +93,22 @@ inline float2 complex_tanh(float2 z) {
   return float2(sh * ch / square, s * c / square);
 }
 
+inline float2 complex_sinc(float2 z) {
+  const float2 x = z * M_PI_F;
+  return z.x == 0.0f && z.y == 0.0f ? float2(1.0f, 0.0f) : complex_quotient(over_i(complex_sinh(times_i(x))), x);
+}
+// By the one with the larger real part.
+inline float2 complex_log_add(float2 a, float2 b) {
+  const bool swapped = a.x < b.x;
+  const float2 most = swapped ? b : a, least = swapped ? a : b;
+  if (isnan(least.x) || isnan(least.y)) return float2(NAN, NAN);
+  if (isinf(most.x) && most.x == least.x) {
+    if (most.x < 0.0f) return least;
+    return complex_log(complex_exp(least) + complex_exp(most));
+  }
+  return most + complex_log1p(complex_exp(least - most));
+}
+
 inline float2 complex_sgn(float2 z) {
   const float m = modulus(z);
   return m == 0.0f ? float2(0.0f) : z / m;

@@ -88,6 +88,35 @@ CAST(bool, bool, int, i32) CAST(bool, bool, short, i16) CAST(bool, bool, uchar, 
 // A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile by way of
 // threadgroup memory, so that both sides are touched in runs.
 enum : uint { kTile = 32 };
+#if MPSX_VECTOR_BYTES
+template <typename T>
+inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
+                      threadgroup T* tile, uint index, uint count) {
+  for (uint i = 0; i < nx; ++i)
+    for (uint j = index; j < ny; j += count) tile[j * (kTile + 1) + i] = from[long(i) * in_stride + j];
+  tg_barrier();
+  for (uint j = 0; j < ny; ++j)
+    for (uint i = index; i < nx; i += count) to[long(j) * out_stride + i] = tile[j * (kTile + 1) + i];
+}
+#else
+// On a CPU a tile lies in its cache as it is: squares that registers hold go straight across.
+enum : uint { kSquare = 4 };
+template <typename T>
+inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
+                      threadgroup T*, uint, uint) {
+  const uint wide = nx / kSquare * kSquare, high = ny / kSquare * kSquare;
+  for (uint j = 0; j < high; j += kSquare)
+    for (uint i = 0; i < wide; i += kSquare) {
+      T square[kSquare][kSquare];
+      for (uint a = 0; a < kSquare; ++a)
+        for (uint b = 0; b < kSquare; ++b) square[a][b] = from[long(i + a) * in_stride + j + b];
+      for (uint b = 0; b < kSquare; ++b)
+        for (uint a = 0; a < kSquare; ++a) to[long(j + b) * out_stride + i + a] = square[a][b];
+    }
+  for (uint j = 0; j < ny; ++j)
+    for (uint i = j < high ? wide : 0; i < nx; ++i) to[long(j) * out_stride + i] = from[long(i) * in_stride + j];
+}
+#endif
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -98,11 +127,7 @@ kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buf
   const uint3 plane = uint3(0, 0, g.group.z);
   device const T* from = x + row_offset(p, 1, plane) + long(x0) * p.stride[1][0] + y0;
   device T* to = out + row_offset(p, 0, plane) + long(y0) * p.stride[0][1] + x0;
-  for (uint i = 0; i < nx; ++i)
-    for (uint j = g.index; j < ny; j += g.count) tile[j * (kTile + 1) + i] = from[long(i) * p.stride[1][0] + j];
-  tg_barrier();
-  for (uint j = 0; j < ny; ++j)
-    for (uint i = g.index; i < nx; i += g.count) to[long(j) * p.stride[0][1] + i] = tile[j * (kTile + 1) + i];
+  move_tile(to, from, p.stride[0][1], p.stride[1][0], nx, ny, tile, g.index, g.count);
 }
 MPSX_KERNEL("copy_transposed_i8", copy_transposed<char>)
 MPSX_KERNEL("copy_transposed_i16", copy_transposed<short>)

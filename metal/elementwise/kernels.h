@@ -6,20 +6,26 @@
 #include "lib/instantiate.h"
 #include "lib/index.h"
 
+// What an operator makes of one element; unary.metal has the operators that need not compute in float.
+template <typename Op, typename T, typename R> struct UnaryOf {
+  static R apply(T x, constant ScalarParams& s) {
+    typedef compute_t<T> C;
+    return R(Op::template apply<C>(C(x), scalars<C>(s)));
+  }
+};
+
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(x[i]), scalars<C>(s)));
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = UnaryOf<Op, T, R>::apply(x[i], s);
 }
 
 template <typename T, typename R, typename Op>
 kernel void unary_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                        constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
                        uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  const C value = C(x[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]]);
-  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = R(Op::template apply<C>(value, scalars<C>(s)));
+  const T value = x[row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0]];
+  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = UnaryOf<Op, T, R>::apply(value, s);
 }
 
 template <typename T, typename R, typename Op>

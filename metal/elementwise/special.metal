@@ -2,18 +2,81 @@
 // as a part of six kernels it would be translated six times.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
-#include "elementwise/special_gamma.h"
+#include "elementwise/special_gradients.h"
+#include "elementwise/special_incomplete_gamma.h"
 #include "elementwise/special_normal.h"
 #include "elementwise/special_polynomials.h"
 
 inline float log_add(float a, float b) {
   if (isinf(a) && a == b) return a;
-  return propagating_max(a, b) + log1p(precise::exp(-fabs(a - b)));
+  return propagating_max(a, b) + log1p(exp_nonpositive(-fabs(a - b)));
 }
 inline float log2_add(float a, float b) {
   if (isinf(a) && a == b) return a;
   return propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
 }
+
+// The neighbour of x on the side of y.
+template <typename Bits, typename T>
+inline T neighbour(T x, T y) {
+  if (x != x) return x;
+  if (y != y) return y;
+  if (x == y) return y;
+  if (x == T(0.0f)) return as_type<T>(Bits(1 | (y < x ? Bits(1) << (8 * sizeof(T) - 1) : 0)));
+  // The bits of floating-point numbers are ordered by magnitude.
+  return as_type<T>(Bits(as_type<Bits>(x) + ((x < y) == (x > T(0.0f)) ? 1 : -1)));
+}
+inline float next_after(float x, float y) { return neighbour<uint>(x, y); }
+inline float next_after(half x, half y) { return float(neighbour<ushort>(x, y)); }
+inline float next_after(bfloat x, bfloat y) { return float(neighbour<ushort>(x, y)); }
+
+// Of magnitudes, which for the least of a signed type only its unsigned one holds.
+inline uint magnitude(int x) { return x < 0 ? 0u - uint(x) : uint(x); }
+inline ulong magnitude(long x) { return x < 0 ? 0ul - ulong(x) : ulong(x); }
+template <typename U>
+inline U divisor_of(U a, U b) {
+  while (a != U(0)) {
+    const U rest = b % a;
+    b = a;
+    a = rest;
+  }
+  return b;
+}
+inline uint greatest_divisor(int a, int b) { return divisor_of(magnitude(a), magnitude(b)); }
+inline ulong greatest_divisor(long a, long b) { return divisor_of(magnitude(a), magnitude(b)); }
+// Beyond the type the CPU wraps around, and takes the magnitude of what that gives.
+inline int least_multiple(int a, int b) {
+  const uint divisor = greatest_divisor(a, b);
+  return divisor == 0 ? 0 : absolute(int(magnitude(a) / divisor * magnitude(b)));
+}
+inline long least_multiple(long a, long b) {
+  const ulong divisor = greatest_divisor(a, b);
+  return divisor == 0 ? 0 : absolute(long(magnitude(a) / divisor * magnitude(b)));
+}
+
+// The part of x in [1/2, 1), and by which power of two it is multiplied; Metal leaves that open for infinite numbers.
+inline bool has_parts(float x) { return !is_nan(x) && !is_infinite(x); }
+struct frexp_op {
+  template <typename C>
+  static C apply(C x, Scalars<C>) {
+    int exponent = 0;
+    return has_parts(x) ? frexp(x, exponent) : x;
+  }
+};
+struct frexp_exponent_op {
+  template <typename C>
+  static int apply(C x, Scalars<C>) {
+    int exponent = 0;
+    frexp(has_parts(x) ? x : 0.0f, exponent);
+    return exponent;
+  }
+};
+#define FREXP_KERNELS(T, TAG, ...)                                           \
+  MPSX_KERNEL("frexp_dense_" #TAG, unary_dense<T, T, frexp_op>)              \
+  MPSX_KERNEL("frexp_any_" #TAG, unary_rows<T, T, frexp_op>)                 \
+  MPSX_KERNEL("frexp_exponent_dense_" #TAG, unary_dense<T, int, frexp_exponent_op>) \
+  MPSX_KERNEL("frexp_exponent_any_" #TAG, unary_rows<T, int, frexp_exponent_op>)
+MPSX_FOR_FLOAT(FREXP_KERNELS)
 
 #define MPSX_SPECIAL(NAME, ...)                                             \
   __attribute__((noinline)) float NAME##_of(float x) { return __VA_ARGS__; } \
@@ -32,6 +95,16 @@ inline float log2_add(float a, float b) {
     static C apply(C a, C b, Scalars<C>) { return NAME##_of(a, b); }                 \
   };                                                                                 \
   MPSX_FOR_FLOAT(SPECIAL_KERNELS, NAME)
+#define RARE_KERNELS(T, TAG, NAME)                                    \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op<T>>) \
+  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op<T>>)
+#define MPSX_RARE_BINARY(NAME, TYPES, ...)                   \
+  template <typename T>                                      \
+  struct NAME##_op {                                         \
+    template <typename C>                                    \
+    static C apply(C a, C b, Scalars<C>) { return __VA_ARGS__; } \
+  };                                                         \
+  MPSX_FOR_##TYPES(RARE_KERNELS, NAME)
 #include "elementwise/special.def"
 
 // The order is a scalar argument.
@@ -40,3 +113,20 @@ struct polygamma_op {
   static C apply(C x, Scalars<C> s) { return polygamma_of(s.a, x); }
 };
 MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, polygamma, SAME)
+
+// Of a sample and its distribution's parameters.
+__attribute__((noinline)) float gamma_gradient_of(float alpha, float x) { return gamma_gradient(alpha, x); }
+struct standard_gamma_grad_op {
+  template <typename C>
+  static C apply(C alpha, C x, Scalars<C>) { return gamma_gradient_of(alpha, x); }
+};
+SPECIAL_KERNELS(float, f32, standard_gamma_grad)
+__attribute__((noinline)) float dirichlet_gradient_of(float x, float alpha, float total) {
+  return dirichlet_gradient(x, alpha, total);
+}
+struct dirichlet_grad_op {
+  template <typename A, typename C>
+  static C apply(A x, C alpha, C total, Scalars<C>) { return dirichlet_gradient_of(x, alpha, total); }
+};
+MPSX_KERNEL("dirichlet_grad_dense_f32", ternary_dense<float, float, dirichlet_grad_op>)
+MPSX_KERNEL("dirichlet_grad_any_f32", ternary_any<float, float, dirichlet_grad_op>)

@@ -34,41 +34,52 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
   device T* to = self + row_offset(p, 0, group);
   device const long* at = index + row_offset(p, 1, group);
   device const T* from = VALUE ? source : source + row_offset(p, 2, group);
-  const uint begin = group.x * p.tile, end = min(begin + p.tile, p.size[0]);
+  const uint begin = group.x * p.tile, end = min(begin + p.tile, p.size[0]), count = p.count;
+  // Read once: writes to self might be to the parameters, for all that a compiler knows.
+  const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
+  const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
+  const bool negative = p.negative != 0;
   for (uint x = begin + tid * kLines; x < end; x += threads.x * kLines) {
     const uint last = min(x + kLines, end);
-    if (p.stride[1][0] == 0) {  // one index for all lines: index_add, index_copy, index_fill
-      for (uint k = 0; k < p.count; ++k) {
-        device T* row = to + known_index(at[long(k) * p.step[1]], p.dim_size, p.negative != 0) * p.step[0];
-        device const T* own = VALUE ? from : from + long(k) * p.step[2];
-        if (p.stride[0][0] == 1 && (VALUE || p.stride[2][0] == 1)) {
+    if (index_pitch == 0) {  // one index for all lines: index_add, index_copy, index_fill
+      for (uint k = 0; k < count; ++k) {
+        device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;
+        device const T* own = VALUE ? from : from + long(k) * source_step;
+        if (self_pitch == 1 && (VALUE || source_pitch == 1)) {
           MPSX_VECTORIZE
           for (uint i = x; i < last; ++i) row[i] = Op::template apply<T>(row[i], own[VALUE ? 0 : i]);
         } else {
           for (uint i = x; i < last; ++i) {
-            device T* place = row + long(i) * p.stride[0][0];
-            *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * p.stride[2][0]]);
+            device T* place = row + long(i) * self_pitch;
+            *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * source_pitch]);
           }
         }
       }
-    } else if (p.step[1] == 1) {  // lines lie densely: one after the other
+    } else if (index_step == 1) {  // lines lie densely: one after the other
       for (uint i = x; i < last; ++i) {
-        device T* line = to + long(i) * p.stride[0][0];
-        device const long* where = at + long(i) * p.stride[1][0];
-        device const T* own = VALUE ? from : from + long(i) * p.stride[2][0];
-        for (uint k = 0; k < p.count; ++k) {
-          device T* place = line + known_index(where[k], p.dim_size, p.negative != 0) * p.step[0];
-          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(k) * p.step[2]]);
+        device T* line = to + long(i) * self_pitch;
+        device const long* where = at + long(i) * index_pitch;
+        device const T* own = VALUE ? from : from + long(i) * source_pitch;
+        if (!negative && place_step == 1 && (VALUE || source_step == 1)) {
+          for (uint k = 0; k < count; ++k) {
+            device T* place = line + known_index(where[k], size, false);
+            *place = Op::template apply<T>(*place, own[VALUE ? 0 : k]);
+          }
+          continue;
+        }
+        for (uint k = 0; k < count; ++k) {
+          device T* place = line + known_index(where[k], size, negative) * place_step;
+          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(k) * source_step]);
         }
       }
     } else {
-      for (uint k = 0; k < p.count; ++k) {
-        device const long* where = at + long(k) * p.step[1];
-        device const T* own = VALUE ? from : from + long(k) * p.step[2];
+      for (uint k = 0; k < count; ++k) {
+        device const long* where = at + long(k) * index_step;
+        device const T* own = VALUE ? from : from + long(k) * source_step;
         for (uint i = x; i < last; ++i) {
-          const long position = known_index(where[long(i) * p.stride[1][0]], p.dim_size, p.negative != 0);
-          device T* place = to + long(i) * p.stride[0][0] + position * p.step[0];
-          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * p.stride[2][0]]);
+          const long position = known_index(where[long(i) * index_pitch], size, negative);
+          device T* place = to + long(i) * self_pitch + position * place_step;
+          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * source_pitch]);
         }
       }
     }

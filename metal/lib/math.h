@@ -30,6 +30,25 @@ inline float log1p(float x) {
   return x == INFINITY ? x : r;
 }
 
+// exp(x) of x <= 0, and 0 where that is no normal number (x < -87). A GPU has an instruction for exp; on a CPU nothing
+// has to be done about overflow and subnormal results. The polynomial is exp's of src/driver/host/msl/math_exp.h.
+#if MPSX_VECTOR_BYTES
+inline float exp_nonpositive(float x) { return precise::exp(x); }
+#else
+inline float exp_nonpositive(float x) {
+  const float bounded = -87.0f > x ? -87.0f : x;  // NaN stays
+  const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;
+  const float r = fma(k, 1.90465421e-9f, fma(k, -0.693147182f, bounded));
+  float p = 0.0013813142431899905f;
+  p = fma(p, r, 0.008369418792426586f);
+  p = fma(p, r, 0.04166845604777336f);
+  p = fma(p, r, 0.16666515171527863f);
+  p = fma(p, r, 0.4999999403953552f);
+  const float power = as_type<float>((as_type<uint>(shifted) << 23) + 0x3f800000u);  // 2^k
+  return fma(fma(p, r, 1.0f), r, 1.0f) * (-87.0f > x ? 0.0f : power);
+}
+#endif
+
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 
 // erf: odd polynomial of degree 13 fitted on |x| < 1, elsewhere 1 - erfc. Coefficients: see erfc.
@@ -53,7 +72,7 @@ inline float erf_large(float x) {  // the same source, |x| > 0.927734375
   r = fma(r, t, -6.34846687e-1f);
   r = fma(r, t, -1.28717512e-1f);
   r = fma(r, t, -t);
-  return copysign(1.0f - precise::exp(r), x);
+  return copysign(1.0f - exp_nonpositive(r), x);
 }
 inline float erf(float x) { return fabs(x) > 0.927734375f ? erf_large(x) : erf_small(x); }
 

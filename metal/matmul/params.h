@@ -20,3 +20,14 @@ struct MatmulParams {
   uint32_t tile_rows, tile_columns;  // where a threadgroup is one thread
   uint32_t activation, has_c, has_scale;
 };
+
+// Weights of four bits, two a byte: a row's depth is in blocks, whose byte i has element i in its low half and element
+// i + kInt4Block / 2 in its high one. A group of neighbours in depth has a scale and a zero: (q - 8) * scale + zero.
+enum : uint32_t { kInt4Block = 32 };
+
+struct Int4Params {
+  uint32_t rows, columns, depth;
+  uint32_t group;                    // a multiple of the block, of which the depth is a multiple
+  uint32_t tile_rows, tile_columns;  // as above
+  int64_t a_row, a_column;           // strides of the other factor
+};

@@ -2,6 +2,7 @@
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
+#include "lib/math.h"
 #include "norm/params.h"
 
 // The largest element of a row in every thread, as float; NaN if there is one.
@@ -16,6 +17,9 @@ inline float row_max(device const T* x, uint n, threadgroup int* scratch, GroupT
   return value_of_max(tg_max(key, scratch, g));
 }
 
+// On a CPU, where exp is a dozen instructions, a row of this many is not computed twice.
+enum : uint { kKept = 4096 };
+
 // A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch.
 template <typename T, typename O>
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -29,11 +33,26 @@ kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffe
   const uint n = p.size;
   const float top = row_max(x, n, keys, g);
   float sum = 0.0f;
+#if !MPSX_VECTOR_BYTES
+  if (n <= kKept) {
+    float kept[kKept];
+    MPSX_REDUCE(+ : sum)
+    for (uint i = 0; i < n; ++i) {
+      const float e = exp_nonpositive(float(x[i]) - top);
+      kept[i] = e;
+      sum += e;
+    }
+    const float scale = 1.0f / sum;
+    MPSX_VECTORIZE
+    for (uint i = 0; i < n; ++i) y[i] = O(kept[i] * scale);
+    return;
+  }
+#endif
   MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += precise::exp(float(x[i]) - top);
+  for (uint i = g.index; i < n; i += g.count) sum += exp_nonpositive(float(x[i]) - top);
   const float scale = 1.0f / tg_sum(sum, sums, g);
   MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) y[i] = O(precise::exp(float(x[i]) - top) * scale);
+  for (uint i = g.index; i < n; i += g.count) y[i] = O(exp_nonpositive(float(x[i]) - top) * scale);
 }
 
 template <typename T, typename O>
@@ -49,7 +68,7 @@ kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[b
   const float top = row_max(x, n, keys, g);
   float sum = 0.0f;
   MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += precise::exp(float(x[i]) - top);
+  for (uint i = g.index; i < n; i += g.count) sum += exp_nonpositive(float(x[i]) - top);
   const float rest = precise::log(tg_sum(sum, sums, g));
   MPSX_VECTORIZE
   for (uint i = g.index; i < n; i += g.count) y[i] = O(float(x[i]) - top - rest);
@@ -92,7 +111,7 @@ kernel void log_softmax_backward_rows(device O* out [[buffer(0)]], device const 
   for (uint i = g.index; i < n; i += g.count) sum += float(dy[i]);
   sum = tg_sum(sum, sums, g);
   MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) dx[i] = O(float(dy[i]) - precise::exp(float(y[i])) * sum);
+  for (uint i = g.index; i < n; i += g.count) dx[i] = O(float(dy[i]) - exp_nonpositive(float(y[i])) * sum);
 }
 
 // A threadgroup owns p.block adjacent columns of one block [size, inner]; each thread has columns of its own.
@@ -127,7 +146,7 @@ inline void column_statistics(device const T* x, constant SoftmaxParams& p, Colu
     for (uint k = first, last = min(first + kSumLines, p.size); k < last; ++k) {
       device const T* row = x + (c.base + ulong(k) * p.inner);
       MPSX_VECTORIZE
-      for (uint i = g.index; i < c.count; i += g.count) part[i] += precise::exp(float(row[i]) - top[i]);
+      for (uint i = g.index; i < c.count; i += g.count) part[i] += exp_nonpositive(float(row[i]) - top[i]);
     }
     for (uint i = g.index; i < c.count; i += g.count) sum[i] += part[i];
   }
@@ -146,7 +165,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* x [[buf
     device const T* row = x + (c.base + ulong(k) * p.inner);
     device O* y = out + (c.base + ulong(k) * p.inner);
     MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) y[i] = O(precise::exp(float(row[i]) - top[i]) * sum[i]);
+    for (uint i = g.index; i < c.count; i += g.count) y[i] = O(exp_nonpositive(float(row[i]) - top[i]) * sum[i]);
   }
 }
 
@@ -208,7 +227,7 @@ kernel void log_softmax_backward_columns(device O* out [[buffer(0)]], device con
     device const Y* y = result + (c.base + ulong(k) * p.inner);
     device O* dx = out + (c.base + ulong(k) * p.inner);
     MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) dx[i] = O(float(dy[i]) - precise::exp(float(y[i])) * sum[i]);
+    for (uint i = g.index; i < c.count; i += g.count) dx[i] = O(float(dy[i]) - exp_nonpositive(float(y[i])) * sum[i]);
   }
 }
 

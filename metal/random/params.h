@@ -17,6 +17,13 @@ struct RandomParams {
 };
 static_assert(sizeof(RandomParams) == 56, "kernels and launchers share this layout");
 
+// Samples that take as many random numbers as it happens: element i has the Philox blocks (offset + i, 1), (offset + i,
+// 2), …, where fills have (offset + i, 0).
+struct SampleParams {
+  uint64_t seed;
+  uint64_t offset;
+};
+
 // Permutations of at most kShortPermutation elements are shuffled by one thread.
 enum : uint32_t { kShortPermutation = 4096, kFeistelRounds = 24 };
 

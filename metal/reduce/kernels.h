@@ -9,7 +9,7 @@
 #include "lib/instantiate.h"
 #include "reduce/loops.h"
 
-enum : uint { kReduceBlock = 4096, kLineBlock = 32 };
+enum : uint { kLineBlock = 32 };
 
 // What nothing reduces to.
 template <typename Combine, typename A> struct Identity;
@@ -88,6 +88,12 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   typedef RowLoop<Combine, Op, T> Loop;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup A scratch[kScratch];
+  if (p.short_rows) {  // one block that lies densely: what follows would cost more than its sum
+    device const T* row = x + long(g.group.x) * p.kept_stride[0];
+    const A v = tg_reduce<Combine>(Loop::dense(row, uint(p.inner_size), g.index, g.count, p.p), scratch, g);
+    if (g.index == 0) out[g.group.x] = O(Op::finish(v, p));
+    return;
+  }
   const ReduceRange r = reduce_row_range(p, g.group);
   A total = Identity<Combine, A>::value(), low = A(0);
   for (ulong line = r.first; line < r.last; ++line) {

@@ -2,7 +2,10 @@
 
 #include "lib/shared.h"
 
-enum : uint32_t { kReduceColumns = 256 };  // columns a threadgroup owns
+enum : uint32_t {
+  kReduceColumns = 256,  // columns a threadgroup owns
+  kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
+};
 
 // A reduction as loops: kept dimensions around lines around the inner one. Of `rows` kernels the inner dimension is
 // reduced, of `columns` kernels it is kept and the lines alone are reduced. Strides in elements, innermost first.
@@ -20,5 +23,7 @@ struct ReduceParams {
   uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
   float count;                          // elements reduced to one
   float p;                              // norm: its exponent; var: the divisor
+  uint32_t short_rows;                  // rows: each is one dense line of at most kReduceBlock, and one loop is kept
+  uint32_t unused;
 };
-static_assert(sizeof(ReduceParams) == 192, "one layout for C++ and Metal");
+static_assert(sizeof(ReduceParams) == 200, "one layout for C++ and Metal");

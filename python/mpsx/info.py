@@ -29,6 +29,7 @@ VARIABLES = {
     "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: what the high watermark allows)",
     "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "the share of the device's memory that may be reserved; 0: all there is",
     "PYTORCH_MPS_LOW_WATERMARK_RATIO": "the share beyond which cached memory is given back",
+    "PYTORCH_MPS_FAST_MATH": "PyTorch's: fast-math in shaders of users on the metal driver, unless it is 0",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
 }
 

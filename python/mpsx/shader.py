@@ -54,6 +54,10 @@ def compile_shader(source: str) -> ShaderLibrary:
     C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`; results are kept in
     `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
+    On a Mac, Metal compiles the text as `torch.mps.compile_shader` has it compiled: in the newest language that macOS
+    has, without fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may fuse a product with the sum it is added to, and
+    so round once; on CPUs nothing is fused. `#pragma METAL fp contract(off)` at the head of the text makes them agree.
+
     Raises SyntaxError with file, line and column of what is wrong; RuntimeError where there is no compiler.
     """
     if not isinstance(source, str):

@@ -6,9 +6,11 @@
 #include "backend/alias.h"
 #include "backend/device.h"
 #include "backend/generator.h"
+#include "backend/huge_pages.h"
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
+#include "backend/sparse_fallback.h"
 
 namespace mpsx::backend {
 namespace {
@@ -96,7 +98,10 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   for (size_t i = 0; i < facts.arguments.size(); ++i) arguments.to_cpu((*stack)[first + i], facts.arguments[i]);
   check_devices(facts, arguments);
 
-  op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+  {
+    HugePages pages;
+    op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+  }
 
   if (facts.writes) arguments.aliases.write_back();
   if (arguments.results_on_device()) {
@@ -169,6 +174,10 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* 
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   fall_back_to(op, c10::DispatchKey::CPU, stack);
+}
+
+void sparse_fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
+  fall_back_to(op, cpu_key, stack);
 }
 
 void register_fallback() {

@@ -24,6 +24,7 @@ bool mixes_devices(const c10::OperatorName& op) {
                                                              "aten::_unsafe_masked_index",
                                                              "aten::_unsafe_masked_index_put_accumulate",
                                                              "aten::copy_",
+                                                             "aten::copy_sparse_to_sparse_",
                                                              "aten::_copy_from",
                                                              "aten::_copy_from_and_resize",
                                                              "aten::_pack_padded_sequence",

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "backend/huge_pages.h"
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
@@ -42,6 +43,7 @@ class VendorCall {
   VendorCall& operator=(const VendorCall&) = delete;
 
  private:
+  HugePages pages_;
   runtime::RouteEntry& route_;
   int64_t start_;
 };

@@ -1,12 +1,15 @@
 // Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
+#include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
-#include <cfloat>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
+#include "ops/complex.h"
 #include "ops/elementwise.h"
 #include "ops/schema.h"
 
@@ -110,7 +113,9 @@ FORWARD(logit, "logit", (std::optional<double> eps), (eps), logit_kernels(eps), 
 // What takes the place of NaN and the infinities: by default 0 and the largest numbers of the type.
 ScalarParams finite_numbers(at::ScalarType type, std::optional<double> nan, std::optional<double> high,
                             std::optional<double> low) {
-  const double most = type == at::kHalf ? 65504.0 : type == at::kBFloat16 ? 3.3895313892515355e38 : FLT_MAX;
+  const double most = type == at::kHalf       ? 65504.0
+                      : type == at::kBFloat16 ? 3.3895313892515355e38
+                                              : std::numeric_limits<float>::max();
   ScalarParams p = scalar_params(nan.value_or(0), high.value_or(most));
   p.f[3] = float(low.value_or(-most));
   return p;
@@ -209,33 +214,82 @@ Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor
   return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor());
 }
 
+// Whole numbers, for which other operators are the same.
+bool is_whole(const Tensor& t) { return is_plain(t) && at::isIntegralType(t.scalar_type(), false); }
+Tensor whole_hardtanh(const Tensor& x, const Scalar& low, const Scalar& high) {
+  const int64_t a = low.to<int64_t>(), b = high.to<int64_t>();
+  TORCH_CHECK(x.scalar_type() != at::kByte || (a >= 0 && b >= 0),
+              "Cannot do hardtanh on an unsigned type with negative limits");
+  return at::clamp(x, a, b);
+}
+Tensor whole_threshold(const Tensor& x, const Scalar& at, const Scalar& value) {
+  check_holds(x.scalar_type(), at);
+  check_holds(x.scalar_type(), value);
+  return x.masked_fill(x.le(at.to<int64_t>()), value.to<int64_t>());
+}
+Tensor whole_logit(const Tensor& x, std::optional<double> eps) {
+  return ops::logit(x.to(c10::typeMetaToScalarType(c10::get_default_dtype())), eps);
+}
+#define FORWARD_OF_WHOLE(FUNCTION, SIGNATURE, NAMES)                                                                 \
+  Tensor any_##FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                  \
+    return is_whole(self) ? whole_##FUNCTION(self MPSX_SPREAD NAMES) : ops::FUNCTION(self MPSX_SPREAD NAMES);        \
+  }                                                                                                                  \
+  Tensor& any_##FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                              \
+    if (is_whole(self) && is_plain(out)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), out); \
+    return ops::FUNCTION##_out(self MPSX_SPREAD NAMES, out);                                                         \
+  }                                                                                                                  \
+  Tensor& any_##FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                               \
+    if (is_whole(self)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), self);                 \
+    return ops::FUNCTION##_write(self MPSX_SPREAD NAMES);                                                            \
+  }
+FORWARD_OF_WHOLE(hardtanh, (const Scalar& low, const Scalar& high), (low, high))
+FORWARD_OF_WHOLE(threshold, (const Scalar& at, const Scalar& value), (at, value))
+FORWARD_OF_WHOLE(logit, (std::optional<double> eps), (eps))
+
+// Complex numbers, by their result y.
+#define BACKWARD_OF_COMPLEX(FUNCTION, SLOPE)                                                               \
+  Tensor any_##FUNCTION(const Tensor& grad, const Tensor& y) {                                             \
+    return is_plain_complex(y) && is_plain_complex(grad) ? grad * (SLOPE).conj() : ops::FUNCTION(grad, y); \
+  }                                                                                                        \
+  Tensor& any_##FUNCTION##_out(const Tensor& grad, const Tensor& y, Tensor& grad_input) {                  \
+    if (is_plain_complex(y) && is_plain_complex(grad))                                                     \
+      return write_out(#FUNCTION, any_##FUNCTION(grad, y), grad_input);                                    \
+    return ops::FUNCTION##_out(grad, y, grad_input);                                                       \
+  }
+BACKWARD_OF_COMPLEX(sigmoid_backward, (1 - y) * y)
+BACKWARD_OF_COMPLEX(tanh_backward, 1 - y * y)
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 #define FORWARD_FORMS(NAME) Forms(#NAME, "").add(m, &NAME, &NAME##_write, &NAME##_out);
+#define FORWARD_FORMS_OF_ANY(NAME) Forms(#NAME, "").add(m, &any_##NAME, &any_##NAME##_write, &any_##NAME##_out);
   FORWARD_FORMS(gelu)
   FORWARD_FORMS(silu)
   FORWARD_FORMS(leaky_relu)
   FORWARD_FORMS(elu)
-  FORWARD_FORMS(hardtanh)
+  FORWARD_FORMS_OF_ANY(hardtanh)
   FORWARD_FORMS(hardswish)
   FORWARD_FORMS(hardsigmoid)
   FORWARD_FORMS(softplus)
   FORWARD_FORMS(mish)
-  FORWARD_FORMS(threshold)
+  FORWARD_FORMS_OF_ANY(threshold)
   FORWARD_FORMS(hardshrink)
   FORWARD_FORMS(softshrink)
-  FORWARD_FORMS(logit)
+  FORWARD_FORMS_OF_ANY(logit)
   m.impl("nan_to_num.out", &nan_to_num_out);
   m.impl("round.decimals", &round_decimals);
   m.impl("round.decimals_out", &round_decimals_out);
+#define BACKWARD_FORMS_OF_ANY(NAME) \
+  m.impl(#NAME, &any_##NAME);       \
+  m.impl(#NAME ".grad_input", &any_##NAME##_out);
 #define BACKWARD_FORMS(NAME) \
   m.impl(#NAME, &NAME);      \
   if (Forms::exists("aten::" #NAME, "grad_input")) m.impl(#NAME ".grad_input", &NAME##_out);
   BACKWARD_FORMS(gelu_backward)
   BACKWARD_FORMS(silu_backward)
-  BACKWARD_FORMS(sigmoid_backward)
-  BACKWARD_FORMS(tanh_backward)
+  BACKWARD_FORMS_OF_ANY(sigmoid_backward)
+  BACKWARD_FORMS_OF_ANY(tanh_backward)
   BACKWARD_FORMS(threshold_backward)
   BACKWARD_FORMS(leaky_relu_backward)
   BACKWARD_FORMS(hardtanh_backward)

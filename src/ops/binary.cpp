@@ -74,6 +74,7 @@ constexpr auto SWAPS = ElementwiseKernels::Order::swaps;
 #define MPSX_SPECIAL(...)
 #define MPSX_SPECIAL_BINARY(NAME, OVERLOAD, PROMOTION, ...) \
   BinaryRow{#NAME, #OVERLOAD, Types::FLOAT, Promotion::PROMOTION, FIXED},
+#define MPSX_RARE_BINARY(NAME, TYPES, ...) BinaryRow{#NAME, "", Types::TYPES, Promotion::COMMON, FIXED},
 constexpr BinaryRow kRows[] = {
 #include "elementwise/binary.def"
 #include "elementwise/special.def"
@@ -161,12 +162,30 @@ void register_row(torch::Library& m) {
   }
 }
 
+// `a << b` and `a >> b` have operators of their own.
+Tensor shift_left(const Tensor& a, const Tensor& b) { return a.bitwise_left_shift(b); }
+Tensor shift_left_by(const Tensor& a, const at::Scalar& b) { return a.bitwise_left_shift(b); }
+Tensor& shift_left_write(Tensor& a, const Tensor& b) { return a.bitwise_left_shift_(b); }
+Tensor& shift_left_by_write(Tensor& a, const at::Scalar& b) { return a.bitwise_left_shift_(b); }
+Tensor shift_right(const Tensor& a, const Tensor& b) { return a.bitwise_right_shift(b); }
+Tensor shift_right_by(const Tensor& a, const at::Scalar& b) { return a.bitwise_right_shift(b); }
+Tensor& shift_right_write(Tensor& a, const Tensor& b) { return a.bitwise_right_shift_(b); }
+Tensor& shift_right_by_write(Tensor& a, const at::Scalar& b) { return a.bitwise_right_shift_(b); }
+
 Tensor rsub(const Tensor& a, const Tensor& b, const at::Scalar& alpha) { return at::sub(b, a, alpha); }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("rsub.Tensor", &rsub);
+  m.impl("__lshift__.Tensor", &shift_left);
+  m.impl("__lshift__.Scalar", &shift_left_by);
+  m.impl("__ilshift__.Tensor", &shift_left_write);
+  m.impl("__ilshift__.Scalar", &shift_left_by_write);
+  m.impl("__rshift__.Tensor", &shift_right);
+  m.impl("__rshift__.Scalar", &shift_right_by);
+  m.impl("__irshift__.Tensor", &shift_right_write);
+  m.impl("__irshift__.Scalar", &shift_right_by_write);
   [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
   (std::make_index_sequence<kRowCount>());
 }

@@ -5,6 +5,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/eq.h>
+#include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
@@ -15,6 +16,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
+#include "ops/complex.h"
 #include "ops/elementwise.h"
 #include "ops/structured.h"
 
@@ -22,15 +24,20 @@ namespace mpsx::ops {
 namespace {
 
 using at::Scalar;
+using Pair = std::tuple<Tensor, Tensor>;
 
 bool has_float_kernels(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
 bool equal(const Tensor& self, const Tensor& other) {
-  if (!has_all_kernels(self) || !has_all_kernels(other) || self.scalar_type() != other.scalar_type())
-    return fallback_call<bool>("aten::equal", "", self, other);
+  const bool fits =
+      (has_all_kernels(self) && has_all_kernels(other)) || (is_plain_complex(self) && is_plain_complex(other));
+  if (!fits || self.scalar_type() != other.scalar_type()) return fallback_call<bool>("aten::equal", "", self, other);
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
 }
+
+void assert_true(const Tensor& self, c10::string_view message) { TORCH_CHECK(at::native::is_nonzero(self), message); }
+void assert_async(const Tensor& self) { assert_true(self, "Expected Tensor with single nonzero value, but got zero"); }
 
 Tensor& eye_out(int64_t rows, int64_t columns, Tensor& out) {
   TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
@@ -93,8 +100,9 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
 }
 
 Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
-  if (!has_all_kernels(self) || !has_all_kernels(other) || self.scalar_type() != other.scalar_type() ||
-      self.scalar_type() == at::kBool)
+  const bool fits =
+      (has_all_kernels(self) && has_all_kernels(other)) || (is_plain_complex(self) && is_plain_complex(other));
+  if (!fits || self.scalar_type() != other.scalar_type() || self.scalar_type() == at::kBool)
     return fallback_call<Tensor>("aten::linalg_cross", "out", self, other, dim, out), out;
   Structured<at::meta::structured_linalg_cross> outputs(out);
   outputs.meta(self, other, dim);
@@ -133,7 +141,8 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
 
 // Sub-tensors along `dim` that are longer than the norm allows are made as long as it allows.
 Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
-  if (!has_float_kernels(self) || !has_float_kernels(out))
+  const bool complex = is_plain_complex(self) && is_plain_complex(out);
+  if (!complex && !(has_float_kernels(self) && has_float_kernels(out)))
     return fallback_call<Tensor>("aten::renorm", "out", self, p, dim, longest, out), out;
   Structured<at::meta::structured_renorm> outputs(out);
   outputs.meta(self, p, dim, longest);
@@ -141,17 +150,45 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
   const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
   for (int64_t d = 0; d < self.dim(); ++d)
     if (d != kept) others.push_back(d);
-  const Tensor norm = at::linalg_vector_norm(self, p, others, true, at::kFloat);
+  const auto type = complex ? std::nullopt : std::make_optional(at::kFloat);
+  const Tensor norm = at::linalg_vector_norm(self, p, others, true, type);
   const Tensor factor = shortening(norm, longest.toDouble());
-  outputs.result().copy_(at::mul(self.to(at::kFloat), factor));
+  outputs.result().copy_(at::mul(complex ? self : self.to(at::kFloat), factor));
   outputs.finish();
   return out;
+}
+
+// Every dimension but the one that a weight is normalised along.
+c10::DimVector other_dims(const Tensor& t, int64_t dim) {
+  c10::DimVector others;
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (d != dim) others.push_back(d);
+  return others;
+}
+bool normalises(const Tensor& v, const Tensor& g) {
+  return has_float_kernels(v) && has_float_kernels(g) && v.scalar_type() == g.scalar_type();
+}
+// v g / |v|, and |v|.
+Pair weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
+  if (!normalises(v, g)) return fallback_call<Pair>("aten::_weight_norm_interface", "", v, g, dim);
+  const Tensor norm = at::linalg_vector_norm(v, 2, other_dims(v, dim), true, at::kFloat).view_as(g);
+  const auto like_cpu = g.scalar_type() == at::kBFloat16 ? at::kFloat : g.scalar_type();
+  return {(v * (g / norm)).to(v.scalar_type()), norm.to(like_cpu)};
+}
+Pair weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g, const Tensor& norm, int64_t dim) {
+  if (!normalises(v, g) || !is_plain(grad) || grad.scalar_type() != v.scalar_type() || !is_plain(norm))
+    return fallback_call<Pair>("aten::_weight_norm_interface_backward", "", grad, v, g, norm, dim);
+  const Tensor along = (grad * v).sum(other_dims(v, dim), true, at::kFloat).view_as(g) / norm;
+  const Tensor grad_v = (grad - v * (along / norm)) * (g / norm);
+  return {grad_v.to(v.scalar_type()), along.to(g.scalar_type())};
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("equal", &equal);
+  m.impl("_assert_async", &assert_async);
+  m.impl("_assert_async.msg", &assert_true);
   m.impl("eye.out", &eye_square_out);
   m.impl("eye.m_out", &eye_out);
   m.impl("trace", &trace);
@@ -163,6 +200,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("channel_shuffle", &channel_shuffle);
   m.impl("native_channel_shuffle", &channel_shuffle);
   m.impl("renorm.out", &renorm_out);
+  m.impl("_weight_norm_interface", &weight_norm);
+  m.impl("_weight_norm_interface_backward", &weight_norm_backward);
 }
 
 }  // namespace mpsx::ops

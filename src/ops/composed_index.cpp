@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include "ops/complex.h"
 #include "ops/composed.h"
 #include "ops/structured.h"
 #include "ops/unique.h"
@@ -88,6 +89,14 @@ Tensor& isin_scalar_out(const Tensor& elements, const Scalar& test, bool assume_
   return out;
 }
 
+Tensor& isin_of_number_out(const Scalar& element, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
+  if (!has_all_kernels(tests))
+    return fallback_call<Tensor>("aten::isin", "Scalar_Tensor_out", element, tests, assume_unique, invert, out), out;
+  const Tensor found = tests.eq(element).any();
+  at::native::resize_output(out, {});
+  return out.copy_(invert ? found.logical_not() : found), out;
+}
+
 // The elements of `source`, one after the other, where `mask` says so.
 Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
@@ -96,7 +105,8 @@ Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
               "masked_scatter: expected all tensors to be on the same device, got ", self.device(), ", ", mask.device(),
               " and ", source.device());
-  if (!has_all_kernels(self) || !is_plain(source) || mask.scalar_type() != at::kBool || !is_plain(mask))
+  if (!(has_all_kernels(self) || is_plain_complex(self)) || !is_plain(source) || mask.scalar_type() != at::kBool ||
+      !is_plain(mask))
     return fallback_call<Tensor>("aten::masked_scatter_", "", self, mask, source), self;
   at::assert_no_internal_overlap(self);
   if (self.numel() == 0) return self;
@@ -149,6 +159,32 @@ Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_c
           runs.lengths};
 }
 
+std::tuple<Tensor, Tensor> unique_without_counts(const Tensor& self, bool sorted, bool return_inverse) {
+  auto [values, inverse, counts] = unique(self, sorted, return_inverse, false);
+  return {std::move(values), std::move(inverse)};
+}
+Triple unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+  return ops::unique_consecutive(self, return_inverse, return_counts, dim);
+}
+
+// How often each whole number from 0 on is there, or the sum of their weights.
+Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t least) {
+  const bool weighted = weights && weights->defined() && weights->numel() > 0;
+  const bool whole = at::isIntegralType(self.scalar_type(), false);
+  if (!is_plain(self) || !whole || (weighted && !(is_plain(*weights) && weights->scalar_type() == at::kFloat)))
+    return fallback_call<Tensor>("aten::bincount", "", self, weights, least);
+  TORCH_CHECK(least >= 0, "minlength should be >= 0");
+  const auto longs = self.options().dtype(at::kLong);
+  if (self.dim() == 1 && self.numel() == 0) return at::zeros({least}, longs);
+  TORCH_CHECK(self.dim() == 1 && self.min().item<int64_t>() >= 0,
+              "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+              "weights should be 1-d and have the same length as input");
+  const int64_t bins = std::max(self.max().item<int64_t>() + 1, least);
+  const Tensor each = weighted ? *weights : at::ones({1}, longs).expand({self.size(0)});
+  return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
+}
+
 // A histogram of `bins` equal parts of [low, high]; what lies outside counts nowhere.
 Tensor& histc_out(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   if (!is_plain(self) || !is_float_tag(tag_of(self)) || out.scalar_type() != self.scalar_type() || !is_plain(out))
@@ -175,12 +211,21 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& 
   return histc_out(self, bins, low, high, out);
 }
 
-Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill) {
+Tensor nonzero_static(const Tensor& numbers, int64_t size, int64_t fill) {
+  const Tensor self = truth_of(numbers);
   if (!has_all_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = self.nonzero();
-  if (found.size(0) >= size) return found.narrow(0, 0, size).contiguous();
+  if (found.size(0) >= size) return found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous);
   return at::cat({found, at::full({size - found.size(0), self.dim()}, fill, found.options())});
+}
+
+Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill, Tensor& out) {
+  if (!has_all_kernels(self) || !is_plain(out) || out.scalar_type() != at::kLong)
+    return fallback_call<Tensor>("aten::nonzero_static", "out", self, size, fill, out), out;
+  const Tensor found = ops::nonzero_static(self, size, fill);
+  at::native::resize_output(out, found.sizes());
+  return out.copy_(found), out;
 }
 
 // Where the elements of a triangle are.
@@ -213,15 +258,20 @@ Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, do
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("isin.Tensor_Tensor_out", &isin_out);
   m.impl("isin.Tensor_Scalar_out", &isin_scalar_out);
+  m.impl("isin.Scalar_Tensor_out", &isin_of_number_out);
   m.impl("masked_scatter_", &masked_scatter);
   m.impl("put_", &put);
   m.impl("_unique2", &unique);
+  m.impl("_unique", &unique_without_counts);
   m.impl("unique_consecutive", &unique_consecutive);
+  m.impl("unique_dim_consecutive", &unique_dim_consecutive);
+  m.impl("bincount", &bincount);
   m.impl("histc", &histc);
   m.impl("histc.out", &histc_out);
   m.impl("tril_indices", &triangle_indices<true>);
   m.impl("triu_indices", &triangle_indices<false>);
   m.impl("nonzero_static", &nonzero_static);
+  m.impl("nonzero_static.out", &nonzero_static_out);
   m.impl("embedding_renorm_", &embedding_renorm);
 }
 

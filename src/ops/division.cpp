@@ -70,6 +70,10 @@ Tensor& in_place(Tensor& self, const Tensor& b) {
   return out_form<Row>(self, b, self);
 }
 
+Tensor remainder_of_number(const Scalar& self, const Tensor& other) {
+  return functional<kRemainder>(wrapped_number(self), other);
+}
+
 // ---- div with rounding_mode
 
 // 0: none, 1: trunc, 2: floor
@@ -180,6 +184,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("floor_divide_.Tensor", &in_place<kFloorDivide>);
   forms<kFmod>().add(m, &functional<kFmod>, &in_place<kFmod>, &out_form<kFmod>);
   forms<kRemainder>().add(m, &functional<kRemainder>, &in_place<kRemainder>, &out_form<kRemainder>);
+  m.impl("remainder.Scalar_Tensor", &remainder_of_number);
   m.impl("div.Tensor_mode", &div_mode);
   m.impl("div_.Tensor_mode", &div_mode_write);
   m.impl("div.out_mode", &div_mode_out);

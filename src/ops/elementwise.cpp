@@ -14,8 +14,10 @@ namespace mpsx::ops {
 namespace {
 
 constexpr int kMaxOperands = 4;
-constexpr uint32_t kTile = 32;           // of copy_transposed
-constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
+constexpr uint32_t kTile = 32;            // of copy_transposed
+constexpr int64_t kWorthRepeating = 16;   // copies of a value, rather than computing it again
+constexpr uint64_t kWorthTurning = 2048;  // elements of a transposed operand, rather than computing with large strides
+constexpr int64_t kPanel = 1 << 17;       // elements of a copy that a core's cache still holds when it is read
 
 // A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
 int64_t integer_part(double x) {
@@ -81,14 +83,38 @@ struct ElementwiseKernels::Operands {
       if (inner(k) != 0) return false;
     return inner(0) == 1 && size[0] >= kWorthRepeating;
   }
-  // Some inputs are the same along x, the others lie densely along it, as the output does.
-  bool repeats_in_part() const {
-    bool repeated = false, dense_along = false;
+  // Contiguous along the second dimension, as a transposed operand is.
+  bool turned(int k) const {
+    return ndim >= 2 && inner(k) > 1 && stride[k][1] == element[k] && std::min(size[0], size[1]) >= kTile / 2;
+  }
+  // The output is dense along x, and so are the inputs but for some that are the same along it, or transposed.
+  bool worth_spreading() const {
+    bool repeated = false, dense_along = false, any_turned = false;
     for (int k = 1; k < count; ++k) {
-      if (inner(k) != 0 && inner(k) != 1) return false;
-      (inner(k) ? dense_along : repeated) = true;
+      const int64_t step = inner(k);
+      if (step != 0 && step != 1 && !turned(k)) return false;
+      (step == 0 ? repeated : step == 1 ? dense_along : any_turned) = true;
     }
-    return repeated && dense_along && inner(0) == 1 && size[0] >= kWorthRepeating;
+    if (inner(0) != 1 || size[0] < kWorthRepeating) return false;
+    return any_turned ? numel >= kWorthTurning : repeated && dense_along;
+  }
+  // Calls body for parts of at most kPanel elements.
+  template <typename Body>
+  void each_panel(const Body& body) const {
+    if (numel <= uint64_t(kPanel)) return body(*this);
+    int d = ndim - 1;
+    while (d > 1 && size[d] == 1) --d;
+    if (d == 1 && size[0] > kPanel / kTile) d = 0;
+    const int64_t others = int64_t(numel) / size[d];
+    const int64_t step =
+        d < 2 ? std::max(int64_t(kTile), kPanel / others / kTile * kTile) : std::max(int64_t(1), kPanel / others);
+    for (int64_t begin = 0; begin < size[d]; begin += step) {
+      Operands part = *this;
+      part.size[d] = std::min(step, size[d] - begin);
+      part.numel = uint64_t(others * part.size[d]);
+      for (int k = 0; k < count; ++k) part.data[k] += begin * stride[k][d];
+      part.each_panel(body);
+    }
   }
   // Kernels read the inlined operand's memory too, and take no notice: the other one of its type, so that a loop over x
   // is the same whether one is inlined or not.
@@ -203,7 +229,7 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
   if (transposed) set = &transposed_;
   if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
     if (o.repeats()) return run_repeated(o, tag, second, s);
-    if (o.repeats_in_part()) return run_spread(o, tag, second, s);
+    if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
   runtime::KernelEntry& kernel = set->get(tag, second);
   std::array<at::IntArrayRef, kMaxOperands> strides;
@@ -268,12 +294,12 @@ void ElementwiseKernels::run_repeated(const Operands& o, Tag tag, Tag second, Sc
   copy_strided(along);
 }
 
-// Inputs that are the same along x are copied first, so that the loop over x meets one stride.
+// Inputs that are the same along x, or transposed, are copied first, so that the loop over x meets one stride.
 void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
   Operands wide = o;
   Tensor copies[kMaxOperands];
   for (int k = 1; k < o.count; ++k) {
-    if (o.inlined[k] || o.inner(k) != 0) continue;
+    if (o.inlined[k] || o.inner(k) == 1) continue;
     copies[k] = scratch(o.numel, o.element[k]);
     Operands copy = o;
     copy.count = 2;

@@ -1,8 +1,11 @@
-// fill_, zero_, arange, linspace.
+// fill_, zero_, arange, range, linspace.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -170,10 +173,68 @@ Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
   return out;
 }
 
+// Both ends belong to it.
+Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
+  static const KernelSet arange("arange");
+  const Tag tag = tag_of(out);
+  if (!is_plain(out) || tag == Tag::none || !arange.has(tag))
+    return fallback_call<Tensor>("aten::range", "out", start, end, step, out), out;
+  const double a = start.toDouble(), b = end.toDouble(), d = step.toDouble();
+  TORCH_CHECK(d > 0 || d < 0, "step must be nonzero");
+  TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "unsupported range: ", a, " -> ", b);
+  TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a), "upper bound and lower bound inconsistent with step sign");
+  const bool whole = at::isIntegralType(out.scalar_type(), false);
+  TORCH_CHECK(!whole || step.to<int64_t>() != 0, "step must be nonzero");
+  const int64_t count = whole && out.scalar_type() == at::kLong
+                            ? (end.to<int64_t>() - start.to<int64_t>()) / step.to<int64_t>() + 1
+                            : int64_t((b - a) / d + 1);
+  if (out.numel() != count) out.resize_({count});
+  SequenceParams p{float(a), float(d), float(d - double(float(d))), 0, 0, 0};
+  if (whole || (start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false))) {
+    p.int_start = start.to<int64_t>();
+    p.int_step = step.to<int64_t>();
+  }
+  const Tensor result = out.is_contiguous() ? out : at::empty({count}, out.options());
+  launch_sequence(arange, result, p);
+  if (!result.is_same(out)) out.copy_(result.view(out.sizes()));
+  return out;
+}
+
+// Of integers: exact quotients, whose fractions are cut off.
+bool has_whole_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, const Tensor& out) {
+  if (!is_plain(out) || !at::isIntegralType(out.scalar_type(), false) || start.isComplex() || end.isComplex())
+    return false;
+  const double most = std::max(std::abs(start.toDouble()), std::abs(end.toDouble()));
+  return std::isfinite(most) && most * 2 * double(std::max<int64_t>(steps, 1)) < 0x1p62;
+}
+Tensor& whole_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
+  check_holds(out.scalar_type(), start);
+  check_holds(out.scalar_type(), end);
+  if (out.numel() != steps) out.resize_({steps});
+  // A negative end of unsigned numbers wraps around first, as PyTorch's conversions do.
+  const auto as_element = [&](const at::Scalar& s) {
+    return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
+  };
+  const int64_t a = as_element(start), b = as_element(end), parts = std::max<int64_t>(steps - 1, 1);
+  const Tensor numbers = at::arange(steps, out.options().dtype(at::kLong)).mul_(b - a).add_(a * parts);
+  out.copy_(numbers.div_(parts, "trunc").view(out.sizes()));
+  return out;
+}
+
 Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   static const KernelSet linspace("linspace");
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   const Tag tag = tag_of(out);
+  if (has_whole_linspace(start, end, steps, out)) return whole_linspace(start, end, steps, out);
+  if (tag == Tag::c64 && is_plain(out)) {
+    if (out.numel() != steps) out.resize_({steps});
+    const auto a = start.toComplexDouble(), b = end.toComplexDouble();
+    const Tensor halves = at::view_as_real(out);
+    const auto options = out.options().dtype(at::kFloat);
+    halves.select(-1, 0).copy_(at::linspace(a.real(), b.real(), steps, options).view(out.sizes()));
+    halves.select(-1, 1).copy_(at::linspace(a.imag(), b.imag(), steps, options).view(out.sizes()));
+    return out;
+  }
   if (!is_plain(out) || !is_float_tag(tag) || start.isComplex() || end.isComplex())
     return fallback_call<Tensor>("aten::linspace", "out", start, end, steps, out), out;
   check_holds(out.scalar_type(), start);
@@ -198,6 +259,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Tensor", &fill_tensor);
   m.impl("zero_", &zero);
   m.impl("arange.start_out", &arange_out);
+  m.impl("range.out", &range_out);
   m.impl("linspace.out", &linspace_out);
 }
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm_meta.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include "backend/vendor.h"
@@ -98,8 +99,10 @@ MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, cons
   return p;
 }
 
+// Complex numbers may be conjugated in passing, which PyTorch leaves to these operators.
 bool has_kernel(const Tensor& t) {
   const Tag tag = tag_of(t);
+  if (tag == Tag::c64) return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1;
   return is_plain(t) && tag <= Tag::u8;
 }
 template <typename... Rest>
@@ -239,7 +242,7 @@ Tensor dot_product(const Tensor& self, const Tensor& other) {
 }
 Tensor vdot(const Tensor& self, const Tensor& other) {
   if (!all_have_kernels(self, other)) return fallback_call<Tensor>("aten::vdot", "", self, other);
-  return dot_product(self, other);
+  return dot_product(self.conj(), other);
 }
 
 // Of two vectors as matrices of one column and one row.
@@ -307,9 +310,33 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor
   return out;
 }
 
+// Four products of real and imaginary parts. Factors are made dense, as sums along memory are the more exact ones.
+void complex_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  const auto halves = [](const Tensor& t) {
+    const Tensor both = at::view_as_real(t);
+    return std::pair(both.select(-1, 0), both.select(-1, 1));
+  };
+  const Tensor product = at::empty(out.sizes(), out.options());
+  const auto [real, imaginary] = halves(product);
+  const auto dense_halves = [&](const Tensor& t) {
+    const auto [x, y] = halves(t.resolve_conj());
+    return std::pair(x.contiguous(), y.contiguous());
+  };
+  const auto [a_real, a_imaginary] = dense_halves(a);
+  const auto [b_real, b_imaginary] = dense_halves(b);
+  matrix_product(real, a_real, b_real);
+  matrix_product(real, a_imaginary, b_imaginary, {-1, 1, real});
+  matrix_product(imaginary, a_real, b_imaginary);
+  matrix_product(imaginary, a_imaginary, b_real, {1, 1, imaginary});
+  if (!end.alpha.equal(1)) product.mul_(end.alpha);
+  if (!end.beta.equal(0)) product.add_(end.c, end.beta);
+  out.copy_(product);
+}
+
 }  // namespace
 
 void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  if (out.is_complex()) return complex_product(out, a, b, end);
   const MatmulParams p = params_of(out, a, b, end);
   // A result over its factors, or over a c of other places, is written when all has been read.
   const bool apart = !out.is_alias_of(a) && !out.is_alias_of(b) &&

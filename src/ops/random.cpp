@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "backend/generator.h"
+#include "ops/complex.h"
 
 namespace mpsx::ops {
 
@@ -37,6 +38,8 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
+// PyTorch's templates take both halves of a complex number for two real ones.
+bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
 // Calls launch(memory) for memory of self's elements in some dense order: its own if it is dense, else a copy's.
 template <typename F>
@@ -212,13 +215,13 @@ Tensor& dispatch(bool native, const char* op, const char* overload, Native&& run
 }
 
 Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
-  return dispatch(is_native_float(self), "aten::uniform_", "", templates::uniform_impl_<UniformFill, at::Generator>,
+  return dispatch(has_native_halves(self), "aten::uniform_", "", templates::uniform_impl_<UniformFill, at::Generator>,
                   self, from, to, generator);
 }
 
 Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
-  return dispatch(is_native_float(self), "aten::normal_", "", templates::normal_impl_<NormalFill, at::Generator>, self,
-                  mean, std, generator);
+  return dispatch(has_native_halves(self), "aten::normal_", "", templates::normal_impl_<NormalFill, at::Generator>,
+                  self, mean, std, generator);
 }
 
 Tensor& log_normal_(Tensor& self, double mean, double std, Generator generator) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "ops/complex.h"
 #include "ops/reduce_plan.h"
 
 namespace mpsx::ops {
@@ -147,11 +148,13 @@ Tensor& mean_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Optiona
 
 Tensor prod(const Tensor& x, OptionalType dtype) {
   const ScalarType type = sum_type(x, dtype, Tensor());
+  if (const Tensor z = complex_prod(x, std::nullopt, false, type); z.defined()) return z;
   if (!types_fit(x, type)) return fallback_call<Tensor>("aten::prod", "", x, dtype);
   return accumulate(prod_kernels(), x, mask_of({}, x), false, type, 1, Tensor());
 }
 Tensor prod_dim(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype) {
   const ScalarType type = sum_type(x, dtype, Tensor());
+  if (const Tensor z = complex_prod(x, dim, keepdim, type); z.defined()) return z;
   if (!types_fit(x, type)) return fallback_call<Tensor>("aten::prod", "dim_int", x, dim, keepdim, dtype);
   return accumulate(prod_kernels(), x, mask_of(dim, x), keepdim, type, 1, Tensor());
 }
@@ -231,28 +234,34 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
   Tensor NAME##_to(const Tensor& x, DimMask mask, bool keepdim, const Tensor& out) {                           \
     return reduce_to(NAME##_kernels(), x, mask, keepdim, logical_type(#NAME, x, out), IDENTITY, out);          \
   }                                                                                                            \
-  Tensor NAME##_all(const Tensor& x) {                                                                         \
+  Tensor NAME##_all(const Tensor& z) {                                                                         \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x);                            \
     return NAME##_to(x, mask_of({}, x), false, Tensor());                                                      \
   }                                                                                                            \
-  Tensor& NAME##_all_out(const Tensor& x, Tensor& out) {                                                       \
+  Tensor& NAME##_all_out(const Tensor& z, Tensor& out) {                                                       \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "all_out", x, out), out;           \
     return NAME##_to(x, mask_of({}, x), false, out), out;                                                      \
   }                                                                                                            \
-  Tensor NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                              \
+  Tensor NAME##_dim(const Tensor& z, int64_t dim, bool keepdim) {                                              \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dim", x, dim, keepdim);           \
     return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
   }                                                                                                            \
-  Tensor& NAME##_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& out) {                                \
+  Tensor& NAME##_out(const Tensor& z, int64_t dim, bool keepdim, Tensor& out) {                                \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, keepdim, out), out; \
     return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
   }                                                                                                            \
-  Tensor NAME##_dims(const Tensor& x, OptionalIntArrayRef dim, bool keepdim) {                                 \
+  Tensor NAME##_dims(const Tensor& z, OptionalIntArrayRef dim, bool keepdim) {                                 \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "dims", x, dim, keepdim);          \
     if (dim && dim->empty()) return x.ne(0).to(logical_type(#NAME, x, Tensor()));                              \
     return NAME##_to(x, mask_of(dim, x), keepdim, Tensor());                                                   \
   }                                                                                                            \
-  Tensor& NAME##_dims_out(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {               \
+  Tensor& NAME##_dims_out(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor& out) {               \
+    const Tensor x = truth_of(z);                                                                              \
     if (!has_number_kernel(x) || (dim && dim->empty()))                                                        \
       return fallback_call<Tensor>("aten::" #NAME, "dims_out", x, dim, keepdim, out), out;                     \
     return NAME##_to(x, mask_of(dim, x), keepdim, out), out;                                                   \
@@ -260,7 +269,8 @@ ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
 LOGICAL(any, 0)
 LOGICAL(all, 1)
 
-Tensor count_nonzero(const Tensor& x, IntArrayRef dim) {
+Tensor count_nonzero(const Tensor& z, IntArrayRef dim) {
+  const Tensor x = truth_of(z);
   if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::count_nonzero", "dim_IntList", x, dim);
   return reduce_to(count_nonzero_kernels(), x, mask_of(dim, x), false, at::kLong, 0, Tensor());
 }

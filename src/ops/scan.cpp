@@ -1,5 +1,6 @@
 // Launchers of metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/cumprod_meta.h>
 #include <ATen/ops/cumsum_meta.h>
 #include <torch/library.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/complex.h"
 #include "ops/structured.h"
 #include "scan/params.h"
 
@@ -70,6 +72,7 @@ at::ScalarType accumulated_type(const Tensor& x, Type type) {
     return k;                                                                                                       \
   }                                                                                                                 \
   Tensor NAME(const Tensor& x, int64_t dim, Type type) {                                                            \
+    if (const Tensor z = complex_##NAME(x, dim, accumulated_type(x, type)); z.defined()) return z;                  \
     if (!accumulates(x, accumulated_type(x, type))) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, type); \
     Structured<at::meta::structured_##NAME> op;                                                                     \
     op.meta(x, dim, type);                                                                                          \
@@ -77,6 +80,9 @@ at::ScalarType accumulated_type(const Tensor& x, Type type) {
     return op.result();                                                                                             \
   }                                                                                                                 \
   Tensor& NAME##_out(const Tensor& x, int64_t dim, Type type, Tensor& out) {                                        \
+    if (out.scalar_type() == accumulated_type(x, type))                                                             \
+      if (const Tensor z = complex_##NAME(x, dim, out.scalar_type()); z.defined())                                  \
+        return at::native::resize_output(out, z.sizes()), out.copy_(z);                                             \
     if (!accumulates(x, out.scalar_type()) || !is_plain(out))                                                       \
       return fallback_call<Tensor>("aten::" #NAME, "out", x, dim, type, out), out;                                  \
     Structured<at::meta::structured_##NAME> op(out);                                                                \

@@ -102,9 +102,10 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   p.negative = negative;
   // Dense lines are walked one after the other, so that a few of them can be one thread's; others as wide as vectors
   // like.
-  p.tile = p.step[1] == 1 && runtime::driver().info().vector_bytes == 0 ? kDenseTile : kTile;
   const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
   merged.write(p, 3);
+  const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
+  p.tile = p.step[1] == 1 && !one_index && runtime::driver().info().vector_bytes == 0 ? kDenseTile : kTile;
   merged.each_beyond(3, [&](const auto& offsets) {
     Launch(set.get(tag))
         .pointer(at_element(o.self, offsets[0]))

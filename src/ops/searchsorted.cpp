@@ -1,8 +1,9 @@
-// searchsorted and bucketize, and repeat_interleave, which is a search too.
+// searchsorted and bucketize, and repeat_interleave.
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include "ops/op.h"
@@ -88,6 +89,15 @@ Tensor searchsorted_scalar(const Tensor& sorted, const Scalar& self, bool out_in
                           sorter, out);
 }
 
+Tensor& searchsorted_scalar_out(const Tensor& sorted, const Scalar& self, bool out_int32, bool right, Side side,
+                                const OptionalTensor& sorter, Tensor& out) {
+  if (!has_kernel(sorted) || self.isComplex())
+    return fallback_call<Tensor>("aten::searchsorted", "Scalar_out", sorted, self, out_int32, right, side, sorter, out),
+           out;
+  return searchsorted_out(sorted, at::native::searchsorted_scalar_tensor(self, sorted.device()), out_int32, right, side,
+                          sorter, out);
+}
+
 void check_boundaries(const Tensor& boundaries) {
   TORCH_CHECK(boundaries.dim() == 1, "bucketize(): boundaries tensor must be 1 dimension, but got dim(",
               boundaries.dim(), ")");
@@ -105,7 +115,7 @@ Tensor bucketize_scalar(const Scalar& self, const Tensor& boundaries, bool out_i
   return searchsorted_scalar(boundaries, self, out_int32, right, std::nullopt, std::nullopt);
 }
 
-// Index i, as often as repeats[i] says: where i lies among the sums of repeats.
+// Index i, as often as repeats[i] says: how many of them have ended at each place.
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
   TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
@@ -116,7 +126,9 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
   const Tensor ends = repeats.cumsum(0, at::kLong);
   const int64_t total = ends[-1].item<int64_t>();
   TORCH_CHECK(!output_size || *output_size == total, "allocated size does not match required size");
-  return search(ends, at::arange(total, ends.options()), true, Tensor()).to(repeats.scalar_type());
+  const Tensor ended = at::zeros({total + 1}, ends.options());
+  ended.index_add_(0, ends, at::ones({1}, ends.options()).expand_as(ends));
+  return ended.cumsum(0).slice(0, 0, total).to(repeats.scalar_type());
 }
 
 }  // namespace
@@ -125,6 +137,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("searchsorted.Tensor", &search_tensor);
   m.impl("searchsorted.Tensor_out", &searchsorted_out);
   m.impl("searchsorted.Scalar", &searchsorted_scalar);
+  m.impl("searchsorted.Scalar_out", &searchsorted_scalar_out);
   m.impl("bucketize.Tensor", &bucketize);
   m.impl("bucketize.Tensor_out", &bucketize_out);
   m.impl("bucketize.Scalar", &bucketize_scalar);

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "ops/binary.h"
+#include "ops/complex.h"
 
 namespace mpsx::ops {
 namespace {
@@ -262,7 +263,10 @@ template <const TernaryOp& Op>
 Tensor addc(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
   static const ElementwiseKernels kernels(Op.kernels, 3);
   const auto type = common_type(Op.types, self, a, b);
-  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(Op.name, "", self, a, b, value);
+  if (type == at::ScalarType::Undefined) {
+    const Tensor z = complex_addc(self, a, b, value, &Op == &kAddcdiv);
+    return z.defined() ? z : fallback_call<Tensor>(Op.name, "", self, a, b, value);
+  }
   check_holds(at::toOpMathType(type), value);
   return run(kernels, type, self, a, b, scalar_params(value), Tensor());
 }
@@ -270,8 +274,11 @@ template <const TernaryOp& Op>
 Tensor& addc_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
   static const ElementwiseKernels kernels(Op.kernels, 3);
   const auto type = common_type(Op.types, self, a, b);
-  if (type == at::ScalarType::Undefined || !is_plain(out))
+  if (type == at::ScalarType::Undefined || !is_plain(out)) {
+    const Tensor z = is_plain(out) ? complex_addc(self, a, b, value, &Op == &kAddcdiv) : Tensor();
+    if (z.defined()) return write_out(Op.kernels, z, out);
     return fallback_call<Tensor>(Op.name, "out", self, a, b, value, out), out;
+  }
   if (out.scalar_type() != type) return write_out(Op.kernels, addc<Op>(self, a, b, value), out);
   check_holds(at::toOpMathType(type), value);
   run(kernels, type, self, a, b, scalar_params(value), out);
@@ -289,6 +296,9 @@ bool lerp_fits(const Tensor& a, const Tensor& b, const Tensor& w) {
 Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char* overload, Tensor& out,
                   const MaybeScalar& number) {
   static const ElementwiseKernels kernels("lerp", 3);
+  if (out.scalar_type() == at::kComplexFloat && is_plain(out))
+    if (const Tensor z = complex_lerp(a, b, number ? wrapped_number(*number) : w); z.defined())
+      return write_out("lerp", z, out);
   if (!lerp_fits(a, b, number ? Tensor() : w) || !is_plain(out) || out.scalar_type() != a.scalar_type()) {
     if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
     return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;

@@ -22,6 +22,7 @@ struct UnaryRow {
 #define MPSX_UNARY(NAME, TYPES, RESULT, ...) UnaryRow{#NAME, Types::TYPES, Result::RESULT},
 #define MPSX_SPECIAL(NAME, ...) UnaryRow{#NAME, Types::FLOAT, Result::SAME},
 #define MPSX_SPECIAL_BINARY(...)
+#define MPSX_RARE_BINARY(...)
 constexpr UnaryRow kRows[] = {
 #include "elementwise/special.def"
 #include "elementwise/unary.def"

@@ -2,6 +2,8 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <torch/library.h>
 
+#include "ops/complex.h"
+#include "ops/elementwise.h"
 #include "ops/reduce_plan.h"
 
 namespace mpsx::ops {
@@ -50,18 +52,28 @@ Two var_to(const Tensor& x, OptionalIntArrayRef dim, const Correction& correctio
   return {out.defined() ? out : var, mean};
 }
 
+// Of complex numbers: undefined for others.
+Two of_complex(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim, uint32_t flags) {
+  const auto [var, mean] = complex_var_mean(x, dim, correction, keepdim);
+  return {var.defined() && (flags & kRoot) ? var.sqrt() : var, mean};
+}
+
 #define FORMS(NAME, ROOT)                                                                                             \
   Tensor NAME##_of(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim) {            \
+    if (const auto [z, mean] = of_complex(x, dim, correction, keepdim, ROOT); z.defined()) return z;                  \
     if (!has_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "correction", x, dim, correction, keepdim);      \
     return std::get<0>(var_to(x, dim, correction, keepdim, ROOT, Tensor()));                                          \
   }                                                                                                                   \
   Tensor& NAME##_out(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim,            \
                      Tensor& out) {                                                                                   \
+    if (const auto [z, mean] = of_complex(x, dim, correction, keepdim, ROOT); z.defined())                            \
+      return write_out(#NAME, z, out);                                                                                \
     if (!has_kernel(x, out))                                                                                          \
       return fallback_call<Tensor>("aten::" #NAME, "correction_out", x, dim, correction, keepdim, out), out;          \
     return var_to(x, dim, correction, keepdim, ROOT, out), out;                                                       \
   }                                                                                                                   \
   Two NAME##_mean(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim) {             \
+    if (const Two z = of_complex(x, dim, correction, keepdim, ROOT); std::get<0>(z).defined()) return z;              \
     if (!has_kernel(x)) return fallback_call<Two>("aten::" #NAME "_mean", "correction", x, dim, correction, keepdim); \
     return var_to(x, dim, correction, keepdim, ROOT | kMean, Tensor());                                               \
   }

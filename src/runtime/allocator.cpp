@@ -197,7 +197,7 @@ class Allocator {
 
   Block* fresh(const SizeClass& c, size_t asked) {
     const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
-    if (unified_) trim(std::max(kIdle, stats_.allocated / 16));
+    if (unified_) trim(std::max(kIdle, size_t(stats_.allocated / 16)));
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
@@ -235,7 +235,7 @@ class Allocator {
                          "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
       }
       ++stats_.retries;
-      driver().synchronize(driver().default_stream());  // memory still in use by the device becomes free
+      driver().finish(UINT64_MAX);  // memory in use by the device becomes free; what failed is raised by the next wait
       release_cached();
     }
   }

@@ -100,8 +100,15 @@ void check_device_errors_after_synchronize() {
   std::lock_guard<std::mutex> lock(s.mutex);
   // Another thread's work on its records may have begun since, and must not begin while they are read.
   const LaunchPause pause;
-  for (const Slot& slot : s.all)
-    if (driver().reached(last_use(slot.record))) check(slot);
+  const Slot* found = nullptr;
+  for (const Slot& slot : s.all) {
+    volatile uint32_t* state = driver().reached(last_use(slot.record)) ? &slot.record->state : nullptr;
+    if (!state || *state == 0) continue;
+    // A wrong index that several kernels were given is one mistake: it is not raised again at a later wait.
+    if (found) *state = 0;
+    if (!found) found = &slot;
+  }
+  if (found) check(*found);
 }
 
 }  // namespace mpsx::runtime

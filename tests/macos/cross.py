@@ -121,7 +121,7 @@ class Cross:
             found.pop(name, None)
         return found
 
-    def run(self, *words: str | Path, timeout: float = 120) -> str:
+    def run(self, *words: str | Path, timeout: float = 600) -> str:
         """Runs a command; its output, or an error with it."""
         done = subprocess.run([*map(str, words)], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, env=self.environment(), timeout=timeout)  # fmt: skip

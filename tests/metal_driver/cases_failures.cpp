@@ -171,10 +171,34 @@ BARE_CASE(compiles_sources_when_they_are_needed) {
   Array<float> a(device, 4);
   const float one = 1;
   mpsx_emulation_fail("macos_14", 0, 1);
+  mpsx_emulation_fail("macos_26", 0, 1000);                     // whose newer language is for users' shaders
   device.launch("fill", {a.argument(), value(one)}, {4}, {4});  // of the first unit
-  device.launch("twice", {a.argument()}, {4}, {4});             // of the second
+  CHECK(compiled("3.1 safe precise"));
+  device.launch("twice", {a.argument()}, {4}, {4});                    // of the second
+  CHECK(compiled("3.1 safe precise"));
+  mpsx_emulation_fail("macos_26", 0, 0);
   device.wait();
   CHECK(a[3] == 2);
+}
+
+CASE(tells_lack_of_memory_from_other_failures) {
+  Array<float> a(device, 4);
+  const float one = 1;
+  mpsx_emulation_fail("gpu_memory", 0, 1);
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  test::throws<OutOfMemory>([&] { device.wait(); }, {"kernel fill", "Insufficient Memory", "(code 8)"}, __LINE__);
+  mpsx_emulation_fail("command_buffer", 0, 1);
+  device.launch("fill", {a.argument(), value(one)}, {4});
+  try {
+    device.wait();
+    CHECK(false);
+  } catch (const OutOfMemory&) {
+    CHECK(false);
+  } catch (const Error&) {
+  }
+  device.launch("fill", {a.argument(), value(one)}, {4});  // and goes on
+  device.wait();
+  CHECK(a[3] == 1);
 }
 
 BARE_CASE(loses_the_device) {

@@ -107,3 +107,29 @@ CASE(tells_wrong_sources_from_other_failures) {
       },
       {"cannot compile a shader", "program_source:1"}, __LINE__);
 }
+
+// Whatever PyTorch's own compile_shader does on the same Mac; the text is the user's alone.
+CASE(compiles_as_pytorch_does) {
+  const auto compile = [&](const char* macos) {
+    if (macos) mpsx_emulation_fail(macos, 0, 1);
+    device.driver->load_library({"a shader", "", kConstants});
+  };
+  compile(nullptr);
+  CHECK(compiled("3.1 safe precise"));
+  compile("macos_15");
+  CHECK(compiled("3.2 safe precise"));
+  compile("macos_26");
+  CHECK(compiled("4.0 safe precise"));
+  CHECK(mpsx_emulation_compiled() == std::string("4.0 safe precise\n") + kConstants);
+  setenv("PYTORCH_MPS_FAST_MATH", "1", 1);
+  compile("macos_15");
+  CHECK(compiled("3.2 fast fast"));
+  mpsx_emulation_fail("macos_14", 0, 1);
+  compile(nullptr);
+  CHECK(compiled("3.1 fast fast"));
+  CHECK(device.driver->kernel("add"));
+  setenv("PYTORCH_MPS_FAST_MATH", "0", 1);
+  compile(nullptr);
+  CHECK(compiled("3.1 safe precise"));
+  unsetenv("PYTORCH_MPS_FAST_MATH");
+}

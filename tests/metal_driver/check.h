@@ -100,6 +100,10 @@ template <typename T>
 Argument value(const T& v) {
   return {Argument::Kind::bytes, &v, sizeof v};
 }
+// Whether the last source was compiled with these options.
+inline bool compiled(const std::string& options) {
+  return std::string(mpsx_emulation_compiled()).rfind(options + "\n", 0) == 0;
+}
 inline Argument threadgroup(size_t bytes) { return {Argument::Kind::threadgroup, nullptr, bytes}; }
 
 }  // namespace test

@@ -143,14 +143,21 @@ def test_blocks_of_one_buffer_are_told_apart(run: Callable[..., str]) -> None:
 
 def test_index_errors_surface_at_the_next_wait(run: Callable[..., str]) -> None:
     run("""
+        def expect_error():
+            try:
+                torch.mpsx.synchronize()
+            except IndexError as e:
+                assert "9" in str(e), e
+            else:
+                raise AssertionError("no error")
         t = torch.arange(4., device="mpsx")
         t[torch.tensor([9], device="mpsx")]
-        try:
-            torch.mpsx.synchronize()
-        except IndexError as e:
-            assert "9" in str(e), e
-        else:
-            raise AssertionError("no error")
+        expect_error()
+        assert t.sum().item() == 6
+        bad = torch.tensor([9], device="mpsx")
+        t[bad], t.gather(0, bad), t.take(bad)                    # one mistake, one error
+        expect_error()
+        torch.mpsx.synchronize()
         assert t.sum().item() == 6
     """)
 
@@ -192,6 +199,36 @@ def test_failed_work_is_an_exception(run: Callable[..., str]) -> None:
     """)
 
 
+def test_a_gpu_without_memory_is_out_of_memory(run: Callable[..., str]) -> None:
+    """Wherever the CPU waits; and an allocation that waits for memory leaves the failure to those."""
+    run("""
+        t = torch.ones(4, device="mpsx")
+        torch.mpsx.synchronize()
+        for wait in (torch.mpsx.synchronize, lambda: u.cpu(), lambda: u[0].item()):
+            emulation.mpsx_emulation_fail(b"gpu_memory", 0, 1)
+            u = t.exp()
+            try:
+                wait()
+            except torch.OutOfMemoryError as e:
+                assert "mpsx: out of memory: the GPU failed in mpsx" in str(e) and "exp" in str(e), e
+                assert "(code 8)" in str(e) and "Use smaller batches" in str(e), e
+            else:
+                raise AssertionError("no error")
+        emulation.mpsx_emulation_fail(b"gpu_memory", 0, 1)
+        u = t.exp()
+        emulation.mpsx_emulation_fail(b"allocation", 0, 1)
+        torch.empty(1 << 20, device="mpsx")
+        assert torch.mpsx.memory_stats()["num_alloc_retries"] == 1
+        try:
+            torch.mpsx.synchronize()
+        except torch.OutOfMemoryError:
+            pass
+        else:
+            raise AssertionError("no error")
+        assert t.exp().cpu()[0].item() > 2.7
+    """)
+
+
 def test_compile_shader(run: Callable[..., str]) -> None:
     """Source goes to Metal's own compiler as it is."""
     run('''
@@ -225,6 +262,7 @@ def test_sources_that_are_compiled_at_first_use(toolchain: None, tmp_path: Path)
 def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> None:
     sources = emulated_metal.flattened(sorted((ROOT / "metal").glob("*/*.metal")), tmp_path / "mpsx.metal")
     environment = emulated_metal.environment(Path(mpsx.__file__).parent, tmp_path / "site", sources)
+    environment["MPSX_EMULATION_KEEP"] = str(tmp_path / "compiled")  # each stage is a process of its own
     report = tmp_path / "report.md"
     words = ["doctor", "--stages", "environment,kernels,families", "--output", str(report)]
     done = subprocess.run([sys.executable, "-m", "mpsx", *words], env=environment, text=True, capture_output=True,

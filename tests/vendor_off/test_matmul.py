@@ -189,3 +189,48 @@ def test_long_sums() -> None:
     for m, n in ((3, 3), (1, 3), (3, 1), (1, 1)):
         check(torch.mm, torch.rand(m, 20000), torch.rand(20000, n))
         check(torch.mm, torch.rand(m, 20000), torch.rand(n, 20000).t())
+
+
+def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] = ()) -> torch.Tensor:
+    parts = [matrix(rows, columns, torch.float32, layout, batch) for _ in range(2)]
+    return torch.complex(*parts)
+
+
+def close(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
+    """Both parts as near as the CPU's."""
+    assert_as_exact(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_complex_products(size: tuple[int, int, int]) -> None:
+    m, k, n = size
+    a, b, c = complex_matrix(m, k, "rows"), complex_matrix(k, n, "columns"), complex_matrix(m, n, "rows")
+    batches = complex_matrix(m, k, "rows", (3,)), complex_matrix(k, n, "gaps", (3,))
+    calls = {
+        "mm": (torch.mm, a, b),
+        "conjugated": (lambda x, y: x.conj() @ y, a, b),
+        "adjoint": (lambda x, y: (y.mH @ x.mH), a, b),
+        "bmm": (torch.bmm, *batches),
+        "addmm": (lambda x, y, z: torch.addmm(x, y, z, alpha=2 - 1j, beta=0.5j), c, a, b),
+        "baddbmm": (lambda x, y, z: torch.baddbmm(x, y, z, beta=2), c, *batches),
+        "mv": (lambda x, y: torch.mv(x, y[:, 0]), a, b),
+        "dot": (lambda x, y: torch.dot(x[0], y[:, 0]), a, b),
+        "vdot": (lambda x, y: torch.vdot(x[0], y[:, 0]), a, b),
+        "over itself": (lambda x, y: torch.addmm(x, y, y.mH, out=x), complex_matrix(m, m, "rows"), a),
+    }
+    for function, *inputs in calls.values():
+        ours = function(*(on_device(x).clone() for x in inputs))
+        close(ours.cpu(), function(*(x.clone() for x in inputs)), function(*(x.cdouble() for x in inputs)))
+
+
+def test_gradients_of_complex_products() -> None:
+    a, b = complex_matrix(7, 30, "rows"), complex_matrix(30, 5, "rows")
+
+    def gradients(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        leaves = [t.detach().requires_grad_() for t in (x, y)]
+        (leaves[0] @ leaves[1]).abs().square().sum().backward()
+        return tuple(t.grad for t in leaves)
+
+    for triple in zip(gradients(on_device(a), on_device(b)), gradients(a, b), gradients(a.cdouble(), b.cdouble()),
+                      strict=True):  # fmt: skip
+        close(*(t.cpu() for t in triple))

@@ -1,7 +1,10 @@
-// The host driver: Metal kernels translated to C++, run inside `dispatch` on the CPU's cores. In wide mode a threadgroup
-// is one thread; kernels of SIMT libraries have real threadgroups (simt/).
+// The host driver: Metal kernels translated to C++, run inside `dispatch` on the CPU's cores. In wide mode a
+// threadgroup is one thread; kernels of SIMT libraries have real threadgroups (simt/).
 #ifdef __APPLE__
-#include <mach/mach.h>
+#  include <mach/mach.h>
+#endif
+#ifdef __linux__
+#  include <sys/mman.h>
 #endif
 #include <unistd.h>
 
@@ -33,6 +36,27 @@ constexpr uint64_t kGrainElements = 32768;
 constexpr size_t kAlignment = 64;  // a cache line, and a 512-bit vector
 constexpr size_t kHugePage = size_t(2) << 20;
 
+#ifdef __linux__
+size_t mapped_size(size_t bytes) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+// Memory of its own, aligned to huge pages and in them where the system has any: first touches cost a third, and all of
+// it goes back when it is released.
+void* map_huge(size_t bytes) {
+  const size_t size = mapped_size(bytes), whole = size + kHugePage;
+  void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  char* const p = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(begin) + kHugePage - 1) / kHugePage * kHugePage);
+  if (p > begin) munmap(begin, size_t(p - begin));
+  if (p + size < begin + whole) munmap(p + size, size_t(begin + whole - p) - size);
+  (void)madvise(p, size, MADV_HUGEPAGE);
+  return p;
+}
+#endif
+
 class HostDriver final : public Driver {
  public:
   HostDriver(const std::string& directory, ParallelFor parallel_for, bool simt)
@@ -61,14 +85,23 @@ class HostDriver final : public Driver {
       if (!p) throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
       return {p, p, bytes};
     }
-    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
     void* p = nullptr;
-    if (posix_memalign(&p, alignment, std::max<size_t>(bytes, 1)) != 0)
+#ifdef __linux__
+    if (bytes >= kHugePage) {
+      p = map_huge(bytes);
+      if (!p) throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
+      return {p, p, bytes};
+    }
+#endif
+    if (posix_memalign(&p, kAlignment, std::max<size_t>(bytes, 1)) != 0)
       throw OutOfMemory("the operating system has no " + std::to_string(bytes) + " bytes");
     return {p, p, bytes};
   }
   void release(const Buffer& buffer) noexcept override {
     if (simt_.strict) return simt::allocations().release(buffer.contents, buffer.size);
+#ifdef __linux__
+    if (buffer.size >= kHugePage) return (void)munmap(buffer.contents, mapped_size(buffer.size));
+#endif
     std::free(buffer.contents);
   }
   Buffer wrap(void* contents, size_t bytes) override {
@@ -94,9 +127,7 @@ class HostDriver final : public Driver {
   }
 
   Stream* default_stream() override { return &stream_; }
-  Stream* new_stream() override {
-    return &stream_;
-  }  // work is complete when dispatch returns: one serves as many
+  Stream* new_stream() override { return &stream_; }  // work is complete when dispatch returns: one serves as many
   void commit(Stream*) override {}
   void synchronize(Stream*) override {}
   bool idle(Stream*) override { return true; }

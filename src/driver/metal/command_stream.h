@@ -32,7 +32,7 @@ class CommandStream {
   // Returns the batch that the dispatch is in, which is its place in the stream.
   uint64_t dispatch(const MetalKernel&, const Argument* arguments, size_t count, const Dispatch&);
   void commit();
-  void synchronize();      // throws Error for work that failed since the last call
+  void synchronize();      // throws Error, or OutOfMemory, for work that failed since the last call
   void finish() noexcept;  // waits, and keeps what failed for synchronize()
   // The same for the batches up to one.
   void reach(uint64_t batch);
@@ -78,6 +78,7 @@ class CommandStream {
   uint64_t committed_ = 0;
   Owned<id<MTLCommandBuffer>> last_;  // committed
   std::string failure_;               // of the first batch that failed since the last synchronize()
+  bool out_of_memory_ = false;        // it did for lack of memory
   uint64_t failures_ = 0;
 };
 

@@ -222,6 +222,8 @@ void CommandStream::collect() {
       failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
                  (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + list(batch.kernels);
       if (!one_by_one_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one by one)";
+      // Allocations go well as long as there is address space; memory may lack only when the GPU wants all of it.
+      out_of_memory_ = buffer.error.code == MTLCommandBufferErrorOutOfMemory;
     }
     flying_.pop_front();
   }
@@ -232,6 +234,7 @@ void CommandStream::throw_failure() {
   std::string message = std::exchange(failure_, {});
   const uint64_t others = std::exchange(failures_, 0) - 1;
   if (others) message += "; " + std::to_string(others) + " command buffers after it failed too";
+  if (out_of_memory_) throw OutOfMemory(message);
   throw Error(message);
 }
 

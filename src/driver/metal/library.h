@@ -18,11 +18,18 @@ struct FunctionKey {
   std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
 };
 
+// What a source is written in.
+struct Language {
+  MTLLanguageVersion version;
+  bool fast_math;
+};
+
 class FunctionLibrary {
  public:
   // mpsx.metallib of the directory, else mpsx.metal.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
-  // One source text, compiled here and now. Throws Error with the compiler's words.
+  // A user's source text, compiled here and now, as torch.mps.compile_shader has it compiled. Throws Error with the
+  // compiler's words.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
   // None if there is no such function. Throws Error for values that its constants cannot have, or that are missing.
@@ -33,7 +40,7 @@ class FunctionLibrary {
  private:
   id<MTLLibrary> library_of(const std::string& function);
   std::vector<FunctionConstant> known_constants(const std::vector<MTLFunctionConstant*>& used);
-  Owned<id<MTLLibrary>> compile(const SourceUnit& unit) const;
+  Owned<id<MTLLibrary>> compile(const SourceUnit& unit, const Language& language) const;
 
   Owned<id<MTLDevice>> device_;
   std::string path_;

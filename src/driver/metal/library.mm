@@ -3,11 +3,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "driver/shader_facts.h"
 
 namespace mpsx::driver::metal {
 namespace {
+
+// Our own kernels'.
+constexpr Language kOwn{MTLLanguageVersion3_1, false};
+
+// That of users' shaders is what PyTorch compiles them in (MetalShaderLibrary::compileLibrary): the newest that macOS
+// has, and fast-math where the environment asks for it. A newer language than the SDK's headers know has no name there.
+Language users_language() {
+  const NSInteger macos = NSProcessInfo.processInfo.operatingSystemVersion.majorVersion;
+  const char* fast = std::getenv("PYTORCH_MPS_FAST_MATH");
+  Language language{MTLLanguageVersion3_1, fast && std::string_view(fast) != "0"};
+  if (macos >= 26)
+    language.version = MTLLanguageVersion(4 << 16);
+  else if (macos >= 15)
+    language.version = MTLLanguageVersion((3 << 16) + 2);
+  return language;
+}
 
 std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   NSArray<NSString*>* functions = library.functionNames;
@@ -104,26 +121,28 @@ FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string&
 FunctionLibrary::FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text)
     : device_(std::move(device)) {
   AutoreleasePool pool;
-  whole_ = compile({name, text, {}});
+  whole_ = compile({name, text, {}}, users_language());
   names_ = sorted_names(whole_.get());
 }
 
-Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit) const {
+Owned<id<MTLLibrary>> FunctionLibrary::compile(const SourceUnit& unit, const Language& language) const {
   NSString* text = to_ns(unit.text);
   if (!text) throw Error(unit.name + ": expected UTF-8 text");
   const auto options = Owned<MTLCompileOptions*>::taking([[MTLCompileOptions alloc] init]);
-  options.get().languageVersion = MTLLanguageVersion3_1;
+  options.get().languageVersion = language.version;
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
-  options.get().fastMathEnabled = NO;
+  options.get().fastMathEnabled = language.fast_math;
 #pragma clang diagnostic pop
 // macOS 15 says it in two words, of which the second may be left at fast by the old one.
 #if !defined(__MAC_OS_X_VERSION_MAX_ALLOWED) || __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunguarded-availability-new"
-  if ([options.get() respondsToSelector:@selector(setMathMode:)]) options.get().mathMode = MTLMathModeSafe;
+  if ([options.get() respondsToSelector:@selector(setMathMode:)])
+    options.get().mathMode = language.fast_math ? MTLMathModeFast : MTLMathModeSafe;
   if ([options.get() respondsToSelector:@selector(setMathFloatingPointFunctions:)])
-    options.get().mathFloatingPointFunctions = MTLMathFloatingPointFunctionsPrecise;
+    options.get().mathFloatingPointFunctions =
+        language.fast_math ? MTLMathFloatingPointFunctionsFast : MTLMathFloatingPointFunctionsPrecise;
 #pragma clang diagnostic pop
 #endif
   NSError* error = nil;
@@ -142,7 +161,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   const auto found = unit_of_.find(function);
   if (found == unit_of_.end()) return nil;
   auto& library = compiled_[found->second];
-  if (!library) library = compile(units_[found->second]);
+  if (!library) library = compile(units_[found->second], kOwn);
   return library.get();
 }
 

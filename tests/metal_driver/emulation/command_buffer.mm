@@ -6,8 +6,6 @@ using emulation::Line;
 
 namespace {
 
-constexpr long kTimeout = 2, kFault = 3, kDeviceRemoved = 11;  // MTLCommandBufferErrorTimeout, …PageFault, …DeviceRemoved
-
 void leave(Line& line) {
   {
     std::lock_guard<std::mutex> lock(line.mutex);
@@ -41,7 +39,7 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
     for (auto& launch : launches) launch.run();
     return nil;
   } catch (const mpsx::driver::Error& e) {
-    return emulation::error(kFault, e.what());
+    return emulation::error(MTLCommandBufferErrorPageFault, e.what());
   }
 }
 
@@ -177,9 +175,13 @@ NSError* run_all(std::vector<emulation::Launch>& launches) {
   NSError* error = nil;
   if (emulation::fails("device_lost")) (*line)->lost = true;
   if ((*line)->lost)
-    error = emulation::error(kDeviceRemoved, "Internal Error (0000000e:Internal Error)");
+    error = emulation::error(MTLCommandBufferErrorDeviceRemoved, "Internal Error (0000000e:Internal Error)");
   else if (emulation::fails("command_buffer"))
-    error = emulation::error(kTimeout, "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)");
+    error = emulation::error(MTLCommandBufferErrorTimeout,
+                             "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)");
+  else if (emulation::fails("gpu_memory"))
+    error = emulation::error(MTLCommandBufferErrorOutOfMemory,
+                             "Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)");
   else
     error = run_all(commands->launches);
   if (!error) [self signal];

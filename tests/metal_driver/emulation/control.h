@@ -12,8 +12,9 @@ void mpsx_emulation_print_live(void);
 // Makes the next `times` occasions of `what` fail, after `after` that go well:
 //   allocation, queue, event, encoder, compile, pipeline   the call returns nil
 //   command_buffer                          it ends with an error, its kernels not run
+//   gpu_memory                              like that, for lack of memory
 //   device_lost                             like that, and so do all command buffers after it
-//   no_device, old_gpu, old_macos           what MTLCopyAllDevices and NSProcessInfo find
+//   no_device, old_gpu, old_macos, macos_15, macos_26   what MTLCopyAllDevices and NSProcessInfo find
 //   macos_14                                compile options are those of macOS 14
 //   exception                               newBufferWithLength: and commandBuffer raise one that is not C++'s
 //   archive                                 nothing is put into it; archive_file: it is not written;
@@ -33,6 +34,9 @@ void mpsx_emulation_hold_completions(int hold);
 void* mpsx_emulation_new_buffer(unsigned long bytes);
 void* mpsx_emulation_contents(void* buffer);
 void mpsx_emulation_release(void* buffer);
+
+// The last source that was to be compiled, after a line of its options: "3.1 safe precise".
+const char* mpsx_emulation_compiled(void);
 
 // Counts since the process began.
 unsigned long mpsx_emulation_waits(void);            // for a command buffer that was not complete

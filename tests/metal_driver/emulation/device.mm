@@ -55,6 +55,17 @@ struct CompileOptions {
   bool older = emulation::fails("macos_14");
 };
 CompileOptions& of(MTLCompileOptions* options) { return *static_cast<CompileOptions*>(options->state); }
+
+std::string describe(const CompileOptions& options) {
+  const char* const modes[] = {"safe", "relaxed", "fast"};
+  return std::to_string(options.version >> 16) + "." + std::to_string(options.version & 0xffff) + " " +
+         modes[options.mode] + " " + (options.functions == MTLMathFloatingPointFunctionsPrecise ? "precise" : "fast");
+}
+
+std::string& compiled() {
+  static thread_local std::string source;
+  return source;
+}
 }  // namespace
 
 @implementation MTLCompileOptions
@@ -172,9 +183,7 @@ CompileOptions& of(MTLCompileOptions* options) { return *static_cast<CompileOpti
                                options:(MTLCompileOptions*)options
                                  error:(NSError**)error {
   EMULATION_REQUIRE(source && options, "newLibraryWithSource: without source or options");
-  EMULATION_REQUIRE(options.languageVersion == MTLLanguageVersion3_1 && options.mathMode == MTLMathModeSafe &&
-                        options.mathFloatingPointFunctions == MTLMathFloatingPointFunctionsPrecise,
-                    "kernels are written for MSL 3.1 without fast math");
+  compiled() = describe(of(options)) + "\n" + emulation::text(source);
   std::string reason = "injected";
   auto image = emulation::fails("compile") ? nullptr : KernelImage::compile(emulation::text(source), &reason);
   if (!image) return set_error(error, 3, reason), nil;
@@ -227,6 +236,7 @@ extern "C" NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
 }
 
 extern "C" {
+const char* mpsx_emulation_compiled(void) { return compiled().c_str(); }
 void* mpsx_emulation_new_buffer(unsigned long bytes) {
   NSAutoreleasePool* pool = [NSAutoreleasePool new];
   EmulatedDevice* device = [[EmulatedDevice new] autorelease];

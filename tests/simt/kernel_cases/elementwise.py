@@ -45,6 +45,7 @@ def unary_cases() -> Iterator[Case]:
 
 def binary_cases() -> Iterator[Case]:
     table = [(name, types) for name, _, types in rows("elementwise/binary.def", "MPSX_BINARY", 3)]
+    table += [tuple(row) for row in rows("elementwise/special.def", "MPSX_RARE_BINARY", 2)]
     table += [(name, "ALL") for name, _ in rows("elementwise/compare.def", "MPSX_COMPARE", 2)]
     for name, types in table:
         yield from two_operands(name, getattr(torch, name), DTYPES[types])

@@ -22,6 +22,15 @@ def int_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
 
 
+def int4_product(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The operator on weights of two a byte, or its formula in float64."""
+    if x.device.type != "cpu":
+        return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), 64, scales)
+    weight = torch.stack([packed >> 4, packed & 15], -1).flatten(1).to(x.dtype) - 8
+    factor, zero = (s.t().repeat_interleave(64, 1) for s in scales.unbind(-1))
+    return x @ (weight * factor + zero).t()
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     for dtype in FLOAT:
@@ -36,6 +45,11 @@ def cases() -> Iterator[Case]:
         weight = values(48, 100, dtype=torch.int8, low=-128, high=127)
         for rows in (1, 70):
             yield case(f"_weight_int8pack_mm of {rows} {tag}", int8_product, a[:rows, :100], weight, scales)
+        packed = values(72, 96, dtype=torch.uint8, high=255)
+        scales = values(3, 72, 2, dtype=dtype, low=-0.1, high=0.1)
+        for rows in (2, 70):
+            x = values(rows, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
+            yield case(f"_weight_int4pack_mm of {rows} {tag}", int4_product, x, packed, scales)
     for dtype in INT:
         a, b = whole(5, 70, dtype=dtype), whole(70, 300, dtype=dtype, seed=1)
         yield case(f"mm by columns {TAGS[dtype]}", torch.mm, a, b, reference="same")

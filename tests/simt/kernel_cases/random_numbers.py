@@ -36,7 +36,12 @@ def cases() -> Iterator[Case]:
             yield case(f"{name} {tag}", function, x, reference="none")
         yield case(f"bernoulli of probabilities {tag}", lambda t, p: t.bernoulli_(p), x, values(N, low=0.1, high=0.9),
                    reference="none")  # fmt: skip
+    mean = values(N, low=0.1, high=40)
+    yield case("gamma", torch._standard_gamma, mean, reference="none")
+    yield case("binomial", lambda n, p: torch.binomial((4 * n).floor(), p), mean, values(N, low=0, high=1),
+               reference="none")  # fmt: skip
     for dtype in FLOAT:
+        yield case(f"poisson {TAGS[dtype]}", torch.poisson, mean.to(dtype), reference="none")
         x, g = values(N, dtype=dtype), values(N, dtype=dtype, seed=1)
 
         def dropout(t: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -32,15 +32,30 @@ def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
     return (other.floor() if "polynomial" in name else other + 0.5).to(x.dtype)
 
 
+def gradient_cases() -> Iterator[Case]:
+    a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
+    part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
+    for where, place in {"": lambda t: t, "of gapped": gapped}.items():
+        # Approximations of three digits, of which tests/test_sample.py has the values.
+        yield case(f"gamma gradient {where}", torch._standard_gamma_grad, place(a), place(x), reference="none")
+        yield case(f"Dirichlet gradient {where}", torch._dirichlet_grad, place(part), place(a), place(a + x),
+                   reference="none")  # fmt: skip
+
+
 def cases() -> Iterator[Case]:
     """Of one number and of two, dense and with gaps."""
+    yield from gradient_cases()
+    for dtype in FLOAT:
+        x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)
+        for where, x0 in {"": x, "of gapped": gapped(x)}.items():
+            yield case(f"frexp {where} {TAGS[dtype]}", torch.frexp, x0, reference="same")
     for dtype in FLOAT:
         for (name,) in rows("elementwise/special.def", "MPSX_SPECIAL", 1):
             x = values(ROWS, COLUMNS, dtype=dtype, low=domain_of(name)[0], high=domain_of(name)[1])
             yield case(f"{name} {TAGS[dtype]}", function_of(name), x)
             yield case(f"{name} of gapped {TAGS[dtype]}", function_of(name), gapped(x))
         for (name,) in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY", 1):
-            low = 1.5 if name == "special_zeta" else -1
+            low = 1.5 if name == "special_zeta" else 0.5 if "igamma" in name else -1
             x = values(ROWS, COLUMNS, dtype=dtype, low=low, high=3)
             y = second_operand(name, x)
             yield case(f"{name} {TAGS[dtype]}", function_of(name), x, y)

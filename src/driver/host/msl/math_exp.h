@@ -34,6 +34,12 @@ MPSX_FN float mpsx_exp_shifted(float x, int shift) {
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, c));  // ln(2) in two parts
   return mpsx_scale_by(mpsx_exp_reduced(r), n, shift, x < -104.0f);
 }
+// exp(x) for |x| <= 87, whose result is a normal number.
+MPSX_FN float mpsx_exp_normal(float x) {
+  const mpsx_nearest n = mpsx_round(x * M_LOG2E_F);
+  const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, x));
+  return mpsx_exp_reduced(r) * as_type<float>((n.bits << 23) + 0x3f800000u);
+}
 MPSX_FN float exp(float x) { return mpsx_exp_shifted(x, 0); }
 MPSX_FN float exp2(float x) {
   const float c = mpsx_bound(x, -151.0f, 129.0f);

@@ -81,6 +81,12 @@ typedef NS_ENUM(NSUInteger, MTLLibraryError) {
   MTLLibraryErrorCompileFailure = 3,
   MTLLibraryErrorFunctionNotFound = 5,
 };
+typedef NS_ENUM(NSUInteger, MTLCommandBufferError) {
+  MTLCommandBufferErrorTimeout = 2,
+  MTLCommandBufferErrorPageFault = 3,
+  MTLCommandBufferErrorOutOfMemory = 8,
+  MTLCommandBufferErrorDeviceRemoved = 11,
+};
 typedef NS_ENUM(NSInteger, MTLCaptureDestination) {
   MTLCaptureDestinationDeveloperTools = 1,
   MTLCaptureDestinationGPUTraceDocument = 2,

@@ -1,0 +1,13 @@
+// log(1 + s) - s, of which large exponents of probabilities are made, without its cancellation.
+#pragma once
+
+#include "lib/types.h"
+
+// By t = s / (2 + s): log(1 + s) = 2 (t + t^3 / 3 + t^5 / 5 + …), and s = 2 t / (1 - t).
+inline float log1p_less(float s) {
+  if (fabs(s) > 0.5f) return precise::log(1.0f + s) - s;
+  const float t = s / (2.0f + s), z = t * t;
+  float p = 1.0f / 17;
+  for (float k = 15.0f; k >= 3.0f; k -= 2.0f) p = p * z + 1.0f / k;
+  return 2.0f * t * z * p - t * s;
+}

@@ -1,0 +1,107 @@
+// Products with weights of four bits: by tiles, and for a few rows by rows.
+#include "lib/instantiate.h"
+#include "lib/tile_product.h"
+#include "matmul/params.h"
+
+enum : uint { kHalfBlock = kInt4Block / 2 };
+
+// The weights as the right factor of a product, depth x columns.
+template <typename T>
+struct Int4Source {
+  device const uchar* data;
+  device const T* scales;  // (depth / group, columns, 2)
+  uint columns, depth, group;
+
+  float2 scale_of(uint block, uint column) const {
+    device const T* s = scales + 2 * (ulong(block * kInt4Block / group) * columns + column);
+    return float2(float(s[0]), float(s[1]));
+  }
+  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
+    const uint down = row < depth ? min(height, depth - row) : 0, right = column < columns ? min(width, columns - column) : 0;
+#if MPSX_VECTOR_BYTES
+    for (uint i = g.index; i < height * width; i += g.count) {
+      const uint c = i / height, r = i % height, k = row + r;
+      float value = 0.0f;
+      if (r < down && c < right) {
+        const uint block = k / kInt4Block, place = k % kInt4Block;
+        const uchar both = data[ulong(column + c) * (depth / 2) + block * kHalfBlock + place % kHalfBlock];
+        const float2 s = scale_of(block, column + c);
+        value = (float(place < kHalfBlock ? both & 15 : both >> 4) - 8.0f) * s.x + s.y;
+      }
+      to[r * stride + c] = value;
+    }
+#else
+    // Slices begin and end at blocks.
+    for (uint c = 0; c < width; ++c) {
+      threadgroup float* target = to + c;
+      for (uint r = 0; r < height; r += kInt4Block, target += ulong(kInt4Block) * stride) {
+        const bool inside = r < down && c < right;
+        const uint block = (row + r) / kInt4Block;
+        device const uchar* both = data + (inside ? ulong(column + c) * (depth / 2) + block * kHalfBlock : 0);
+        const float2 s = inside ? scale_of(block, column + c) : float2(0.0f);
+        for (uint i = 0; i < kHalfBlock; ++i) {
+          target[i * stride] = (float(both[i] & 15) - 8.0f) * s.x + s.y;
+          target[(i + kHalfBlock) * stride] = (float(both[i] >> 4) - 8.0f) * s.x + s.y;
+        }
+      }
+    }
+#endif
+  }
+};
+
+template <typename T>
+struct Int4Finish {
+  device T* out;
+  uint columns;
+  void put(uint row, uint column, float sum) const { out[ulong(row) * columns + column] = T(sum); }
+};
+
+template <typename T>
+[[max_total_threads_per_threadgroup(kTileThreads)]]
+kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                        device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],
+                        constant Int4Params& p [[buffer(4)]], threadgroup float* memory [[threadgroup(0)]],
+                        MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const Tile tile = tile_at(g.group.y, g.group.x, p.tile_rows, p.tile_columns);
+  const MatrixSource<T> left = {a, p.a_row, p.a_column, p.rows, p.depth};
+  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group};
+  tile_product(left, right, p.depth, tile, memory, g);
+  const Int4Finish<T> finish = {out, p.columns};
+  tile_finish(finish, p.rows, p.columns, tile, memory, g);
+}
+
+// A threadgroup an element of the result; rows of `a` lie along memory.
+template <typename T>
+kernel void matmul_int4_rows(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                             device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],
+                             constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  const uint column = g.group.x;
+  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group};
+  device const T* x = a + long(g.group.y) * p.a_row;
+  device const uchar* line = weight + ulong(column) * (p.depth / 2);
+  float part[kHalfBlock];
+  for (uint i = 0; i < kHalfBlock; ++i) part[i] = 0.0f;
+  for (uint block = g.index; block < p.depth / kInt4Block; block += g.count) {
+    const float2 s = right.scale_of(block, column);
+    device const T* low = x + block * kInt4Block;
+    device const uchar* both = line + block * kHalfBlock;
+    MPSX_VECTORIZE
+    for (uint i = 0; i < kHalfBlock; ++i) {
+      const float first = float(low[i]), second = float(low[i + kHalfBlock]);
+      const float sum = first * (float(int(both[i] & 15)) - 8.0f) + second * (float(int(both[i] >> 4)) - 8.0f);
+      part[i] += s.x * sum + s.y * (first + second);
+    }
+  }
+  float sum = 0.0f;
+  for (uint i = 0; i < kHalfBlock; ++i) sum += part[i];
+  sum = tg_sum(sum, scratch, g);
+  if (g.index == 0) out[ulong(g.group.y) * p.columns + column] = T(sum);
+}
+
+#define MPSX_INT4(T, TAG, ...)                       \
+  MPSX_KERNEL("matmul_int4_" #TAG, matmul_int4<T>)   \
+  MPSX_KERNEL("matmul_int4_rows_" #TAG, matmul_int4_rows<T>)
+MPSX_FOR_FLOAT(MPSX_INT4)

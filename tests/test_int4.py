@@ -1,0 +1,70 @@
+"""Products with weights of four bits, against float64 products of the weights that they stand for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accuracy import assert_as_exact
+from tables import FLOAT, TAGS
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("no_fallback")
+
+
+def quantised(columns: int, depth: int, group: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Weights as bytes of two, scales and zeros, and what they stand for, in float64."""
+    generator = torch.Generator().manual_seed(columns + depth + group)
+    weight = torch.randint(0, 16, (columns, depth), generator=generator)
+    scales = torch.rand(depth // group, columns, 2, generator=generator).sub(0.3).to(dtype)
+    packed = (weight[:, ::2] << 4 | weight[:, 1::2]).to(torch.uint8)
+    factor, zero = (s.double().t().repeat_interleave(group, 1) for s in scales.unbind(-1))
+    return packed, scales, (weight - 8).double() * factor + zero
+
+
+@pytest.mark.parametrize("group", [32, 64, 128, 256])
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_products(dtype: torch.dtype, group: int) -> None:
+    for rows, columns, depth, tiles in ((1, 8, 256, 2), (3, 40, 512, 4), (5, 264, 256, 8), (70, 72, 768, 8)):
+        packed, scales, exact = quantised(columns, depth, group, dtype)
+        x = torch.randn(rows, depth, generator=torch.Generator().manual_seed(rows)).to(dtype)
+        weight = torch._convert_weight_to_int4pack(packed.to("mpsx"), tiles)
+        assert weight.dtype == torch.int32
+        assert weight.shape == (columns // 8, depth // (16 * tiles), 32, tiles // 2)
+        with mpsx.profiler.launch_log() as log:
+            result = torch._weight_int4pack_mm(x.to("mpsx"), weight, group, scales.to("mpsx"))
+        assert log == [f"kernel:matmul_int4_{'rows_' if rows <= 4 else ''}{TAGS[dtype]}"]
+        cpu = torch.mm(x, exact.t().to(dtype))
+        assert_as_exact(result, cpu, torch.mm(x.double(), exact.t()))
+        column_major = x.t().contiguous().t()
+        assert torch.equal(torch._weight_int4pack_mm(column_major.to("mpsx"), weight, group, scales.to("mpsx")), result)
+
+
+def test_as_cpus_have_it() -> None:
+    """The same weights in the form of PyTorch's operator for CPUs, whose bytes have others halves first."""
+    packed, scales, _ = quantised(64, 128, 32, torch.float32)
+    whole = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
+    x = torch.randn(7, 128)
+    weight = torch._convert_weight_to_int4pack_for_cpu(whole, 2)
+    expected = torch._weight_int4pack_mm_for_cpu(x, weight, 32, scales)
+    there = torch._convert_weight_to_int4pack(packed.to("mpsx"), 2)
+    result = torch._weight_int4pack_mm(x.to("mpsx"), there, 32, scales.to("mpsx"))
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)  # the CPU's rounds more than ours
+
+
+def test_errors() -> None:
+    packed, scales, _ = quantised(16, 64, 32, torch.float32)
+    device = packed.to("mpsx")
+    with pytest.raises(RuntimeError, match="expected a weight of uint8"):
+        torch._convert_weight_to_int4pack(device.int(), 2)
+    with pytest.raises(RuntimeError, match="innerKTiles of 2, 4 or 8"):
+        torch._convert_weight_to_int4pack(device, 3)
+    with pytest.raises(RuntimeError, match="multiple of 8 rows"):
+        torch._convert_weight_to_int4pack(device[:5], 2)
+    weight, x = torch._convert_weight_to_int4pack(device, 2), torch.ones(2, 64, device="mpsx")
+    with pytest.raises(RuntimeError, match="groups of 32"):
+        torch._weight_int4pack_mm(x, weight, 16, scales.to("mpsx"))
+    with pytest.raises(RuntimeError, match="as many columns"):
+        torch._weight_int4pack_mm(x[:, :32], weight, 32, scales.to("mpsx"))
+    with pytest.raises(RuntimeError, match="expected scales and zeros"):
+        torch._weight_int4pack_mm(x, weight, 64, scales.to("mpsx"))
