@@ -68,6 +68,8 @@ NN = [
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY[0], KEY[0], VALUE[0], randn(5, 6)),
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY, KEY[:, :2], VALUE[:, :2],
          enable_gqa=True),
+    # Wider than the fused kernel's heads.
+    case("scaled_dot_product_attention", F.scaled_dot_product_attention, *randn(3, 1, 2, 5, 300, seed=6)),
 ]  # fmt: skip
 
 DOMAIN = {"sqrt": (0.1, 9), "rsqrt": (0.1, 9), "log": (0.1, 9), "log2": (0.1, 9), "log10": (0.1, 9),

@@ -80,6 +80,23 @@ def test_adaptive_avg_pool2d(layout: str, size: tuple) -> None:
             check(lambda t: F.adaptive_avg_pool2d(t, size), inputs(layout, dtype))
 
 
+@pytest.mark.parametrize("form", [
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": (2, 3), "padding": (1, 0), "count_include_pad": False, "ceil_mode": True},
+    {"kernel_size": (3, 2), "stride": (1, 5), "ceil_mode": True, "divisor_override": 5},
+])  # fmt: skip
+def test_integers(form: dict) -> None:
+    x = torch.randint(-50, 50, (2, 3, 11, 9))
+    for t in (x, x[0], x.contiguous(memory_format=torch.channels_last)):
+        got, want = F.avg_pool2d(t.to("mpsx"), **form), F.avg_pool2d(t, **form)
+        assert torch.equal(got.cpu(), want)
+        assert got.stride() == want.stride()
+    assert torch.equal(F.avg_pool1d(x[0].to("mpsx"), 3, 2, 1).cpu(), F.avg_pool1d(x[0], 3, 2, 1))
+    wide = torch.randint(-50, 50, (2, 3, 5, 6, 7))
+    assert torch.equal(F.avg_pool3d(wide.to("mpsx"), 3, 2, 1).cpu(), F.avg_pool3d(wide, 3, 2, 1))
+
+
 def test_one_dimension() -> None:
     x = torch.randn(3, 5, 31)
     torch.testing.assert_close(F.avg_pool1d(x.to("mpsx"), 3, 2, 1).cpu(), F.avg_pool1d(x, 3, 2, 1))

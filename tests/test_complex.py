@@ -81,6 +81,28 @@ def test_powers() -> None:
     z = numbers("contiguous")
     for exponent in (0.5, 1, 2, 3, -0.5, -1, -2):
         close(on_device(z).pow(exponent), z.to(torch.complex128).pow(exponent), z.dtype)
+    for exponent in (0, 1.7, -2.5 + 1j):
+        close(on_device(z).pow(exponent), z.to(torch.complex128).pow(exponent), z.dtype)
+        close(torch.pow(2, on_device(z)), torch.pow(2, z.to(torch.complex128)), z.dtype)
+    out = torch.empty(0, dtype=torch.complex64, device="mpsx")
+    close(torch.pow(on_device(z), 3, out=out), z.to(torch.complex128).pow(3), z.dtype)
+
+
+def test_powers_of_zero() -> None:
+    z = torch.zeros(5, dtype=torch.complex64, device="mpsx")
+    powers = torch.pow(z, torch.tensor([0, 2, 1 + 1j, -1, 1j], dtype=torch.complex64, device="mpsx")).cpu()
+    assert powers[:3].tolist() == [1, 0, 0]
+    assert powers[3].real == float("inf")
+    assert powers[4].isnan()
+    assert torch.pow(z, 0).cpu().tolist() == [1] * 5
+
+
+def test_halves() -> None:
+    x, y = torch.randn(2, 3, 4, dtype=torch.half)
+    z = torch.complex(x.to("mpsx"), y.t().contiguous().t().to("mpsx"))
+    assert z.dtype == torch.complex32
+    assert torch.equal(z.real.cpu(), x)
+    assert torch.equal(z.imag.cpu(), y)
 
 
 def test_digits() -> None:

@@ -147,6 +147,23 @@ def test_out_forms() -> None:
             overload(y, *arguments, out=torch.empty(0, dtype=torch.int32, device="mpsx"))
 
 
+@pytest.mark.parametrize("fmt", [torch.contiguous_format, torch.channels_last], ids=["planes", "channels_last"])
+@pytest.mark.parametrize("channels", [3, 7])  # of which PyTorch has two implementations
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_pictures_of_bytes(mode: str, channels: int, fmt: torch.memory_format) -> None:
+    """To the last digit: PyTorch rounds after each dimension, with weights of fifteen bits."""
+    x = torch.randint(0, 256, (2, channels, 13, 17), dtype=torch.uint8).contiguous(memory_format=fmt)
+    y = x.to("mpsx")
+    for size in ((26, 34), (7, 5), (13, 51), (27, 6)):
+        forms = [{}]
+        if mode.startswith("bi"):
+            forms += [{"align_corners": True}, {"antialias": True}]
+        for form in forms:
+            got, want = (F.interpolate(t, size, mode=mode, **form) for t in (y, x))
+            assert torch.equal(got.cpu(), want)
+            assert got.stride() == want.stride()
+
+
 def test_no_images() -> None:
     x = torch.empty(0, 3, 6, 7, device="mpsx")
     assert F.interpolate(x, scale_factor=2, mode="bilinear").shape == (0, 3, 12, 14)

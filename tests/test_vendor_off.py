@@ -35,6 +35,26 @@ def test_file(file: str) -> None:
     assert " passed" in done.stdout
 
 
+def test_explicit_attention() -> None:
+    """The explicit operator's own cases, which on a machine with a vendor's library do not meet the kernels."""
+    tests = str(HERE / "test_explicit_ops.py")
+    done = run(
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        tests,
+        "-k",
+        "attention",
+        MPSX_VENDOR="off",
+        MPSX_DRIVER="host",
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
 def test_the_variable() -> None:
     assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="").stdout
     assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="on").stdout

@@ -5,6 +5,7 @@
     python tools/bench.py --only softmax --only layer_norm
     python tools/bench.py --section overhead       microseconds a call on ten elements
     python tools/bench.py --section training --json steps.json
+    python tools/bench.py --section breadth --sizes 1e5 --threads 1        250 operators more, in one layout
     python tools/bench.py --section models --only resnet50 --threads 2     published sizes, two minutes a model
     python tools/bench.py --section memory --only bert                     peak memory of a process a device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
@@ -28,6 +29,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import torch
+from bench_breadth import BREADTH
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, matrix
 from bench_models import models, peak
 
@@ -101,6 +103,9 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
             chosen = [layout for layout in layouts if layout in options.layouts]
             for dtype, size, layout in itertools.product(options.dtypes, options.sizes, chosen):
                 yield "ops", name, dtype, size, layout, partial(operator, make, size, dtype, layout)
+    if "breadth" in options.section:
+        for (name, make), dtype, size in itertools.product(BREADTH.items(), options.dtypes, options.sizes):
+            yield "breadth", name, dtype, size, "contiguous", partial(operator, make, size, dtype, "contiguous")
     if "overhead" in options.section:
         for name, make in OVERHEAD.items():
             yield "overhead", name, "f32", 10, "contiguous", partial(small, make)
@@ -189,7 +194,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sections = ["ops", "overhead", "training"]
-    parser.add_argument("--section", nargs="+", choices=[*sections, "models", "memory"], default=sections)
+    parser.add_argument("--section", nargs="+", choices=[*sections, "breadth", "models", "memory"], default=sections)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="names that contain this")
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=[10**3, 10**5, 10**7])
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["f32", "f16", "bf16"])

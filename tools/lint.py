@@ -27,7 +27,7 @@ LAYERS = {
 # Vendor routes, aliases, tensors of other devices and random state live in the backend, and launchers use them.
 EXCEPTIONS = {
     "src/ops": (
-        r"backend/(alias|attention|convolution|copy|fallback|generator|mps|sparse_fallback|torch_version|vendor)\.h",
+        r"backend/(alias|attention|convolution|copy|fallback|generator|mps|same_device|sparse_fallback|torch_version|vendor)\.h",
     ),
 }
 

@@ -53,6 +53,13 @@ inline float2 complex_log1p(float2 z) {
   return float2(real, precise::atan2(z.y, 1.0f + z.x));
 }
 
+inline float2 complex_power(float2 a, float2 b) {
+  if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
+  if (a.x == 0.0f && a.y == 0.0f)
+    return b.x > 0.0f ? float2(0.0f) : float2(b.x < 0.0f ? INFINITY : NAN, NAN);
+  return complex_exp(complex_product(b, complex_log(a)));
+}
+
 // W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to atanh.
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);

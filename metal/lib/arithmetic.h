@@ -34,6 +34,7 @@ template <typename T> inline T sign_of(T x) { return T(T(x > T(0)) - T(x < T(0))
 inline float sign_of(float x) { return float(x > 0.0f) - float(x < 0.0f); }
 inline bool sign_of(bool x) { return x; }
 template <typename T> inline bool sign_bit(T x) { return x < T(0); }
+inline bool sign_bit(bool) { return false; }
 inline bool sign_bit(float x) { return as_type<int>(x) < 0; }
 
 template <typename T> inline bool is_nan(T) { return false; }

@@ -199,41 +199,37 @@ kernel void avg_pool_bwd(device T* grad_in [[buffer(0)]], device const T* grad_o
   }
 }
 
-// group = (piece of an input row: band pixels, input y, image).
+// n elements from `distance` elements before; pieces of any length may overlap their source's end.
+template <typename T>
+inline void repeat(device T* to, int distance, int n) {
+  for (int done = 0; done < n;) {  // what has been copied is copied along
+    const int part = min(distance + done, n - done);
+    device const T* from = to - distance;
+    MPSX_VECTORIZE
+    for (int i = 0; i < part; ++i) to[done + i] = from[i];
+    done += part;
+  }
+}
+
+// Neighbouring pixels of one row of the input, channels_last. `to`: the channels of the first. A CPU's thread copies
+// what lies in the same windows as the pixel before it; a GPU's group has one pixel.
 template <typename T, typename Windows>
-kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
-                              constant Pool2dParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
-                              uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
-  const Windows w(p);
-  const int iy = int(group.y), x_first = int(group.x) * p.band, x_end = min(x_first + p.band, p.in_w);
-  const int oy_first = w.rows.first(iy), oy_last = w.rows.last(iy);
-  const ulong image = ulong(group.z) * ulong(p.out_h);
+inline void spread_pixels(device T* to, device const T* grad_out, constant Pool2dParams& p, Windows w, int oy_first,
+                          int oy_last, int x_first, int x_end, uint tid, uint threads) {
   const int channels = p.channels;
   int ox_first = w.columns.first(x_first), ox_last = w.columns.last(x_first);
   int leaves = w.columns.end(ox_first), enters = ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
-  for (int ix = x_first; ix < x_end; ++ix) {
-    device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + ulong(ix)) * ulong(channels);
-    bool same = ix > x_first;  // as the pixel before: in the same windows
-    while (ix >= leaves && ox_first < p.out_w) {
-      leaves = w.columns.end(++ox_first);
-      same = false;
-    }
-    while (ix >= enters && ox_last < p.out_w) {
-      enters = ++ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
-      same = false;
-    }
-    for (int c = int(tid) * kTile; c < channels; c += int(threads.x) * kTile) {
+  for (int ix = x_first; ix < x_end;) {
+    while (ix >= leaves && ox_first < p.out_w) leaves = w.columns.end(++ox_first);
+    while (ix >= enters && ox_last < p.out_w) enters = ++ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
+    device const T* from = grad_out + (ulong(oy_first) * ulong(p.out_w) + ulong(ox_first)) * ulong(channels);
+    const bool one = oy_last - oy_first == 1 && ox_last - ox_first == 1;
+    for (int c = int(tid) * kTile; c < channels; c += int(threads) * kTile) {
       const int count = min(kTile, channels - c);
-      if (same) {
-        MPSX_VECTORIZE
-        for (int j = 0; j < count; ++j) to[c + j] = to[c + j - channels];
-        continue;
-      }
-      device const T* from = grad_out + ((image + ulong(oy_first)) * ulong(p.out_w) + ulong(ox_first)) * ulong(channels) + c;
-      if (oy_last - oy_first == 1 && ox_last - ox_first == 1) {
+      if (one) {
         const float divisor = float(w.row_size(oy_first) * w.column_size(ox_first));
         MPSX_VECTORIZE
-        for (int j = 0; j < count; ++j) to[c + j] = T(float(from[j]) / divisor);
+        for (int j = 0; j < count; ++j) to[c + j] = T(float(from[c + j]) / divisor);
         continue;
       }
       float sum[kTile];
@@ -241,13 +237,45 @@ kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* g
       for (int oy = oy_first; oy < oy_last; ++oy) {
         for (int ox = ox_first; ox < ox_last; ++ox) {
           const float divisor = float(w.row_size(oy) * w.column_size(ox));
-          device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(channels);
+          device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(channels) + c;
           MPSX_VECTORIZE
           for (int j = 0; j < count; ++j) sum[j] += float(g[j]) / divisor;
         }
       }
       for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
     }
+    // Past the last window both stay where they are.
+    const int leave = ox_first < p.out_w ? leaves : x_end, enter = ox_last < p.out_w ? enters : x_end;
+    const int next = kTile == 1 ? ix + 1 : max(min(min(leave, enter), x_end), ix + 1);
+    if (next > ix + 1) repeat(to + channels, channels, (next - ix - 1) * channels);
+    to += ulong(next - ix) * ulong(channels);
+    ix = next;
+  }
+}
+
+// group = (piece of an input row: band pixels, band of rows, image).
+template <typename T, typename Windows>
+kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                              constant Pool2dParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
+                              uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
+  const Windows w(p);
+  const int x_first = int(group.x) * p.band, x_end = min(x_first + p.band, p.in_w);
+  const int y_first = int(group.y) * p.row_band, y_end = min(y_first + p.row_band, p.in_h);
+  device const T* g = grad_out + ulong(group.z) * ulong(p.out_h) * ulong(p.out_w) * ulong(p.channels);
+  const ulong row = ulong(p.in_w) * ulong(p.channels);
+  device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + ulong(y_first)) * row + ulong(x_first) * ulong(p.channels));
+  int oy_first = -1, oy_last = -1;
+  for (int iy = y_first; iy < y_end; ++iy, to += row) {
+    const int first = w.rows.first(iy), last = w.rows.last(iy);
+    if (first == oy_first && last == oy_last) {  // neighbouring rows often lie in the same windows
+      device const T* above = to - row;
+      MPSX_VECTORIZE
+      for (int i = 0; i < (x_end - x_first) * p.channels; ++i) to[i] = above[i];
+      continue;
+    }
+    oy_first = first;
+    oy_last = last;
+    spread_pixels(to, g, p, w, first, last, x_first, x_end, tid, threads.x);
   }
 }
 

@@ -12,4 +12,5 @@ struct Pool2dParams {
   int32_t count_include_pad;
   int32_t divisor;  // divisor_override, or 0
   int32_t band;     // backward: rows of the input that one group or thread owns
+  int32_t row_band;  // average pooling's backward in channels_last: these rows, and `band` is pixels of each
 };

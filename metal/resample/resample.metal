@@ -6,6 +6,12 @@
 
 constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : kResampleTile;
 
+// What a sum becomes: of bytes the nearest, the upper of two.
+template <typename R>
+inline R result_of(float sum) { return R(sum); }
+template <>
+inline uchar result_of<uchar>(float sum) { return uchar(clamp(floor(sum + 0.5f), 0.0f, 255.0f)); }
+
 // Dimensions with others within them: a thread has kTile elements side by side.
 template <typename T, typename R>
 kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
@@ -33,7 +39,7 @@ kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buf
     for (int i = 0; i < n; ++i) sum[i] += weight * float(row[i]);
   }
   MPSX_VECTORIZE
-  for (int i = 0; i < n; ++i) to[i] = R(sum[i]);
+  for (int i = 0; i < n; ++i) to[i] = result_of<R>(sum[i]);
 }
 
 // The innermost dimension.
@@ -46,10 +52,10 @@ kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffe
   const int begin = starts[gid.x], end = starts[gid.x + 1];
   float sum = begin == end ? 0.0f : weights[begin] * float(from[places[begin]]);
   for (int k = begin + 1; k < end; ++k) sum += weights[k] * float(from[places[k]]);
-  out[ulong(gid.y) * p.out + gid.x] = R(sum);
+  out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// Between dimensions the elements stay float.
+// Between dimensions the elements stay float, and bytes bytes.
 #define RESAMPLE(T, R, TAGS)                                     \
   MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)    \
   MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)
@@ -58,5 +64,6 @@ kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffe
   RESAMPLE(T, float, #TAG "_f32")    \
   RESAMPLE(float, T, "f32_" #TAG)
 RESAMPLE(float, float, "f32_f32")
+RESAMPLE(uchar, uchar, "u8_u8")
 MPSX_RESAMPLE_HALF(half, f16)
 MPSX_RESAMPLE_HALF(bfloat, bf16)

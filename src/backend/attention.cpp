@@ -71,9 +71,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
                                                     std::optional<double> scale) {
   if (prefers_kernels()) {
     const auto mask = bias.defined() ? std::optional(bias) : std::nullopt;
+    AttentionKernels::Result done{out, log_sum_exp, 0, 0};
+    if (dropout > 0) {  // without it callers have no random numbers to name
+      done.seed = seed.item<int64_t>();
+      done.offset = offset.item<int64_t>();
+    }
     auto [grad_query, grad_key, grad_value] =
-        kernels->backward(grad, query, key, value, mask,
-                          {out, log_sum_exp, seed.item<int64_t>(), offset.item<int64_t>()}, dropout, causal, scale);
+        kernels->backward(grad, query, key, value, mask, done, dropout, causal, scale);
     return {grad_query, grad_key, grad_value, Tensor()};
   }
   static auto& route =

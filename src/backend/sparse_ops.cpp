@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "backend/device.h"
 #include "backend/operator_facts.h"
+#include "backend/same_device.h"
 
 namespace mpsx::backend {
 namespace {
@@ -16,24 +16,14 @@ using torch::jit::Stack;
 
 // As the generated code of other devices does: their kernels would silently mix what they are given.
 void check_devices(const OperatorFacts& facts, const Stack& stack) {
-  std::optional<c10::Device> other;
-  bool ours = false;
-  const auto look = [&](const at::Tensor& t) {
-    if (!t.defined()) return;
-    if (is_mpsx(t.device())) {
-      ours = true;
-    } else if (t.dim() > 0) {
-      other = t.device();
-    }
-  };
+  SameDevice seen;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
     const auto& value = stack[i];
-    if (value.isTensor()) look(value.toTensor());
+    if (value.isTensor()) seen.see(value.toTensor());
     if (value.isTensorList())
-      for (const at::Tensor& t : value.toTensorList()) look(t);
+      for (const at::Tensor& t : value.toTensorList()) seen.see(t);
   }
-  TORCH_CHECK(!ours || !other, "Expected all tensors to be on the same device, but found at least two devices, ",
-              this_device(), " and ", *other, "! (when checking arguments of ", facts.name, ")");
+  seen.check(facts.name);
 }
 
 template <DispatchKey cpu_key>

@@ -41,21 +41,21 @@ bool out_fits(const Tensor& out, const Tensor& x) {
 }
 
 // The three forms of a forward operator whose arguments after `self` are Args, computed by KERNELS with SCALARS.
-#define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                           \
-  Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                               \
+#define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                 \
+  Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                     \
     if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);           \
-    return run_unary(KERNELS, self, SCALARS, Tensor());                                                     \
-  }                                                                                                         \
-  Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                            \
+    return run_unary(KERNELS, self, SCALARS, Tensor());                                                           \
+  }                                                                                                               \
+  Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                                  \
     if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self; \
-    run_unary(KERNELS, self, SCALARS, self);                                                                \
-    return self;                                                                                            \
-  }                                                                                                         \
-  Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                           \
+    run_unary(KERNELS, self, SCALARS, self);                                                                      \
+    return self;                                                                                                  \
+  }                                                                                                               \
+  Tensor& FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                                 \
     if (!has_float_kernel(self) || !out_fits(out, self))                                                          \
-      return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                   \
-    run_unary(KERNELS, self, SCALARS, out);                                                                 \
-    return out;                                                                                             \
+      return fallback_call<Tensor>("aten::" OP, "out", self MPSX_SPREAD NAMES, out), out;                         \
+    run_unary(KERNELS, self, SCALARS, out);                                                                       \
+    return out;                                                                                                   \
   }
 #define MPSX_SPREAD(...) __VA_OPT__(, ) __VA_ARGS__
 
@@ -92,7 +92,6 @@ FORWARD(softplus, "softplus", (const Scalar& beta, const Scalar& threshold), (be
 FORWARD(mish, "mish", (), (), UNARY_KERNELS("mish"), ScalarParams{})
 FORWARD(threshold, "threshold", (const Scalar& at, const Scalar& value), (at, value), UNARY_KERNELS("threshold"),
         scalars3(at, value))
-
 
 Scalar shrink_width(const Scalar& lambd) {
   TORCH_CHECK(lambd.toDouble() >= 0, "softshrink: lambda must be greater or equal to 0, but found to be ",
@@ -151,12 +150,12 @@ Tensor round_decimals(const Tensor& self, int64_t decimals) {
 // The two forms of a backward: grad_output and `self` first.
 #define BACKWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                   \
   Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                    \
-    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                            \
+    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                      \
       return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                   \
     return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                     \
   }                                                                                                                  \
   Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {         \
-    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                          \
+    if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                    \
         !out_fits(grad_input, self))                                                                                 \
       return fallback_call<Tensor>("aten::" OP, "grad_input", grad, self MPSX_SPREAD NAMES, grad_input), grad_input; \
     run_backward(KERNELS, grad, self, SCALARS, grad_input);                                                          \
@@ -227,24 +226,25 @@ Tensor whole_threshold(const Tensor& x, const Scalar& at, const Scalar& value) {
   check_holds(x.scalar_type(), value);
   return x.masked_fill(x.le(at.to<int64_t>()), value.to<int64_t>());
 }
+bool is_exact(const Tensor& t) { return is_plain(t) && at::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
 Tensor whole_logit(const Tensor& x, std::optional<double> eps) {
   return ops::logit(x.to(c10::typeMetaToScalarType(c10::get_default_dtype())), eps);
 }
-#define FORWARD_OF_WHOLE(FUNCTION, SIGNATURE, NAMES)                                                                 \
-  Tensor any_##FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                  \
-    return is_whole(self) ? whole_##FUNCTION(self MPSX_SPREAD NAMES) : ops::FUNCTION(self MPSX_SPREAD NAMES);        \
-  }                                                                                                                  \
-  Tensor& any_##FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                              \
-    if (is_whole(self) && is_plain(out)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), out); \
-    return ops::FUNCTION##_out(self MPSX_SPREAD NAMES, out);                                                         \
-  }                                                                                                                  \
-  Tensor& any_##FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                               \
-    if (is_whole(self)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), self);                 \
-    return ops::FUNCTION##_write(self MPSX_SPREAD NAMES);                                                            \
+#define FORWARD_OF_WHOLE(FUNCTION, TEST, SIGNATURE, NAMES)                                                       \
+  Tensor any_##FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                              \
+    return TEST(self) ? whole_##FUNCTION(self MPSX_SPREAD NAMES) : ops::FUNCTION(self MPSX_SPREAD NAMES);        \
+  }                                                                                                              \
+  Tensor& any_##FUNCTION##_out(const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& out) {                          \
+    if (TEST(self) && is_plain(out)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), out); \
+    return ops::FUNCTION##_out(self MPSX_SPREAD NAMES, out);                                                     \
+  }                                                                                                              \
+  Tensor& any_##FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                           \
+    if (TEST(self)) return write_out(#FUNCTION, whole_##FUNCTION(self MPSX_SPREAD NAMES), self);                 \
+    return ops::FUNCTION##_write(self MPSX_SPREAD NAMES);                                                        \
   }
-FORWARD_OF_WHOLE(hardtanh, (const Scalar& low, const Scalar& high), (low, high))
-FORWARD_OF_WHOLE(threshold, (const Scalar& at, const Scalar& value), (at, value))
-FORWARD_OF_WHOLE(logit, (std::optional<double> eps), (eps))
+FORWARD_OF_WHOLE(hardtanh, is_whole, (const Scalar& low, const Scalar& high), (low, high))
+FORWARD_OF_WHOLE(threshold, is_whole, (const Scalar& at, const Scalar& value), (at, value))
+FORWARD_OF_WHOLE(logit, is_exact, (std::optional<double> eps), (eps))
 
 // Complex numbers, by their result y.
 #define BACKWARD_OF_COMPLEX(FUNCTION, SLOPE)                                                               \

@@ -2,9 +2,12 @@
 #include "backend/attention.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -48,6 +51,17 @@ Tensor in_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous();
 // Memory in the order batch, length, head, size: models join the heads of a position afterwards.
 Tensor make_like(const Tensor& t, int64_t size) {
   return at::empty({t.size(0), t.size(2), t.size(1), size}, t.options()).transpose(1, 2);
+}
+// Memory in the order of the query's, as PyTorch lays results out on every device and torch.compile expects.
+Tensor make_as(const Tensor& query, int64_t size) {
+  if (size == query.size(3)) return at::empty_like(query);
+  std::array<int64_t, 4> order{0, 1, 2, 3}, place{}, sizes{};
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
+  for (size_t i = 0; i < 4; ++i) {
+    place[size_t(order[i])] = int64_t(i);
+    sizes[i] = order[i] == 3 ? size : query.size(order[i]);
+  }
+  return at::empty(sizes, query.options()).permute(place);
 }
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
 
@@ -105,7 +119,8 @@ AttentionKernels::Result forward(const Tensor& query, const Tensor& key, const T
   static const KernelSet kernels("attention");
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
-  const Tensor out = make_like(query, value.size(3));
+  const Tensor result = make_as(query, value.size(3));
+  const Tensor out = result.stride(3) == 1 ? result : make_like(query, value.size(3));  // kernels write whole rows
   const Tensor log_sums = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
   p.out = strides_of(out);
   if (p.has_dropout) {
@@ -118,7 +133,8 @@ AttentionKernels::Result forward(const Tensor& query, const Tensor& key, const T
   l.pointer(out.mutable_data_ptr()).pointer(log_sums.mutable_data_ptr()).pointer(in.query.const_data_ptr());
   l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(address(in.mask)).bytes(p);
   run_blocks(l, p.queries, p.keys, query.size(1), query.size(0), p.size + p.value_size);
-  return {out, log_sums, int64_t(p.seed), int64_t(p.first_block)};
+  if (!out.is_same(result)) result.copy_(out);
+  return {result, log_sums, int64_t(p.seed), int64_t(p.first_block)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_given, const Tensor& query, const Tensor& key,

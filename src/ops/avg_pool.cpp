@@ -7,6 +7,7 @@
 
 #include "ops/pool.h"
 #include "ops/structured.h"
+#include "ops/whole_avg_pool.h"
 
 namespace mpsx::ops {
 namespace {
@@ -18,19 +19,22 @@ struct Kernels {
   explicit Kernels(const std::string& stem) : planes(stem), last(stem + "_last") {}
 };
 
-// `to` (of h x w planes) is computed from `from`, both dense in `layout`. Backwards a CPU thread does some rows (or,
-// channels_last, some pixels of a row) in turn.
+// `to` (of h x w planes) is computed from `from`, both dense in `layout`. Backwards a CPU thread does some rows (of
+// them, channels_last, some pixels) in turn.
 void launch(const Kernels& kernels, const PoolLayout& layout, const Tensor& to, const Tensor& from, Pool2dParams p,
             uint64_t taps, bool backward) {
   const bool tiles = runtime::driver().info().vector_bytes == 0;
   p.band = tiles && backward ? (layout.last ? kPoolTile : kPoolBand) : 1;
+  p.row_band = tiles && backward ? kPoolBand : 1;
   const auto pieces = [](int64_t n, int64_t piece) { return (n + piece - 1) / piece; };
   const int64_t h = to.size(-2), w = to.size(-1);
   Launch run((layout.last ? kernels.last : kernels.planes).get(tag_of(to)));
   run.pointer(to.data_ptr()).pointer(from.const_data_ptr()).bytes(p);
   if (layout.last) {
-    run.groups(layout.grid(h, pieces(w, p.band)), runtime::threads_for_row(uint64_t(layout.channels) * 4))
-        .work(uint64_t(layout.channels * p.band) * taps);
+    const int64_t pixels = std::min<int64_t>(p.band, w) * std::min<int64_t>(p.row_band, h);
+    run.groups(layout.grid(pieces(h, p.row_band), pieces(w, p.band)),
+               runtime::threads_for_row(uint64_t(layout.channels) * 4))
+        .work(uint64_t(layout.channels * pixels) * taps);
   } else {
     const int64_t tile = tiles ? kPoolTile : 1;
     run.threads(uint64_t(pieces(w, tile)), uint64_t(pieces(h, p.band)), uint64_t(layout.images * layout.channels))
@@ -57,7 +61,9 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
   static const Kernels kernels("avg_pool2d");
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   const Tensor& out = outputs.result();
-  if (out.numel() > 0) {
+  if (out.numel() > 0 && is_whole_pool(self)) {
+    out.copy_(whole_avg_pool(self, out.sizes(), kernel, stride, padding, count_include_pad, divisor, 2));
+  } else if (out.numel() > 0) {
     const PoolLayout layout(self, self.suggest_memory_format());
     const Tensor in = self.contiguous(layout.format);
     Pool2dParams p = pool_params(in, out.sizes());
@@ -69,7 +75,7 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
 
 Tensor avg_pool2d_new(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                       bool count_include_pad, std::optional<int64_t> divisor) {
-  if (!has_float_kernel(self))
+  if (!has_float_kernel(self) && !is_whole_pool(self))
     return fallback_call<Tensor>("aten::avg_pool2d", "", self, kernel, stride, padding, ceil_mode, count_include_pad,
                                  divisor);
   Structured<at::meta::structured_avg_pool2d> outputs;
@@ -79,7 +85,7 @@ Tensor avg_pool2d_new(const Tensor& self, IntArrayRef kernel, IntArrayRef stride
 
 Tensor& avg_pool2d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                        bool count_include_pad, std::optional<int64_t> divisor, Tensor& out) {
-  if (!has_float_kernel(self)) {
+  if ((!has_float_kernel(self) && !is_whole_pool(self)) || out.scalar_type() != self.scalar_type()) {
     fallback_call<Tensor>("aten::avg_pool2d", "out", self, kernel, stride, padding, ceil_mode, count_include_pad,
                           divisor, out);
     return out;
@@ -153,7 +159,8 @@ Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
 }
 
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
-  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::adaptive_avg_pool2d", "out", self, output_size, out), out;
+  if (!has_float_kernel(self))
+    return fallback_call<Tensor>("aten::adaptive_avg_pool2d", "out", self, output_size, out), out;
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "expected dtype ", self.scalar_type(),
               " for `output` but got dtype ", out.scalar_type());
   const Tensor result = adaptive_avg_pool2d_new(self, output_size);
@@ -163,7 +170,8 @@ Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Ten
 
 Tensor adaptive_avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self) {
   static const Kernels kernels("adaptive_avg_pool2d_bwd");
-  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d_backward", "", grad_output, self);
+  if (!has_float_kernel(self))
+    return fallback_call<Tensor>("aten::_adaptive_avg_pool2d_backward", "", grad_output, self);
   TORCH_CHECK(grad_output.dim() == self.dim() && (self.dim() == 3 || self.dim() == 4),
               "adaptive_avg_pool2d_backward(): Expected 3D or 4D tensor, but got ", self.sizes());
   TORCH_CHECK(self.scalar_type() == grad_output.scalar_type(), "expected dtype ", self.scalar_type(),

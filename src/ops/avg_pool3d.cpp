@@ -7,8 +7,10 @@
 
 #include <algorithm>
 
+#include "ops/pool.h"
 #include "ops/resample.h"
 #include "ops/structured.h"
+#include "ops/whole_avg_pool.h"
 
 namespace mpsx::ops {
 namespace {
@@ -34,19 +36,16 @@ struct Window {
   }
 };
 
-int64_t argument(IntArrayRef v, size_t d, int64_t otherwise) {
-  return v.empty() ? otherwise : (v.size() == 1 ? v[0] : v[d]);
-}
-
 std::vector<Resampling> regular(IntArrayRef in, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride,
                                 IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor,
                                 bool transposed) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < 3; ++d) {
     const size_t dim = in.size() - 3 + d;
-    const int64_t size = argument(kernel, d, 1);
+    const int64_t size = window_argument(kernel, d, 1);
     const double divided = divisor ? (d == 0 ? double(*divisor) : 1.0) : 0.0;
-    const Window window{size, argument(stride, d, size), argument(padding, d, 0), count_include_pad, divided};
+    const Window window{size, window_argument(stride, d, size), window_argument(padding, d, 0), count_include_pad,
+                        divided};
     Taps taps = window.taps(in[dim], out[dim]);
     steps.emplace_back(int64_t(dim), std::move(taps), transposed);
   }
@@ -77,14 +76,18 @@ void run(const Tensor& in, std::vector<Resampling> steps, const Tensor& out) {
 
 Tensor& avg_pool3d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                        bool count_include_pad, std::optional<int64_t> divisor, Tensor& out) {
-  if (!resamples(self) || out.scalar_type() != self.scalar_type())
+  if ((!resamples(self) && !is_whole_pool(self)) || out.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::avg_pool3d", "out", self, kernel, stride, padding, ceil_mode, count_include_pad,
                                  divisor, out),
            out;
   Structured<at::meta::structured_avg_pool3d> outputs(out);
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   const Tensor& result = outputs.result();
-  run(self, regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor, false), result);
+  if (!is_whole_pool(self))
+    run(self, regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor, false),
+        result);
+  else if (result.numel() > 0)
+    result.copy_(whole_avg_pool(self, result.sizes(), kernel, stride, padding, count_include_pad, divisor, 3));
   outputs.finish();
   return out;
 }

@@ -64,7 +64,7 @@ void fit(Tensor& out, const Tensor& a, const Tensor& b) {
       .build();
 }
 
-// The two halves of a complex tensor of float32 are every other element of its memory.
+// The two halves of a complex tensor are every other element of its memory.
 Tensor& write_halves(Tensor& out, const Tensor& real, const Tensor& imaginary) {
   const Tensor halves = at::view_as_real(out);
   halves.select(-1, 0).copy_(real);
@@ -75,8 +75,8 @@ bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor&
   TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), op,
               ": expected both inputs to be floating-point tensors of one type, got ", a.scalar_type(), " and ",
               b.scalar_type());
-  return a.scalar_type() == at::kFloat && out.scalar_type() == at::kComplexFloat && is_plain(a) && is_plain(b) &&
-         is_plain(out);
+  const bool types = out.scalar_type() == at::toComplexType(a.scalar_type()) && a.scalar_type() != at::kDouble;
+  return types && is_plain(a) && is_plain(b) && is_plain(out);
 }
 Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   if (!fits_halves("complex", real, imaginary, out))
@@ -85,7 +85,8 @@ Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   return write_halves(out, real, imaginary);
 }
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
-  if (!fits_halves("polar", abs, angle, out)) return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
+  if (!fits_halves("polar", abs, angle, out) || abs.scalar_type() != at::kFloat)
+    return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
   fit(out, abs, angle);
   return write_halves(out, at::mul(abs, at::cos(angle)), at::mul(abs, at::sin(angle)));
 }

@@ -1,11 +1,13 @@
 // Rounding division, remainders and powers: binary operators that look at their arguments before they launch.
 #include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
 #include <torch/library.h>
 
 #include <string_view>
 
 #include "ops/binary.h"
+#include "ops/complex.h"
 #include "ops/schema.h"
 
 namespace mpsx::ops {
@@ -129,11 +131,8 @@ bool is_small(at::ScalarType type, const Scalar& exponent) {
 }
 
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
-  // Of complex numbers only these have kernels: the others lose digits in the logarithm.
-  if (a.scalar_type() == at::kComplexFloat && is_plain(a) && !exponent.isComplex()) {
-    if (exponent.equal(1)) return a.clone();
-    if (is_small(a.scalar_type(), exponent)) return pow_small(a, exponent.toDouble());
-  }
+  if (is_plain_complex(a) && exponent.equal(0)) return at::ones_like(a);
+  if (is_plain_complex(a) && exponent.equal(1)) return a.clone();
   const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, a, b);
   if (type == at::ScalarType::Undefined) return fallback_call<Tensor>("aten::pow", "Tensor_Scalar", a, exponent);
@@ -143,6 +142,7 @@ Tensor pow_number(const Tensor& a, const Scalar& exponent) {
   return compute<kPow>(type, a, b);
 }
 Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
+  if (is_plain_complex(a) && is_plain(out)) return write_out("pow", pow_number(a, exponent), out);
   const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, a, b);
   if (type == at::ScalarType::Undefined || !is_plain(out))

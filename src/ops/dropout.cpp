@@ -37,6 +37,8 @@ Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double sc
               mask.scalar_type());
   TORCH_CHECK(grad.sizes() == mask.sizes(), "native_dropout_backward: expected a gradient of the mask's shape ",
               mask.sizes(), ", got ", grad.sizes());
+  if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
+    return grad.mul(mask.to(grad.options()).mul(scale));
   if (!is_plain(grad) || !is_float_tag(tag_of(grad)))
     return fallback_call<Tensor>("aten::native_dropout_backward", "", grad, mask, scale);
   const bool aligned = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();

@@ -10,6 +10,8 @@
 
 #include <cmath>
 
+#include "attention/attention_params.h"
+#include "backend/vendor.h"
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
@@ -20,21 +22,19 @@ using MaybeTensor = std::optional<Tensor>;
 std::tuple<Tensor, Tensor> fused(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& bias,
                                  bool causal, std::optional<double> scale) {
   auto all = at::_scaled_dot_product_fused_attention_overrideable(query, key, value, bias, 0.0, causal, false, scale);
-  return {std::get<0>(all), std::get<1>(all)};
+  return {std::get<0>(all), std::get<1>(all).contiguous()};
 }
 
-// The result lies in memory as the query does, the log-sum-exp as [batch, time, head].
+// The result lies in memory as the query does.
 std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor&, const MaybeTensor&, bool,
                                       std::optional<double>) {
-  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), time = query.sym_size(2);
-  return {at::empty_like(query),
-          at::empty_symint({batch, time, heads}, query.options().dtype(at::kFloat)).transpose(1, 2)};
+  const c10::SymInt sizes[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2)};
+  return {at::empty_like(query), at::empty_symint(sizes, query.options().dtype(at::kFloat))};
 }
 
 std::tuple<Tensor, Tensor, Tensor> fused_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                                   const Tensor& value, const MaybeTensor& bias, const Tensor& out,
-                                                  const Tensor& log_sum_exp, bool causal,
-                                                  std::optional<double> scale) {
+                                                  const Tensor& log_sum_exp, bool causal, std::optional<double> scale) {
   const Tensor none;
   auto [grad_query, grad_key, grad_value, grad_bias] = at::_scaled_dot_product_fused_attention_overrideable_backward(
       grad, query, key, value, bias.value_or(none), {true, true, true, false}, out, log_sum_exp, none, none,
@@ -52,9 +52,8 @@ std::tuple<Tensor, Tensor, Tensor> fused_backward_meta(const Tensor&, const Tens
 }
 
 Gradients fused_derivative(const BackwardCall& c) {
-  const Stack all =
-      run_all<"fused_attention_backward">(c.grad(), c.tensor(0), c.tensor(1), c.tensor(2), c.argument(3), c.result(0),
-                                          c.result(1), c.argument(4), c.argument(5));
+  const Stack all = run_all<"fused_attention_backward">(c.grad(), c.tensor(0), c.tensor(1), c.tensor(2), c.argument(3),
+                                                        c.result(0), c.result(1), c.argument(4), c.argument(5));
   return {{0, all[0].toTensor()}, {1, all[1].toTensor()}, {2, all[2].toTensor()}};
 }
 
@@ -103,6 +102,8 @@ MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;
+  if (!backend::prefers_vendor() && (query.scalar_type() == at::kDouble || query.sym_size(3) > kAttentionSize))
+    return false;
   return query.sym_size(0) == key.sym_size(0) && key.sym_size(0) == value.sym_size(0) &&
          query.sym_size(1) == key.sym_size(1) && key.sym_size(1) == value.sym_size(1) &&
          query.sym_size(3) == value.sym_size(3) && query.sym_numel() != 0 && key.sym_numel() != 0;
@@ -113,8 +114,9 @@ Tensor composed(const Tensor& query, const Tensor& key, const Tensor& value, con
   const Tensor scaled = run<"mul.Scalar">(query, at::Scalar(scale));
   Tensor scores = run<"matmul">(scaled, key.transpose(-2, -1));
   if (causal) {
-    const Tensor future = at::ones_symint({query.sym_size(-2), key.sym_size(-2)},
-                                          query.options().dtype(at::kBool).requires_grad(false)).triu(1);
+    const Tensor future =
+        at::ones_symint({query.sym_size(-2), key.sym_size(-2)}, query.options().dtype(at::kBool).requires_grad(false))
+            .triu(1);
     scores = run<"masked_fill">(scores, future, at::Scalar(-INFINITY));
   }
   if (bias && bias->defined()) scores = run<"add">(scores, *bias, at::Scalar(1));
@@ -154,9 +156,10 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   add_derivative(m, {"fused_attention", kept({0, 1, 2, 3}), kept({0, 1}), &fused_derivative});
   add_derivative(m, {"matmul", kept({0, 1}), 0, &matmul_derivative});
   add_not_differentiable(m, "fused_attention_backward");
-  m.def("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-        "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-        &attention, {at::Tag::pt2_compliant_tag});
+  m.def(
+      "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+      &attention, {at::Tag::pt2_compliant_tag});
 }
 
 }  // namespace mpsx::ops::explicit_ops

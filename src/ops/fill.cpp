@@ -1,6 +1,8 @@
 // fill_, zero_, arange, range, linspace.
+#include <ATen/EmptyTensor.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -109,9 +111,19 @@ Tensor& fill_tensor(Tensor& self, const Tensor& value) {
 
 Tensor& zero(Tensor& self) {
   const size_t size = size_t(self.element_size());
+  if (is_plain(self) && self.scalar_type() == at::kComplexDouble) return at::view_as_real(self).zero_(), self;
   if (!is_plain(self) || size > 8) return fallback_call<Tensor>("aten::zero_", "", self), self;
   launch_fill(self, {size == 1 ? Tag::i8 : size == 2 ? Tag::i16 : size == 4 ? Tag::i32 : Tag::i64});
   return self;
+}
+
+// A tensor of zeros without memory, which autograd passes on where a gradient is zero.
+Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                       std::optional<at::Device> device, std::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
+  const auto keys =
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
 // Numbers by their index into a contiguous tensor; `p` says which index comes first.
@@ -258,6 +270,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Scalar", &fill_scalar);
   m.impl("fill_.Tensor", &fill_tensor);
   m.impl("zero_", &zero);
+  m.impl("_efficientzerotensor", &efficient_zeros);
   m.impl("arange.start_out", &arange_out);
   m.impl("range.out", &range_out);
   m.impl("linspace.out", &linspace_out);

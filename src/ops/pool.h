@@ -33,6 +33,11 @@ struct PoolLayout {
 inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }
 inline int64_t second_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v.back(); }
 
+// That of dimension d: one number for all or one for each.
+inline int64_t window_argument(at::IntArrayRef v, size_t d, int64_t otherwise) {
+  return v.empty() ? otherwise : (v.size() == 1 ? v[0] : v[d]);
+}
+
 inline int32_t pool_size(int64_t v) {
   TORCH_CHECK(v >= INT32_MIN && v <= INT32_MAX, "pool2d: ", v, " is out of the range of 32-bit integers");
   return int32_t(v);

@@ -294,8 +294,8 @@ bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, Scalar
   return true;
 }
 Tensor vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {
-  if (x.scalar_type() == at::kComplexFloat && is_plain(x) && !dtype && x.numel() > 0)
-    return vector_norm(at::abs(x), p, dim, keepdim, dtype);
+  if (is_plain_complex(x) && (!dtype || *dtype == x.scalar_type()) && x.numel() > 0)
+    return vector_norm(at::abs(x), p, dim, keepdim, {});
   const ScalarType type = dtype.value_or(x.scalar_type());
   if (!norm_fits(x, p, dim, type))
     return fallback_call<Tensor>("aten::linalg_vector_norm", "", x, p, dim, keepdim, dtype);
@@ -311,8 +311,7 @@ Tensor& vector_norm_out(const Tensor& x, const Scalar& p, OptionalIntArrayRef di
   return accumulate(norm_kernels(e), x, mask_of(dim, x), keepdim, type, 0, out, float(e)), out;
 }
 Tensor norm_dim(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim) {
-  if (x.scalar_type() == at::kComplexFloat && is_plain(x) && x.numel() > 0)
-    return vector_norm(x, p.value_or(2), dim, keepdim, {});
+  if (is_plain_complex(x) && x.numel() > 0) return vector_norm(x, p.value_or(2), dim, keepdim, {});
   if (!norm_fits(x, p.value_or(2), dim, x.scalar_type()))
     return fallback_call<Tensor>("aten::norm", "ScalarOpt_dim", x, p, dim, keepdim);
   return vector_norm(x, p.value_or(2), dim, keepdim, {});

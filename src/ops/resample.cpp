@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "resample/params.h"
 
@@ -67,6 +68,32 @@ bool Taps::identity() const {
   return true;
 }
 
+void Taps::round_for_bytes() {
+  // At the borders an element can be several taps: it counts as one.
+  size_t kept = 0;
+  for (size_t o = 0; o + 1 < starts_.size(); ++o) {
+    const auto begin = size_t(starts_[o]), end = size_t(starts_[o + 1]), first = kept;
+    starts_[o] = int32_t(first);
+    for (size_t k = begin; k < end; ++k) {
+      if (kept > first && places_[kept - 1] == places_[k]) {
+        weights_[kept - 1] += weights_[k];
+        continue;
+      }
+      places_[kept] = places_[k];
+      weights_[kept++] = weights_[k];
+    }
+  }
+  starts_.back() = int32_t(kept);
+  places_.resize(kept);
+  weights_.resize(kept);
+  float largest = 0;
+  for (const float w : weights_) largest = std::max(largest, w);
+  int bits = 0;
+  while (bits < 22 && int(0.5 + double(largest) * (1 << (bits + 1))) < 1 << 15) ++bits;
+  const auto unit = float(1 << bits);
+  for (float& w : weights_) w = std::round(w * unit) / unit;
+}
+
 Taps Taps::transposed() const {
   Taps result(out());
   result.starts_.assign(size_t(in_) + 1, 0);
@@ -95,17 +122,23 @@ void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out
   const bool channels_last = format != at::MemoryFormat::Contiguous;
   // What makes the tensor smaller comes first, from the outermost dimension on; what makes it larger last, and of that
   // the innermost dimension, whose rows are the slower ones, before the others.
-  std::stable_sort(steps.begin(), steps.end(), [](const Resampling& a, const Resampling& b) {
+  // Bytes are rounded after each, in the order of PyTorch's CPU kernels.
+  const bool bytes = in.scalar_type() == at::kByte;
+  std::stable_sort(steps.begin(), steps.end(), [bytes](const Resampling& a, const Resampling& b) {
+    if (bytes) return a.dim > b.dim;
     const bool grows_a = a.taps.out() > a.taps.in(), grows_b = b.taps.out() > b.taps.in();
     if (grows_a != grows_b) return grows_b;
     return grows_a ? a.dim > b.dim : a.dim < b.dim;
   });
+  if (bytes)
+    for (Resampling& step : steps) step.taps.round_for_bytes();
+  const auto between = in.options().dtype(bytes ? at::kByte : at::kFloat).memory_format(format);
   Tensor from = in.contiguous(format);
   for (size_t i = 0; i < steps.size(); ++i) {
     c10::DimVector sizes(from.sizes());
     sizes[size_t(steps[i].dim)] = steps[i].taps.out();
     const bool last = i + 1 == steps.size();
-    const Tensor to = last ? out : at::empty(sizes, in.options().dtype(at::kFloat).memory_format(format));
+    const Tensor to = last ? out : at::empty(sizes, between);
     run_step(from, steps[i], to, channels_last);
     from = to;
   }

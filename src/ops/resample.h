@@ -30,6 +30,9 @@ class Taps {
 
   // Whether every element is the one in its own place.
   bool identity() const;
+  // With weights as PyTorch's CPU kernels have them for bytes (ATen/native/cpu/UpSampleKernel.cpp): multiples of the
+  // power of two for which the largest takes 15 bits.
+  void round_for_bytes();
   // The backward: what each element of the input is a tap of, in order.
   Taps transposed() const;
 
@@ -49,7 +52,7 @@ struct Resampling {
 // Whether resample has kernels for the type.
 inline bool resamples(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
-// Writes `out`, of the type of `in`, dense in the memory format that it suggests.
+// Writes `out`, of the type of `in` (which may be uint8, too), dense in the memory format that it suggests.
 void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out);
 
 }  // namespace mpsx::ops

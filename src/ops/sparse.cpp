@@ -4,11 +4,15 @@
 #include <ATen/native/DispatchStub.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
@@ -17,22 +21,21 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/same_device.h"
 #include "index/bag_params.h"
 #include "ops/unique.h"
 
 namespace mpsx::ops::sparse {
 
 void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors) {
-  const Tensor *ours = nullptr, *other = nullptr;
-  for (const Tensor* t : tensors) {
-    if (t->device().type() == at::kPrivateUse1) {
-      ours = t;
-    } else if (t->dim() > 0) {
-      other = t;
-    }
-  }
-  TORCH_CHECK(!ours || !other, "Expected all tensors to be on the same device, but found at least two devices, ",
-              ours->device(), " and ", other->device(), "! (when checking arguments of ", op, ")");
+  backend::SameDevice seen;
+  for (const Tensor* t : tensors) seen.see(*t);
+  seen.check(op);
+}
+
+Ranges::Ranges(const Tensor& first, const Tensor& lengths) : range(at::repeat_interleave(lengths)) {
+  const Tensor before = at::cumsum(lengths, 0).sub_(lengths);
+  number = at::arange(range.numel(), range.options()).add_(at::sub(first, before).index_select(0, range));
 }
 
 Tensor made_of(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced) {

@@ -54,6 +54,12 @@ struct Grouped {
   Grouped(const Tensor& keys, int64_t range);
 };
 
+// Ranges of whole numbers one after another: range k has lengths[k] of them, from first[k] on.
+struct Ranges {
+  Tensor range, number;  // of each number: its range, and itself
+  Ranges(const Tensor& first, const Tensor& lengths);
+};
+
 // Sums of rows of a table of floating-point numbers: row b of the result is that of weights[k] * table[indices[k]], k
 // from starts[b] up to the next start, or the end of `indices`. Without weights they are 1.
 Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,

@@ -2,11 +2,8 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
 
@@ -48,13 +45,10 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   // Each element as often as the index names it.
   const auto [sorted, by] = at::sort(index, /*stable=*/true, 0, false);
   const Occurrences named(sorted, indices[dim].contiguous(), size);
-  const Tensor element = at::repeat_interleave(named.times);
-  const Tensor before = at::cumsum(named.times, 0).sub_(named.times);
-  const Tensor place =
-      at::arange(element.numel(), element.options()).add_(at::sub(named.first, before).index_select(0, element));
-  const Tensor coordinates = indices.index_select(1, element);
-  coordinates[dim].copy_(by.index_select(0, place));
-  return made_of(coordinates, values.index_select(0, element), sizes, false);
+  const Ranges places(named.first, named.times);
+  const Tensor coordinates = indices.index_select(1, places.range);
+  coordinates[dim].copy_(by.index_select(0, places.number));
+  return made_of(coordinates, values.index_select(0, places.range), sizes, false);
 }
 
 // The gradient of a sum over some dimensions: each element gets that of the sum it went into, if there is one.

@@ -4,7 +4,6 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
@@ -211,14 +210,12 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   const Rows b =
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
-  const Tensor left = at::repeat_interleave(lengths);
   // The k-th product of an element meets the k-th element of the row.
-  const Tensor before = at::cumsum(lengths, 0) - lengths;
-  const Tensor right = at::arange(left.numel(), left.options()) + (first - before).index_select(0, left);
-  const Tensor values = a._values().index_select(0, left).mul_(b.values.index_select(0, right));
-  const Tensor indices = at::empty({2, left.numel()}, i.options());
-  indices[0].copy_(i[0].index_select(0, left));
-  indices[1].copy_(b.column.index_select(0, right));
+  const Ranges met(first, lengths);
+  const Tensor values = a._values().index_select(0, met.range).mul_(b.values.index_select(0, met.number));
+  const Tensor indices = at::empty({2, met.range.numel()}, i.options());
+  indices[0].copy_(i[0].index_select(0, met.range));
+  indices[1].copy_(b.column.index_select(0, met.number));
   return made_of(indices, values, {self.size(0), other.size(1)}, false).coalesce();
 }
 

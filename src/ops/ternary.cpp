@@ -125,7 +125,8 @@ at::ScalarType clamp_type(const Tensor& self, std::initializer_list<const Tensor
     state = at::native::update_result_type_state(*t, state);
   }
   const auto type = at::native::result_type(state);
-  return covers(Types::REAL, tag_of(type)) ? type : at::ScalarType::Undefined;
+  const bool one_of_bools = type == at::kBool && bounds.size() == 1;
+  return covers(Types::REAL, tag_of(type)) || one_of_bools ? type : at::ScalarType::Undefined;
 }
 
 constexpr BinaryRow kMaximum{"maximum", "", Types::ALL, Promotion::COMMON, ElementwiseKernels::Order::swaps};

@@ -146,8 +146,14 @@ template <typename Row, typename... Align, typename... Scales>
 struct Upsample<Row, std::tuple<Align...>, Scales...> {
   static constexpr size_t kDims = sizeof...(Scales);
 
+  // Pictures of bytes, and whatever is copied.
+  static bool takes(const Tensor& t) {
+    const bool bytes = is_plain(t) && t.scalar_type() == at::kByte && (kDims == 2 || sizeof...(Align) == 0);
+    return bytes || resamples(t);
+  }
+
   static Tensor& forward(const Tensor& self, IntArrayRef size, Align... align, Scales... scales, Tensor& out) {
-    if (!resamples(self) || out.scalar_type() != self.scalar_type())
+    if (!takes(self) || out.scalar_type() != self.scalar_type())
       return fallback_call<Tensor>(Row::kName, "out", self, size, align..., scales..., out), out;
     Structured<typename Row::Forward> outputs(out);
     outputs.meta(self, size, align..., scales...);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "ops/pool.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -71,10 +72,6 @@ namespace {
 using at::IntArrayRef;
 using Pair = std::tuple<Tensor, Tensor>;
 
-int64_t argument(IntArrayRef v, size_t d, int64_t otherwise) {
-  return v.empty() ? otherwise : (v.size() == 1 ? v[0] : v[d]);
-}
-
 // The arguments of max_pool3d, checked in PyTorch's words.
 struct Pool3d {
   std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
@@ -90,10 +87,10 @@ struct Pool3d {
     TORCH_CHECK(self.dim() == 4 || self.dim() == 5,
                 "max_pool3d: Expected 4D or 5D tensor for input, but got: ", self.sizes());
     for (size_t i = 0; i < 3; ++i) {
-      kernel[i] = pool_size(argument(k, i, 1));
-      stride[i] = pool_size(argument(s, i, kernel[i]));
-      padding[i] = pool_size(argument(p, i, 0));
-      dilation[i] = pool_size(argument(d, i, 1));
+      kernel[i] = pool_size(window_argument(k, i, 1));
+      stride[i] = pool_size(window_argument(s, i, kernel[i]));
+      padding[i] = pool_size(window_argument(p, i, 0));
+      dilation[i] = pool_size(window_argument(d, i, 1));
       int64_t& n = sizes[sizes.size() - 3 + i];
       n = at::native::pooling_output_shape<int64_t>(n, kernel[i], padding[i], stride[i], dilation[i], ceil_mode);
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.testing._internal.common_utils import set_rng_seed
 from torch.utils._pytree import tree_map
 
 from .checks import cotangents
-from .common import DEVICE, tensors
+from .common import DEVICE, assert_close, tensors
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
@@ -40,14 +41,14 @@ def is_random(info: ModuleInfo, module: torch.nn.Module) -> bool:
     return info.name in RANDOM or (module.training and (drops or dropout))
 
 
-def moved(value: object) -> object:
-    """Tensors on mpsx, leaves as leaves, and one for each (some modules get a tensor twice)."""
+def moved(value: object, convert: Callable[[torch.Tensor], torch.Tensor]) -> object:
+    """Tensors converted, leaves as leaves, and one for each (some modules get a tensor twice)."""
     twins: dict[int, torch.Tensor] = {}
 
     def move(t: object) -> object:
         if not isinstance(t, torch.Tensor):
             return t
-        return twins.setdefault(id(t), t.detach().to(DEVICE).requires_grad_(t.requires_grad))
+        return twins.setdefault(id(t), convert(t.detach()).requires_grad_(t.requires_grad))
 
     return tree_map(move, value)
 
@@ -73,8 +74,9 @@ def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | Non
         args, kwargs = one.forward_input.args, one.forward_input.kwargs
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
             module(*args, **kwargs)  # draws the parameters
-        twin = copy.deepcopy(module).to(DEVICE)
-        device_args, device_kwargs = moved((args, kwargs))
+        twin, precise = copy.deepcopy(module).to(DEVICE), copy.deepcopy(module).double()
+        device_args, device_kwargs = moved((args, kwargs), lambda t: t.to(DEVICE))
+        double_args, double_kwargs = moved((args, kwargs), lambda t: t.double() if t.is_floating_point() else t.clone())
         try:
             expected = results(module, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
@@ -83,14 +85,17 @@ def check(info: ModuleInfo, dtype: torch.dtype, training: bool, count: int | Non
             raise
         got = results(twin, device_args, device_kwargs)
         compare_values = not is_random(info, module)
-        for want, have in zip(expected, got, strict=True):
+        in_double = functools.cache(lambda m=precise, a=double_args, k=double_kwargs: results(m, a, k))
+        for i, (want, have) in enumerate(zip(expected, got, strict=True)):
             assert [t is None for t in want] == [t is None for t in have]
-            for w, h in zip(want, have, strict=True):
+            for j, (w, h) in enumerate(zip(want, have, strict=True)):
                 if w is None or not isinstance(w, torch.Tensor):
                     continue
                 assert (h.device.type, h.dtype, h.shape) == (DEVICE, w.dtype, w.shape)
                 if compare_values:
-                    torch.testing.assert_close(h.detach().cpu(), w.detach(), equal_nan=True)
+                    assert_close(
+                        h.detach().cpu(), w.detach(), lambda r=in_double, i=i, j=j: r()[i][j], derivative=i == 1
+                    )
 
 
 both_modes = pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

@@ -1,0 +1,206 @@
+"""The operators that tools/bench.py times in its section breadth: one call of each, where `ops` goes through layouts.
+
+An operator is a function of a dense matrix with as many columns as four times its rows or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from bench_cases import Run, backward, columns_order, images, like, pool_backward, positions
+
+BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    """Numbers above zero."""
+    return x.abs() + 0.5
+
+
+def unit(x: torch.Tensor) -> torch.Tensor:
+    """Numbers between 0 and 1."""
+    return x.float().sigmoid().to(x.dtype)
+
+
+def volumes(x: torch.Tensor) -> torch.Tensor:
+    """About as many elements as x has, in boxes of 8 by 8 by 8 with 2 channels."""
+    batch = max(1, x.numel() // 1024)
+    return x.reshape(-1).repeat(2)[: batch * 1024].reshape(batch, 2, 8, 8, 8)
+
+
+def signals(x: torch.Tensor) -> torch.Tensor:
+    """About as many elements as x has, in signals of 64 with 4 channels."""
+    batch = x.numel() // 256
+    return x.reshape(-1)[: batch * 256].reshape(batch, 4, 64)
+
+
+def short_rows(x: torch.Tensor) -> torch.Tensor:
+    """x's elements in rows of 32."""
+    return x.reshape(-1)[: x.numel() // 32 * 32].reshape(-1, 32)
+
+
+def targets(x: torch.Tensor) -> torch.Tensor:
+    """A class for every row."""
+    return positions(x) % x.shape[1]
+
+
+def grid_of(x: torch.Tensor) -> torch.Tensor:
+    """Places in every picture of x, one a pixel."""
+    n, _, h, w = x.shape
+    theta = torch.tensor([[0.9, 0.1, 0.0], [-0.1, 0.9, 0.1]]).expand(n, 2, 3)
+    return F.affine_grid(theta, (n, 1, h, w), align_corners=False).to(x.dtype).to(x.device)
+
+
+def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
+         *rest: object, **named: object) -> None:  # fmt: skip
+    """A function and its gradient."""
+    BREADTH[name] = lambda x: partial(function, prepare(x), *rest, **named)
+    BREADTH[f"{name}_bwd"] = lambda x: backward(prepare(x), lambda p: function(p, *rest, **named))
+
+
+def same(x: torch.Tensor) -> torch.Tensor:
+    """x itself."""
+    return x
+
+
+# Elementwise functions.
+for name in ("sin", "cos", "tan", "asinh", "atan", "sinh", "log1p", "expm1", "erfc", "rsqrt", "round", "sign", "isnan",
+             "logical_not", "square", "reciprocal"):  # fmt: skip
+    BREADTH[name] = lambda x, name=name: partial(getattr(torch, name), positive(x))
+for name in ("asin", "acos", "atanh", "erfinv", "logit"):
+    BREADTH[name] = lambda x, name=name: partial(getattr(torch, name), unit(x))
+for name in ("lgamma", "digamma", "i0", "log", "log2", "log10", "acosh"):
+    BREADTH[name] = lambda x, name=name: partial(getattr(torch, name), positive(x) + 1)
+for name in ("i0e", "i1", "ndtri", "log_ndtr", "entr", "bessel_j0", "erfcx"):
+    BREADTH[f"special.{name}"] = lambda x, name=name: partial(getattr(torch.special, name), unit(x))
+for name in ("atan2", "fmod", "remainder", "hypot", "logaddexp", "pow", "floor_divide", "xlogy", "copysign",
+             "nextafter", "fmin", "eq"):  # fmt: skip
+    BREADTH[name] = lambda x, name=name: partial(getattr(torch, name), positive(x), positive(x.flip(0)))
+BREADTH["pow_scalar"] = lambda x: partial(torch.pow, positive(x), 2.5)
+BREADTH["lerp"] = lambda x: partial(torch.lerp, x, like(x), 0.3)
+BREADTH["addcmul"] = lambda x: partial(torch.addcmul, x, like(x), like(x))
+BREADTH["masked_fill"] = lambda x: partial(torch.masked_fill, x, x > 0, 1.0)
+BREADTH["nan_to_num"] = lambda x: partial(torch.nan_to_num, x)
+for name in ("gelu", "silu", "mish", "elu", "hardswish", "softplus", "leaky_relu", "hardtanh", "logsigmoid", "glu"):
+    both(name, getattr(F, name), same)
+both("prelu", lambda p: F.prelu(p, like(p)[0]), same)
+
+# Reductions and scans.
+for name in ("prod", "logsumexp", "std", "all", "median", "cumsum", "cumprod", "logcumsumexp", "cummax", "sort",
+             "argsort", "nansum"):  # fmt: skip
+    BREADTH[f"{name}_rows"] = lambda x, name=name: partial(getattr(torch, name), x, -1)
+for name in ("prod", "logsumexp", "std", "cumsum", "cummax", "sort"):
+    BREADTH[f"{name}_columns"] = lambda x, name=name: partial(getattr(torch, name), x, 0)
+for name in ("argmax", "median", "any", "aminmax", "count_nonzero"):
+    BREADTH[f"{name}_all"] = lambda x, name=name: partial(getattr(torch, name), x)
+BREADTH["norm1_rows"] = lambda x: partial(torch.linalg.vector_norm, x, 1, -1)
+BREADTH["topk"] = lambda x: partial(torch.topk, x, 8)
+BREADTH["kthvalue"] = lambda x: partial(torch.kthvalue, x, 8)
+BREADTH["quantile"] = lambda x: partial(torch.quantile, x.float(), 0.3, -1)
+BREADTH["sort_all"] = lambda x: x.reshape(-1).sort
+BREADTH["unique"] = lambda x: partial(torch.unique, (x * 100).long())
+BREADTH["histc"] = lambda x: partial(torch.histc, x, 64)
+BREADTH["bincount"] = lambda x: partial(torch.bincount, (positive(x) * 100).long().reshape(-1))
+BREADTH["searchsorted"] = lambda x: partial(torch.searchsorted, x.sort(-1)[0], x)
+BREADTH["bucketize"] = lambda x: partial(torch.bucketize, x, torch.linspace(-3, 3, 33).to(x))
+BREADTH["nonzero"] = lambda x: (x > 0).nonzero
+BREADTH["masked_select"] = lambda x: partial(torch.masked_select, x, x > 0)
+
+# Indexing and movement.
+BREADTH["index_add_"] = lambda x: partial(like(x).index_add_, 0, positions(x), x)
+BREADTH["index_copy_"] = lambda x: partial(like(x).index_copy_, 0, positions(x), x)
+BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x), 2.0)
+BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])
+BREADTH["take_along_dim"] = lambda x: partial(torch.take_along_dim, x, columns_order(x), 1)
+BREADTH["take"] = lambda x: partial(torch.take, x, columns_order(x))
+BREADTH["scatter_reduce_amax"] = lambda x: partial(like(x).scatter_reduce_, 1, columns_order(x), x, "amax")
+BREADTH["roll"] = lambda x: partial(torch.roll, x, (3, 5), (0, 1))
+BREADTH["tril"] = lambda x: partial(torch.tril, x)
+BREADTH["repeat_interleave"] = lambda x: partial(torch.repeat_interleave, x, 2, 0)
+BREADTH["repeat"] = lambda x: partial(x.repeat, 2, 2)
+BREADTH["stack"] = lambda x: partial(torch.stack, [x, x], -1)
+BREADTH["diag_embed"] = lambda x: partial(torch.diag_embed, short_rows(x)[:1024])
+BREADTH["embedding_bwd"] = lambda x: backward(x, lambda p: F.embedding(positions(p), p))
+for mode in ("sum", "mean", "max"):
+    BREADTH[f"embedding_bag_{mode}"] = lambda x, mode=mode: partial(
+        F.embedding_bag,
+        positions(x),
+        short_rows(x)[: x.shape[0]],
+        positions(x[: x.shape[0] // 4]).sort()[0] * 4,
+        mode=mode,
+    )
+for mode in ("constant", "reflect", "replicate", "circular"):
+    both(f"pad_{mode}", F.pad, images, (1, 1, 1, 1), mode)
+
+# Pictures, signals, volumes.
+for mode in ("nearest", "bilinear", "bicubic"):
+    both(f"upsample_{mode}", F.interpolate, images, scale_factor=2, mode=mode)
+both("interpolate_area_half", F.interpolate, images, scale_factor=0.5, mode="area")
+both("upsample_linear", F.interpolate, signals, scale_factor=2, mode="linear")
+both("upsample_trilinear", F.interpolate, volumes, scale_factor=2, mode="trilinear")
+for mode in ("bilinear", "nearest", "bicubic"):
+    both(f"grid_sample_{mode}", lambda p, mode=mode: F.grid_sample(p, grid_of(p), mode, align_corners=False), images)
+both("pixel_shuffle", F.pixel_shuffle, images, 2)
+both("unfold", F.unfold, images, 3, padding=1)
+both("fold", lambda p: F.fold(F.unfold(p, 2), 4 if p.shape[-1] == 4 else p.shape[-1], 2), images)
+both("avg_pool1d", F.avg_pool1d, signals, 2)
+both("max_pool1d", F.max_pool1d, signals, 2)
+both("avg_pool3d", F.avg_pool3d, volumes, 2)
+both("max_pool3d", F.max_pool3d, volumes, 2)
+both("adaptive_max_pool2d", F.adaptive_max_pool2d, images, 3)
+both("adaptive_avg_pool3d", F.adaptive_avg_pool3d, volumes, 3)
+both("lp_pool2d", F.lp_pool2d, images, 2, 2)
+both("local_response_norm", F.local_response_norm, images, 3)
+BREADTH["max_pool2d_last"] = lambda x: partial(F.max_pool2d, images(x).contiguous(memory_format=torch.channels_last), 2)
+BREADTH["max_pool2d_last_bwd"] = lambda x: pool_backward(
+    images(x).contiguous(memory_format=torch.channels_last), F.max_pool2d, 2
+)
+
+# Normalisation and its gradients.
+both("softmax_", F.softmax, same, -1)
+both("log_softmax_", F.log_softmax, same, -1)
+both("softmax_columns", F.softmax, same, 0)
+both("layer_norm_", lambda p: F.layer_norm(p, p.shape[-1:]), same)
+both("rms_norm_", lambda p: F.rms_norm(p, p.shape[-1:]), same)
+both("group_norm_", F.group_norm, images, 4)
+both("batch_norm_", lambda p: F.batch_norm(p, None, None, training=True), images)
+both("normalize", F.normalize, same)
+both("cosine_similarity", lambda p: F.cosine_similarity(p, like(p)), same)
+both("renorm", lambda p: torch.renorm(p, 2, 0, 1.0), same)
+
+# Losses.
+for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss", "soft_margin_loss",
+             "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "hinge_embedding_loss"):  # fmt: skip
+    both(name, lambda p, name=name: getattr(F, name)(p, like(p)), same)
+both("binary_cross_entropy", lambda p: F.binary_cross_entropy(p, like(p)), unit)
+both("cross_entropy_", lambda p: F.cross_entropy(p, targets(p)), same)
+both("multi_margin_loss", lambda p: F.multi_margin_loss(p, targets(p)), same)
+both("cosine_embedding_loss", lambda p: F.cosine_embedding_loss(p, like(p), like(p)[:, 0]), same)
+both("triplet_margin_loss", lambda p: F.triplet_margin_loss(p, like(p), p.flip(0)), short_rows)
+
+# Distances and products.
+both("cdist", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:]), same)
+both("cdist_1", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:], p=1), same)
+both("pdist", lambda p: F.pdist(short_rows(p)[:256]), same)
+BREADTH["dot"] = lambda x: partial(torch.dot, x.reshape(-1), like(x).reshape(-1))
+BREADTH["mv"] = lambda x: partial(torch.mv, x, like(x)[0])
+BREADTH["addr"] = lambda x: partial(torch.addr, x, like(x)[:, 0], like(x)[0])
+BREADTH["bmm_small"] = lambda x: partial(torch.bmm, *2 * [short_rows(x)[: x.numel() // 1024 * 32].reshape(-1, 32, 32)])
+BREADTH["cross"] = lambda x: partial(torch.linalg.cross, *2 * [x.reshape(-1)[: x.numel() // 3 * 3].reshape(-1, 3)])
+BREADTH["outer"] = lambda x: partial(torch.outer, like(x)[:, 0], like(x)[0])
+
+# Random numbers.
+for name in ("exponential_", "cauchy_", "log_normal_", "geometric_"):
+    BREADTH[name] = lambda x, name=name: partial(getattr(like(x), name), *((0.5,) if name == "geometric_" else ()))
+BREADTH["randperm"] = lambda x: partial(torch.randperm, x.numel(), device=x.device)
+BREADTH["multinomial"] = lambda x: partial(torch.multinomial, unit(x), 4, replacement=True)
+BREADTH["poisson"] = lambda x: partial(torch.poisson, positive(x))
+
+# Cells and lists.
+for kind, cell in (("lstm", torch.nn.LSTMCell), ("gru", torch.nn.GRUCell)):
+    BREADTH[f"{kind}_cell"] = lambda x, cell=cell: partial(cell(32, 32).to(x), short_rows(x)[:256].detach())
+BREADTH["foreach_add"] = lambda x: partial(torch._foreach_add, list(x.chunk(8)), 1.0)
+BREADTH["foreach_norm"] = lambda x: partial(torch._foreach_norm, list(x.chunk(8)))
