@@ -3,6 +3,8 @@ CPU without a compiler."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from inductor_graphs import GRAPHS
@@ -41,8 +43,19 @@ def assert_same(found, expected):
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
+# What PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) does once some lanes of a SIMD group have left by its own
+# branch: it shuffles from them, which Metal leaves undefined and the emulation refuses.
+IDLE_LANES = {"many_outputs"}
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graph(name):
+    if name in IDLE_LANES and mpsx.driver()["name"] == "metal" and sys.platform != "darwin":
+        function, specification = GRAPHS[name]
+        with pytest.raises(RuntimeError, match="which is not active here"):
+            torch.compile(function, backend="inductor")(*(x.to("mpsx") for x in inputs_of(specification)))
+            torch.mpsx.synchronize()
+        return
     function, specification = GRAPHS[name]
     inputs = inputs_of(specification)
     expected = function(*inputs)

@@ -125,7 +125,9 @@ at::ScalarType clamp_type(const Tensor& self, std::initializer_list<const Tensor
     state = at::native::update_result_type_state(*t, state);
   }
   const auto type = at::native::result_type(state);
-  const bool one_of_bools = type == at::kBool && bounds.size() == 1;
+  // One bound that is a tensor may be of bools; with numbers, and with two bounds, the CPU refuses them.
+  const bool one_of_bools =
+      type == at::kBool && bounds.size() == 1 && !(*bounds.begin())->unsafeGetTensorImpl()->is_wrapped_number();
   return covers(Types::REAL, tag_of(type)) || one_of_bools ? type : at::ScalarType::Undefined;
 }
 

@@ -22,8 +22,8 @@ PARTS = 12  # of all OpInfos
 # What says how memory is cached runs on a driver that caches; the rest with a buffer a tensor, so that the emulation
 # knows to the byte what the GPU owns.
 CACHING = ["test_memory.py"]
-# Other processes' or compilers' business, which no driver changes.
-ELSEWHERE = {"test_install.py", "test_shader_cache.py", "test_demo.py", "test_vendor_off.py", *CACHING}
+# Other processes' or compilers' business, which no driver changes; more memory than an emulated GPU should be given.
+ELSEWHERE = {"test_install.py", "test_large.py", "test_shader_cache.py", "test_demo.py", "test_vendor_off.py", *CACHING}
 # Every file that there is; those of vendor_off, whose operators have kernels on a GPU and on CPUs a library, too.
 FILES = sorted(p.relative_to(TESTS).as_posix() for pattern in ("test_*.py", "vendor_off/test_*.py")
                for p in TESTS.glob(pattern) if p.name not in ELSEWHERE)  # fmt: skip
