@@ -122,5 +122,5 @@ def test_kernels_run() -> None:
     with mpsx.profiler.launch_log() as log:
         F.mse_loss(x, x.detach()).backward()
         F.huber_loss(x, x.detach(), reduction="none")
-    for kernel in ("mse_loss_sum_f32", "loss_total_f32", "mse_loss_bwd_f32", "huber_loss_f32"):
+    for kernel in ("mse_loss_sum_f32", "loss_total_f32", "mse_loss_bwd_reduced_f32", "huber_loss_f32"):
         assert f"kernel:{kernel}" in log

@@ -60,7 +60,7 @@ def test_errors() -> None:
 
 def test_kernels_run() -> None:
     weight = torch.randn(5, 3).to("mpsx").requires_grad_()
-    out = F.embedding(torch.tensor([4, 1], device="mpsx"), weight)
+    out = F.embedding(torch.tensor([4, 1], device="mpsx"), weight, scale_grad_by_freq=True)
     with mpsx.profiler.launch_log() as log:
         out.backward(out.detach())
     for kernel in ("order_start", "order_count", "order_scan", "order_place", "segment_sum_f32"):

@@ -30,7 +30,7 @@ from functools import partial
 
 import torch
 from bench_breadth import BREADTH
-from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, matrix
+from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, backward, matrix
 from bench_models import models, peak
 
 import mpsx
@@ -86,6 +86,15 @@ def compare(make: Callable[[str], Run], rounds: int, clock: Clock) -> tuple[floa
     return statistics.median(times["cpu"]), statistics.median(times["mpsx"])
 
 
+def warm_up() -> None:
+    """Starts the threads of autograd and of the operators, which the first rows would pay for."""
+    runs = [backward(torch.ones(1000, device=device), torch.exp) for device in ("cpu", "mpsx")]
+    end = time.perf_counter() + 0.3
+    while time.perf_counter() < end:
+        for run in runs:
+            run()
+
+
 def operator(make: Callable[[torch.Tensor], Run], size: int, dtype: str, layout: str, device: str) -> Run:
     """The call to time of an operator."""
     return make(matrix(size, DTYPES[dtype], layout, device))
@@ -128,6 +137,7 @@ def memory(options: argparse.Namespace) -> Iterator[Row]:
 def measure(options: argparse.Namespace) -> Iterator[Row]:
     """Every measurement that the options ask for."""
     clock = time.process_time if options.cpu_time else time.perf_counter
+    warm_up()
     for threads in options.threads:
         torch.set_num_threads(threads)
         for section, name, dtype, size, layout, make in cases(options):

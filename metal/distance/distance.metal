@@ -5,7 +5,8 @@
 
 constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kDistanceTile;
 
-// What a difference adds to the distance, what comes of the sum, and the derivative by a difference `d`.
+// What a difference adds to the distance, what comes of the sum, and the derivative by a difference `d`: what is the same
+// for all differences of a pair of points (`weight`: the gradient of their distance) times what is not.
 struct norm_0 {
   static float part(float d, float) { return d != 0.0f ? 1.0f : 0.0f; }
   static float whole(float sum, float) { return sum; }
@@ -13,22 +14,26 @@ struct norm_0 {
 struct norm_1 {
   static float part(float d, float) { return fabs(d); }
   static float whole(float sum, float) { return sum; }
+  static float factor(float weight, float) { return weight; }
   static float slope(float d, float, float) { return d > 0.0f ? 1.0f : (d < 0.0f ? -1.0f : 0.0f); }
 };
 struct norm_2 {
   static float part(float d, float) { return d * d; }
   static float whole(float sum, float) { return precise::sqrt(sum); }
-  static float slope(float d, float distance, float) { return distance == 0.0f ? 0.0f : d / distance; }
+  static float factor(float weight, float distance) { return distance == 0.0f ? 0.0f : weight / distance; }
+  static float slope(float d, float, float) { return d; }
 };
 struct norm_p {
   static float part(float d, float p) { return precise::pow(fabs(d), p); }
   static float whole(float sum, float p) { return precise::pow(sum, 1.0f / p); }
+  static float factor(float weight, float) { return weight; }
   static float slope(float d, float distance, float p) {
     if (distance == 0.0f || d == 0.0f) return 0.0f;
     return copysign(precise::pow(fabs(d), p - 1.0f) / precise::pow(distance, p - 1.0f), d);
   }
 };
 struct norm_inf {
+  static float factor(float weight, float) { return weight; }
   static float slope(float d, float distance, float) {
     return fabs(d) == distance ? norm_1::slope(d, distance, 0.0f) : 0.0f;
   }
@@ -58,13 +63,16 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
       distance_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p);
 }
 
-// Every pair of points once: gid = (second point, first point).
+// Where the distance of points i < j is among those of n points.
+inline ulong pair_place(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
+
+// Every pair of points once: gid = (piece of the second points, first point).
 template <typename Norm>
 kernel void pair_distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
                           constant DistanceParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  const ulong i = gid.y, j = gid.x, n = p.rows;
-  if (j <= i) return;
-  out[n * i - i * (i + 1) / 2 + j - i - 1] = distance_of<Norm>(a + i * p.size, a + j * p.size, p.size, p.p);
+  const uint i = gid.y, end = min((gid.x + 1) * kTile, p.rows);
+  for (uint j = max(gid.x * kTile, i + 1); j < end; ++j)
+    out[pair_place(i, j, p.rows)] = distance_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p);
 }
 
 // The gradient of the first points. gid = (piece of a row, point, batch).
@@ -77,15 +85,15 @@ kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float*
   const ulong row = ulong(gid.z) * p.rows + gid.y;
   device const float* x = a + row * p.size + first;
   device const float* others = b + ulong(gid.z) * p.others * p.size + first;
-  device const float* g = grad + row * p.others;
-  device const float* d = distances + row * p.others;
   float sum[kTile];
   for (uint i = 0; i < n; ++i) sum[i] = 0.0f;
   for (uint j = 0; j < p.others; ++j) {
+    if (p.pairs && j == gid.y) continue;  // a point and itself are no pair
+    const ulong at = p.pairs ? pair_place(min(gid.y, j), max(gid.y, j), p.rows) : row * p.others + j;
     device const float* y = others + ulong(j) * p.size;
-    const float weight = g[j], distance = d[j];
+    const float distance = distances[at], factor = Norm::factor(grad[at], distance);
     MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) sum[i] += weight * Norm::slope(x[i] - y[i], distance, p.p);
+    for (uint i = 0; i < n; ++i) sum[i] += factor * Norm::slope(x[i] - y[i], distance, p.p);
   }
   for (uint i = 0; i < n; ++i) grad_a[row * p.size + first + i] = sum[i];
 }

@@ -2,11 +2,12 @@
 
 #include "lib/shared.h"
 
-// Elements of a row that a CPU thread of the gradient handles; a GPU's handles one.
+// Elements of a row of the gradient, or pairs of points, that a CPU thread handles; a GPU's handles one.
 enum : int32_t { kDistanceTile = 64 };
 
 // Distances between `rows` points and `others`, of `size` numbers each.
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
+  uint32_t pairs;  // gradient: distances are those of pairs of the same points, each once (pdist)
 };

@@ -51,6 +51,12 @@ inline float exp_nonpositive(float x) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 
+// sigmoid(-x), by an exponential that cannot overflow.
+inline float falling_sigmoid(float x) {
+  const float e = exp_nonpositive(-fabs(x));
+  return (x < 0.0f ? 1.0f : e) / (1.0f + e);
+}
+
 // erf: odd polynomial of degree 13 fitted on |x| < 1, elsewhere 1 - erfc. Coefficients: see erfc.
 inline float erf_small(float x) {
   const float s = x * x;

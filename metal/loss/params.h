@@ -19,5 +19,4 @@ struct PointwiseLossParams {
   float parameter;      // beta, delta
   float scale;          // of the sum, or of the gradient
   uint32_t has_weight;
-  uint32_t reduced;     // backward: one gradient for all elements
 };

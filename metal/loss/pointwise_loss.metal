@@ -17,8 +17,8 @@ struct smooth_l1 {
     return z < beta ? 0.5f * z * z / beta : z - 0.5f * beta;
   }
   static float slope(float x, float t, float beta) {
-    const float d = x - t;
-    return d <= -beta ? -1.0f : (d >= beta ? 1.0f : d / beta);
+    const float d = x - t, inside = d / beta, above = d >= beta ? 1.0f : inside;
+    return d <= -beta ? -1.0f : above;
   }
 };
 struct huber {
@@ -27,8 +27,8 @@ struct huber {
     return z <= delta ? 0.5f * z * z : delta * (z - 0.5f * delta);
   }
   static float slope(float x, float t, float delta) {
-    const float d = x - t;
-    return d <= -delta ? -delta : (d >= delta ? delta : d);
+    const float d = x - t, above = d >= delta ? delta : d;
+    return d <= -delta ? -delta : above;
   }
 };
 struct binary_cross_entropy {
@@ -113,7 +113,8 @@ kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[b
   if (g.index == 0) out[0] = T(sum * p.scale);
 }
 
-template <typename T, typename Op>
+// REDUCED: one gradient for all elements.
+template <typename T, typename Op, bool REDUCED>
 kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                device const T* x [[buffer(2)]], device const T* target [[buffer(3)]],
                                device const T* weight [[buffer(4)]], constant PointwiseLossParams& p [[buffer(5)]],
@@ -121,7 +122,7 @@ kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* 
   const uint count = uint(p.count);
   MPSX_EACH_LANE(T, i, tid, count) {
     const float w = p.has_weight ? float(weight[i]) : 1.0f;
-    const float g = float(grad_out[p.reduced ? 0 : i]);
+    const float g = float(grad_out[REDUCED ? 0 : i]);
     grad_in[i] = T(p.scale * g * Op::slope(float(x[i]), float(target[i]), p.parameter) * w);
   }
 }
@@ -129,7 +130,8 @@ kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* 
 #define LOSS(T, TAG, NAME)                                              \
   MPSX_KERNEL(#NAME "_loss_" #TAG, pointwise_loss<T, NAME>)             \
   MPSX_KERNEL(#NAME "_loss_sum_" #TAG, pointwise_loss_sum<T, NAME>)     \
-  MPSX_KERNEL(#NAME "_loss_bwd_" #TAG, pointwise_loss_bwd<T, NAME>)
+  MPSX_KERNEL(#NAME "_loss_bwd_" #TAG, pointwise_loss_bwd<T, NAME, false>)    \
+  MPSX_KERNEL(#NAME "_loss_bwd_reduced_" #TAG, pointwise_loss_bwd<T, NAME, true>)
 MPSX_FOR_FLOAT(LOSS, mse)
 MPSX_FOR_FLOAT(LOSS, smooth_l1)
 MPSX_FOR_FLOAT(LOSS, huber)

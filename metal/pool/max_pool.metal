@@ -146,7 +146,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// group = (input x, input y, image).
+// group = (piece of an input row: band pixels, input y, image).
 template <typename T>
 kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -155,25 +155,38 @@ kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T*
   typedef compute_t<T> C;
   const RegularWindow rows = reach(p.in_h, p.out_h, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
   const RegularWindow columns = reach(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
-  const long here = long(group.y) * p.in_w + long(group.x);
-  const ulong image = ulong(group.z) * ulong(p.out_h);
-  device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + group.x) * ulong(p.channels);
+  const int x_first = int(group.x) * p.band, x_end = min(x_first + p.band, p.in_w), channels = p.channels;
+  const ulong image = ulong(group.z) * ulong(p.out_h) * ulong(p.out_w);
+  device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + group.y) * ulong(p.in_w) + ulong(x_first)) * ulong(channels);
   const int oy_first = rows.first(int(group.y)), oy_last = rows.last(int(group.y));
-  const int ox_first = columns.first(int(group.x)), ox_last = columns.last(int(group.x));
-  for (int c = int(tid) * kTile; c < p.channels; c += int(threads.x) * kTile) {
-    const int count = min(kTile, p.channels - c);
-    C sum[kTile];
-    for (int j = 0; j < count; ++j) sum[j] = C(0);
-    for (int oy = oy_first; oy < oy_last; ++oy) {
-      for (int ox = ox_first; ox < ox_last; ++ox) {
-        const ulong pixel = ((image + ulong(oy)) * ulong(p.out_w) + ulong(ox)) * ulong(p.channels) + ulong(c);
+  int ox_first = columns.first(x_first), ox_last = columns.last(x_first);
+  for (int ix = x_first; ix < x_end; ++ix, to += channels) {
+    while (ox_first < ox_last && columns.end(ox_first) <= ix) ++ox_first;
+    while (ox_last < p.out_w && columns.begin(ox_last) <= ix) ++ox_last;
+    const long here = long(group.y) * p.in_w + ix;
+    for (int c = int(tid) * kTile; c < channels; c += int(threads.x) * kTile) {
+      const int count = min(kTile, channels - c);
+      if (oy_last - oy_first == 1 && ox_last - ox_first == 1) {
+        const ulong pixel = (image + ulong(oy_first) * ulong(p.out_w) + ulong(ox_first)) * ulong(channels) + ulong(c);
         device const T* g = grad_out + pixel;
         device const long* at = indices + pixel;
         MPSX_VECTORIZE
-        for (int j = 0; j < count; ++j) sum[j] += at[j] == here ? C(g[j]) : C(0);
+        for (int j = 0; j < count; ++j) to[c + j] = at[j] == here ? g[j] : T(0);
+        continue;
       }
+      C sum[kTile];
+      for (int j = 0; j < count; ++j) sum[j] = C(0);
+      for (int oy = oy_first; oy < oy_last; ++oy) {
+        for (int ox = ox_first; ox < ox_last; ++ox) {
+          const ulong pixel = (image + ulong(oy) * ulong(p.out_w) + ulong(ox)) * ulong(channels) + ulong(c);
+          device const T* g = grad_out + pixel;
+          device const long* at = indices + pixel;
+          MPSX_VECTORIZE
+          for (int j = 0; j < count; ++j) sum[j] += at[j] == here ? C(g[j]) : C(0);
+        }
+      }
+      for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
     }
-    for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
   }
 }
 

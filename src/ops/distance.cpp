@@ -2,7 +2,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_euclidean_dist.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/triu_indices.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -74,7 +73,7 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, std::optional<int64_t> 
                                  : at::_euclidean_dist(points.a, points.b).view(points.empty(rows, others).sizes());
   const Tensor out = points.empty(rows, others);
   if (out.numel() == 0) return out;
-  const DistanceParams q{length(rows), length(others), length(size), float(p)};
+  const DistanceParams q{length(rows), length(others), length(size), float(p), 0};
   Launch(kernel(kernels, p))
       .pointer(out.data_ptr())
       .pointer(points.a.const_data_ptr())
@@ -86,15 +85,18 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, std::optional<int64_t> 
   return out;
 }
 
-Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances) {
+uint32_t tile() { return runtime::driver().info().vector_bytes > 0 ? 1 : uint32_t(kDistanceTile); }
+
+// `pairs`: as in DistanceParams.
+Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances,
+                       bool pairs) {
   static const KernelSet kernels[] = {KernelSet("distance_bwd_norm_0"), KernelSet("distance_bwd_norm_1"),
                                       KernelSet("distance_bwd_norm_2"), KernelSet("distance_bwd_norm_p"),
                                       KernelSet("distance_bwd_norm_inf")};
   const Tensor result = at::empty(a.sizes(), a.options());
   if (p == 0 || distances.numel() == 0) return result.zero_();
   if (result.numel() == 0) return result;
-  const DistanceParams q{length(a.size(1)), length(b.size(1)), length(a.size(2)), float(p)};
-  const uint32_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : uint32_t(kDistanceTile);
+  const DistanceParams q{length(a.size(1)), length(b.size(1)), length(a.size(2)), float(p), pairs};
   const Tensor g = grad.contiguous(), d = distances.contiguous();
   Launch(kernel(kernels, p))
       .pointer(result.data_ptr())
@@ -103,8 +105,8 @@ Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, dou
       .pointer(b.const_data_ptr())
       .pointer(d.const_data_ptr())
       .bytes(q)
-      .threads((q.size + tile - 1) / tile, q.rows, uint64_t(a.size(0)))
-      .work(uint64_t(std::min(tile, q.size)) * q.others * cost(p))
+      .threads((q.size + tile() - 1) / tile(), q.rows, uint64_t(a.size(0)))
+      .work(uint64_t(std::min(tile(), q.size)) * q.others * cost(p))
       .run();
   return result;
 }
@@ -121,7 +123,7 @@ Tensor cdist_backward(const Tensor& grad, const Tensor& x, const Tensor& y, doub
   const bool none = x.size(-2) == 0 || y.size(-2) == 0 || x.size(-1) == 0 || points.a.numel() == 0;
   const Tensor result = points.empty(x.size(-2), x.size(-1));
   if (none) return result.zero_();
-  return launch_backward(matrices(grad), points.a, points.b, p, matrices(distances)).view(result.sizes());
+  return launch_backward(matrices(grad), points.a, points.b, p, matrices(distances), false).view(result.sizes());
 }
 
 Tensor pdist(const Tensor& self, double p) {
@@ -135,13 +137,13 @@ Tensor pdist(const Tensor& self, double p) {
   const Tensor out = at::empty({n <= 1 ? 0 : n * (n - 1) / 2}, self.options());
   if (out.numel() == 0) return out;
   const Tensor x = self.contiguous();
-  const DistanceParams q{length(n), length(n), length(x.size(1)), float(p)};
+  const DistanceParams q{length(n), length(n), length(x.size(1)), float(p), 1};
   Launch(kernel(kernels, p))
       .pointer(out.data_ptr())
       .pointer(x.const_data_ptr())
       .bytes(q)
-      .threads(q.others, q.rows)
-      .work(1 + q.size * cost(p) / 2)
+      .threads((q.others + tile() - 1) / tile(), q.rows)
+      .work(tile() * (1 + q.size * cost(p) / 2))
       .run();
   return out;
 }
@@ -150,14 +152,11 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
     return fallback_call<Tensor>("aten::_pdist_backward", "", grad, self, p, distances);
   const int64_t n = self.size(0);
   if (self.numel() == 0 || distances.numel() == 0) return at::zeros(self.sizes(), self.options());
-  // A matrix of all pairs, in both orders.
-  const Tensor above = at::triu_indices(n, n, 1, self.options().dtype(at::kLong));
-  const Tensor there = above[0].mul(n).add_(above[1]), back = above[1].mul(n).add_(above[0]);
-  const auto square = [&](const Tensor& pairs) {
-    return at::zeros({n * n}, self.options()).scatter_(0, there, pairs).scatter_(0, back, pairs).view({1, n, n});
-  };
+  TORCH_CHECK(distances.numel() == n * (n - 1) / 2 && grad.numel() == distances.numel(),
+              "_pdist_backward: expected a distance and a gradient of each pair of ", n, " points, got ",
+              distances.sizes(), " and ", grad.sizes());
   const Tensor points = self.contiguous().unsqueeze(0);
-  return launch_backward(square(grad.contiguous()), points, points, p, square(distances)).squeeze(0);
+  return launch_backward(grad, points, points, p, distances, true).squeeze(0);
 }
 
 }  // namespace

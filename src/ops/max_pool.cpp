@@ -90,14 +90,16 @@ void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, I
     // A CPU thread takes a band of rows of up to this many elements; kBand in metal/pool/max_pool.metal.
     constexpr int32_t kBand = 2048;
     const bool one_element = runtime::driver().info().vector_bytes > 0;
-    p.band = one_element || layout.last ? 1 : std::clamp(kBand / p.in_w, 1, p.in_h);
-    const uint64_t row = layout.row(p.in_w) * uint64_t(p.band);
+    p.band = one_element ? 1 : layout.last ? kPoolTile : std::clamp(kBand / p.in_w, 1, p.in_h);
+    const uint64_t row = layout.row(p.in_w) * uint64_t(layout.last ? std::min(p.band, p.in_w) : p.band);
+    const auto pieces = [&](int32_t n) { return (n + p.band - 1) / p.band; };
+    const auto grid = layout.last ? layout.grid(p.in_h, pieces(p.in_w)) : layout.grid(pieces(p.in_h), p.in_w);
     Launch((layout.last ? last : planes).get(tag_of(self)))
         .pointer(grad_input.data_ptr())
         .pointer(grad.const_data_ptr())
         .pointer(where.const_data_ptr())
         .bytes(p)
-        .groups(layout.grid((p.in_h + p.band - 1) / p.band, p.in_w), runtime::threads_for_row(row * 4))
+        .groups(grid, runtime::threads_for_row(layout.row(p.in_w) * (layout.last ? 4 : uint64_t(p.band) * 4)))
         .work(row * 2)
         .run();
   }

@@ -19,9 +19,13 @@ constexpr uint64_t kMaxDense = uint64_t(1) << 30;
 
 struct Kernels {
   const char* name;
-  KernelSet each, sum, bwd;
+  KernelSet each, sum, bwd, bwd_reduced;
   explicit Kernels(const std::string& stem, const char* n)
-      : name(n), each(stem + "_loss"), sum(stem + "_loss_sum"), bwd(stem + "_loss_bwd") {}
+      : name(n),
+        each(stem + "_loss"),
+        sum(stem + "_loss_sum"),
+        bwd(stem + "_loss_bwd"),
+        bwd_reduced(stem + "_loss_bwd_reduced") {}
 };
 const Kernels& mse() {
   static const Kernels k("mse", "mse_loss");
@@ -152,16 +156,16 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
                 const MaybeTensor& weight, int64_t reduction, double parameter) {
   Operands o(input, target, weight, parameter);
   PointwiseLossParams& p = o.params;
-  p.reduced = grad_output.numel() == 1;
+  const bool reduced = grad_output.numel() == 1;
   p.scale = mean_scale(reduction, p.count);
   const Tensor grad_input = at::empty(o.x.sizes(), o.x.options());
-  const Tensor grad = p.reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
+  const Tensor grad = reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
     const uint32_t lanes = runtime::lanes(size_t(grad_input.element_size()));
     p.count = count;
-    Launch(kernels.bwd.get(tag_of(o.x)))
+    Launch((reduced ? kernels.bwd_reduced : kernels.bwd).get(tag_of(o.x)))
         .pointer(static_cast<char*>(grad_input.data_ptr()) + begin * grad_input.element_size())
-        .pointer(o.at(grad, p.reduced ? 0 : begin))
+        .pointer(o.at(grad, reduced ? 0 : begin))
         .pointer(o.at(o.x, begin))
         .pointer(o.at(o.target, begin))
         .pointer(o.at(o.weight, begin))

@@ -102,9 +102,18 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   TORCH_CHECK(index.numel() < int64_t(UINT32_MAX), "embedding_dense_backward: too many indices: ", index.numel());
   const Tensor out = at::zeros({weights, row}, grad.options());
   check_index("embedding_dense_backward", index, weights, 0, false);
+  const int64_t padding = padding_idx.expect_int() < 0 ? -1 : padding_idx.expect_int();
+  // A few rows a CPU's thread adds up as they come, sooner than it orders them.
+  constexpr int64_t kFew = int64_t(1) << 18;
+  if (tag == Tag::f32 && !scale_grad_by_freq && grad.numel() <= kFew && row > 0 &&
+      runtime::driver().info().unified_addressing) {
+    out.index_add_(0, index.flatten(), grad.view({-1, row}));
+    if (padding >= 0 && padding < weights) out.select(0, padding).zero_();
+    return out;
+  }
   SegmentParams p{};
   p.pitch = row;
-  p.padding = padding_idx.expect_int() < 0 ? -1 : padding_idx.expect_int();
+  p.padding = padding;
   p.by_frequency = scale_grad_by_freq;
   launch_segment_sum(out, grad, index, weights, 1, row, p);
   return out;

@@ -13,9 +13,10 @@ aten = torch.ops.aten
 
 
 def distances(x: torch.Tensor, y: torch.Tensor, g: torch.Tensor, p: float) -> tuple[torch.Tensor, ...]:
-    """Both, and the gradient."""
-    d = aten._cdist_forward(x, y, p, 2)
-    return d, aten._pdist_forward(x[0], p), aten._cdist_backward(g, x, y, p, d)
+    """Both, and the gradients."""
+    d, pairs = aten._cdist_forward(x, y, p, 2), aten._pdist_forward(x[0], p)
+    of_pairs = aten._pdist_backward(g.flatten()[: pairs.numel()], x[0], p, pairs)
+    return d, pairs, aten._cdist_backward(g, x, y, p, d), of_pairs
 
 
 def cases() -> Iterator[Case]:
