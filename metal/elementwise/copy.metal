@@ -87,7 +87,7 @@ CAST(bool, bool, int, i32) CAST(bool, bool, short, i16) CAST(bool, bool, uchar, 
 
 // A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile by way of
 // threadgroup memory, so that both sides are touched in runs.
-enum : uint { kTile = 32 };
+enum : uint { kTile = MPSX_VECTOR_BYTES ? kTransposeTile : kWideTransposeTile };
 #if MPSX_VECTOR_BYTES
 template <typename T>
 inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
@@ -99,29 +99,43 @@ inline void move_tile(device T* to, device const T* from, long out_stride, long 
     for (uint i = index; i < nx; i += count) to[long(j) * out_stride + i] = tile[j * (kTile + 1) + i];
 }
 #else
-// On a CPU a tile lies in its cache as it is: squares that registers hold go straight across.
-enum : uint { kSquare = 4 };
+// A CPU takes rows of the input into its cache strip by strip, which the prefetcher sees through, and from there squares
+// that registers hold to the output.
+enum : uint { kSquare = 4, kStripBytes = 256 };
 template <typename T>
 inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
-                      threadgroup T*, uint, uint) {
-  const uint wide = nx / kSquare * kSquare, high = ny / kSquare * kSquare;
-  for (uint j = 0; j < high; j += kSquare)
-    for (uint i = 0; i < wide; i += kSquare) {
-      T square[kSquare][kSquare];
-      for (uint a = 0; a < kSquare; ++a)
-        for (uint b = 0; b < kSquare; ++b) square[a][b] = from[long(i + a) * in_stride + j + b];
-      for (uint b = 0; b < kSquare; ++b)
-        for (uint a = 0; a < kSquare; ++a) to[long(j + b) * out_stride + i + a] = square[a][b];
+                      threadgroup T* strip, uint, uint) {
+  const uint kStrip = kStripBytes / sizeof(T);
+  for (uint y = 0; y < ny; y += kStrip) {
+    const uint height = min(kStrip, ny - y), wide = nx / kSquare * kSquare, high = height / kSquare * kSquare;
+    for (uint i = 0; i < nx; ++i) {
+      device const T* row = from + long(i) * in_stride + y;
+      MPSX_VECTORIZE
+      for (uint j = 0; j < height; ++j) strip[i * kStrip + j] = row[j];
     }
-  for (uint j = 0; j < ny; ++j)
-    for (uint i = j < high ? wide : 0; i < nx; ++i) to[long(j) * out_stride + i] = from[long(i) * in_stride + j];
+    device T* target = to + long(y) * out_stride;
+    for (uint j = 0; j < high; j += kSquare)
+      for (uint i = 0; i < wide; i += kSquare) {
+        T square[kSquare][kSquare];
+        for (uint a = 0; a < kSquare; ++a)
+          for (uint b = 0; b < kSquare; ++b) square[a][b] = strip[(i + a) * kStrip + j + b];
+        for (uint b = 0; b < kSquare; ++b)
+          for (uint a = 0; a < kSquare; ++a) target[long(j + b) * out_stride + i + a] = square[a][b];
+      }
+    for (uint j = 0; j < height; ++j)
+      for (uint i = j < high ? wide : 0; i < nx; ++i) target[long(j) * out_stride + i] = strip[i * kStrip + j];
+  }
 }
 #endif
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+#if MPSX_VECTOR_BYTES
   threadgroup T tile[kTile * (kTile + 1)];  // a column more than needed: its banks then differ from row to row
+#else
+  threadgroup T tile[kTile * kStripBytes / sizeof(T)];
+#endif
   const uint x0 = g.group.x * kTile, y0 = g.group.y * kTile;
   const uint nx = min(p.size[0] - x0, uint(kTile)), ny = min(p.size[1] - y0, uint(kTile));
   const uint3 plane = uint3(0, 0, g.group.z);

@@ -2,6 +2,9 @@
 
 #include "lib/shared.h"
 
+// Rows and columns of a tile that a transposing copy moves at a time, on a GPU and on a CPU.
+enum : uint32_t { kTransposeTile = 32, kWideTransposeTile = 128 };
+
 // A dispatch over up to four dimensions, innermost first; strides in elements, operand 0 is the output.
 struct StridedParams {
   uint32_t size[4];

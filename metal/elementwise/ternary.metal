@@ -27,10 +27,13 @@ struct clamp_op {
   static C apply(A x, C low, C high, Scalars<C>) { return propagating_min(propagating_max(C(x), low), high); }
 };
 
-// Numbers at both ends.
+// Numbers at both ends, neither of them NaN; in x it stays.
 struct clamp_numbers_op {
   template <typename C>
-  static C apply(C x, Scalars<C> s) { return propagating_min(propagating_max(x, s.a), s.b); }
+  static C apply(C x, Scalars<C> s) {
+    const C above = x < s.a ? s.a : x;
+    return above > s.b ? s.b : above;
+  }
 };
 
 #define WHERE(T, TAG, ...)                                              \

@@ -14,7 +14,7 @@ namespace mpsx::ops {
 namespace {
 
 constexpr int kMaxOperands = 4;
-constexpr uint32_t kTile = 32;            // of copy_transposed
+constexpr uint32_t kTile = kTransposeTile;
 constexpr int64_t kWorthRepeating = 16;   // copies of a value, rather than computing it again
 constexpr uint64_t kWorthTurning = 2048;  // elements of a transposed operand, rather than computing with large strides
 constexpr int64_t kPanel = 1 << 17;       // elements of a copy that a core's cache still holds when it is read
@@ -244,10 +244,11 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     Launch launch(kernel);
     for (int k = 0; k < o.count; ++k) launch.pointer(o.data[k] + offsets[size_t(k)]);
     if (transposed) {
-      const auto tiles = [](uint32_t n) { return (n + kTile - 1) / kTile; };
+      const uint32_t tile = runtime::driver().info().vector_bytes > 0 ? kTransposeTile : kWideTransposeTile;
+      const auto tiles = [&](uint32_t n) { return (n + tile - 1) / tile; };
       launch.bytes(p)
-          .groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTile)
-          .work(kTile * kTile)
+          .groups({tiles(p.size[0]), tiles(p.size[1]), p.size[2] * p.size[3]}, kTransposeTile)
+          .work(uint64_t(std::min(tile, p.size[0])) * std::min(tile, p.size[1]))
           .run();
       return;
     }

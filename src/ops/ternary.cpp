@@ -7,6 +7,8 @@
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
+#include <cmath>
+
 #include "ops/binary.h"
 #include "ops/complex.h"
 
@@ -142,8 +144,8 @@ const ElementwiseKernels& minimum_kernels() {
   return k;
 }
 
-// Both bounds are numbers, which the CPU's kernels round to the tensor's type.
-Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high,
+// Both bounds are numbers (not NaN), which the CPU's kernels round to the tensor's type.
+Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high,
                      const Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
   const Tensor x = to_common(self, type);
@@ -153,17 +155,29 @@ Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Tensor& low,
                                 .check_all_same_dtype(false)
                                 .declare_static_dtype(type)
                                 .build();
-  kernels.run(iter, tag_of(type),
-              scalar_params(at::_local_scalar_dense(low), at::_local_scalar_dense(high), tag_of(type)));
+  kernels.run(iter, tag_of(type), scalar_params(low, high, tag_of(type)));
   return iter.output();
 }
+bool is_nan(const Scalar& s) { return s.isFloatingPoint() && std::isnan(s.toDouble()); }
+
+// Whether clamp_numbers serves, the result being of the tensor's own type.
+bool numbers_fit(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high) {
+  if (!low || !high || !is_plain(self) || is_nan(*low) || is_nan(*high)) return false;
+  const bool real = covers(Types::FLOAT, tag_of(self)) && !low->isComplex() && !high->isComplex();
+  return real || (covers(Types::INT, tag_of(self)) && low->isIntegral(false) && high->isIntegral(false));
+}
+bool numbers_fit(const Tensor&, const std::optional<Tensor>&, const std::optional<Tensor>&) { return false; }
+Tensor clamp_numbers(at::ScalarType, const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return Tensor(); }
 
 // Max with the lower bound, then min with the upper; either may be absent. NaN in a bound wins, as in PyTorch.
 Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low, const Tensor& high,
                      const Tensor& out) {
   static const ElementwiseKernels both("clamp", 3);
   const auto number = [](const Tensor& t) { return t.defined() && t.device().is_cpu(); };
-  if (number(low) && number(high) && is_plain(self)) return clamp_numbers(type, self, low, high, out);
+  if (number(low) && number(high) && is_plain(self)) {
+    const Scalar a = at::_local_scalar_dense(low), b = at::_local_scalar_dense(high);
+    if (!is_nan(a) && !is_nan(b)) return clamp_numbers(type, self, a, b, out);
+  }
   if (low.defined() && high.defined()) return run(both, type, self, low, high, ScalarParams{}, out);
   if (!low.defined()) return run_binary(kMinimum, minimum_kernels(), type, self, high, ScalarParams{}, out);
   return run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, out);
@@ -179,6 +193,12 @@ void check_bound(at::ScalarType, const std::optional<Tensor>&) {}
 template <typename Bound>
 Tensor& clamp_into(const char* overload, const Tensor& self, const std::optional<Bound>& low,
                    const std::optional<Bound>& high, Tensor& out) {
+  if (numbers_fit(self, low, high) && is_plain(out) && out.scalar_type() == self.scalar_type()) {
+    check_bound(self.scalar_type(), low);
+    check_bound(self.scalar_type(), high);
+    clamp_numbers(self.scalar_type(), self, *low, *high, out);
+    return out;
+  }
   const Tensor a = bound(low), b = bound(high);
   TORCH_CHECK(a.defined() || b.defined(), "clamp: At least one of 'min' or 'max' must not be None");
   auto type = at::ScalarType::Undefined;
@@ -195,6 +215,11 @@ Tensor& clamp_into(const char* overload, const Tensor& self, const std::optional
 template <typename Bound>
 Tensor clamp_new(const char* overload, const Tensor& self, const std::optional<Bound>& low,
                  const std::optional<Bound>& high) {
+  if (numbers_fit(self, low, high)) {
+    check_bound(self.scalar_type(), low);
+    check_bound(self.scalar_type(), high);
+    return clamp_numbers(self.scalar_type(), self, *low, *high, Tensor());
+  }
   const Tensor a = bound(low), b = bound(high);
   TORCH_CHECK(a.defined() || b.defined(), "clamp: At least one of 'min' or 'max' must not be None");
   auto type = at::ScalarType::Undefined;
