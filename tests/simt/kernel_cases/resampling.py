@@ -24,6 +24,9 @@ def resampled() -> Iterator[Case]:
         yield case(f"average of windows {tag}", lambda x: F.avg_pool3d(x, (1, 2, 2)), plane[None])
         step = values(3, 4, 5, 1, dtype=dtype)
         yield case(f"pad columns {tag}", lambda x: F.pad(x[None], (0, 0, 1, 1, 2, 2), mode="replicate"), step)
+    pixels = values(2, 3, 17, 19, dtype=torch.uint8)
+    for mode in ("bilinear", "bicubic"):
+        yield case(f"pixels {mode}", lambda x, m=mode: F.interpolate(x, (9, 40), mode=m), pixels, reference="same")
 
 
 def searched() -> Iterator[Case]:
