@@ -49,29 +49,77 @@ inline FeistelKeys feistel_keys(constant PermutationParams& p) {
   return keys;
 }
 
-inline ulong feistel(ulong x, uint low_bits, uint high_bits, thread const FeistelKeys& keys) {
-  const uint low_mask = uint((ulong(1) << low_bits) - 1), high_mask = uint((ulong(1) << high_bits) - 1);
-  uint low = uint(x) & low_mask, high = uint(x >> low_bits);
+// The two halves of a number.
+struct FeistelHalves {
+  uint low, high;
+};
+
+#if MPSX_VECTOR_BYTES
+// The masks are those of the halves' bits.
+inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const FeistelKeys& keys) {
   for (uint i = 0; i < kFeistelRounds; i += 2) {
-    high ^= mix(low ^ keys.key[i]) & high_mask;
-    low ^= mix(high ^ keys.key[i + 1]) & low_mask;
+    x.high ^= mix(x.low ^ keys.key[i]) & masks.high;
+    x.low ^= mix(x.high ^ keys.key[i + 1]) & masks.low;
   }
-  return ulong(high) << low_bits | low;
+  return x;
 }
+
+// Numbers start, start + 1, … walk on until they are below p.numel.
+template <typename T>
+inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
+                          constant PermutationParams& p, uint index, uint threads) {
+  for (uint i = index; i < count; i += threads) {
+    ulong x = start + i;
+    do {
+      const FeistelHalves to = feistel({uint(x) & masks.low, uint(x >> p.low_bits)}, masks, keys);
+      x = ulong(to.high) << p.low_bits | to.low;
+    } while (x >= p.numel);
+    out[i] = T(x < 2 ? x ^ keys.swap : x);
+  }
+}
+#else
+// On a CPU a loop is a vector loop if all take the same steps: those that have to walk on are packed for the next one.
+template <typename T>
+inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
+                          constant PermutationParams& p, uint, uint) {
+  uint low[kRandomChunk], high[kRandomChunk], place[kRandomChunk];
+  for (uint i = 0; i < count; ++i) {
+    low[i] = uint(start + i) & masks.low;
+    high[i] = uint((start + i) >> p.low_bits);
+    place[i] = i;
+  }
+  for (uint left = count; left > 0;) {
+    for (uint round = 0; round < kFeistelRounds; round += 2) {
+      const uint first = keys.key[round], second = keys.key[round + 1];
+      MPSX_VECTORIZE
+      for (uint i = 0; i < left; ++i) {
+        high[i] ^= mix(low[i] ^ first) & masks.high;
+        low[i] ^= mix(high[i] ^ second) & masks.low;
+      }
+    }
+    uint walking = 0;
+    for (uint i = 0; i < left; ++i) {
+      const ulong x = ulong(high[i]) << p.low_bits | low[i];
+      out[place[i]] = T(x < 2 ? x ^ keys.swap : x);  // the last one to be written there is below p.numel
+      low[walking] = low[i];
+      high[walking] = high[i];
+      place[walking] = place[i];
+      walking += x >= p.numel ? 1u : 0u;
+    }
+    left = walking;
+  }
+}
+#endif
 
 template <typename T>
 kernel void randperm_long(device T* out [[buffer(0)]], constant PermutationParams& p [[buffer(1)]],
                           uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                           uint tpt [[threads_per_threadgroup]]) {
   const FeistelKeys keys = feistel_keys(p);
+  const FeistelHalves masks = {uint((ulong(1) << p.low_bits) - 1), uint((ulong(1) << p.high_bits) - 1)};
   const ulong start = ulong(group) * kRandomChunk;
   const uint count = uint(min(p.numel - start, ulong(kRandomChunk)));
-  for (uint i = tid; i < count; i += tpt) {
-    ulong x = start + i;
-    do x = feistel(x, p.low_bits, p.high_bits, keys);
-    while (x >= p.numel);
-    out[start + i] = T(x < 2 ? x ^ keys.swap : x);
-  }
+  permute_chunk(out + start, start, count, masks, keys, p, tid, tpt);
 }
 
 #define RANDPERM(T, TAG)                                 \
