@@ -97,18 +97,28 @@ MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
     return P(x);
 }
 
-// Splits units [begin, end) of a grid into runs along x.
+// Splits units [begin, end) of a grid into runs along x. Divides once: grids may have rows of few elements.
 struct runs {
   unsigned nx, ny, nz, x0, x1, y, z;
   unsigned long long at, end;
   MPSX_FN runs(const unsigned* grid, unsigned long long begin, unsigned long long stop)
-      : nx(grid[0]), ny(grid[1]), nz(grid[2]), x0(0), x1(0), y(0), z(0), at(begin), end(stop) {}
-  MPSX_FN bool next() {
-    if (at >= end) return false;
-    const unsigned long long row = at / nx;
-    x0 = unsigned(at - row * nx);
+      : nx(grid[0]), ny(grid[1]), nz(grid[2]), x0(0), x1(0), y(0), z(0), at(begin), end(stop) {
+    if (begin >= stop) return;
+    const unsigned long long row = begin / nx;
+    x1 = unsigned(begin - row * nx);
     y = unsigned(row % ny);
     z = unsigned(row / ny);
+  }
+  MPSX_FN bool next() {
+    if (at >= end) return false;
+    x0 = x1;
+    if (x0 == nx) {
+      x0 = 0;
+      if (++y == ny) {
+        y = 0;
+        ++z;
+      }
+    }
     const unsigned long long left = end - at;
     x1 = left < nx - x0 ? unsigned(x0 + left) : nx;
     at += x1 - x0;
