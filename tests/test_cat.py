@@ -100,8 +100,20 @@ def test_errors_are_the_cpu_s() -> None:
 
 
 def test_kernels_run() -> None:
-    x = torch.randn(3, 4).to("mpsx")
+    x = torch.randn(3, 40).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         torch.cat([x, x], 1)
         torch.stack([x.half(), x.half()])
     assert log.count("kernel:cat_rows_i32") == 2 and log.count("kernel:cat_rows_i16") == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)
+def test_short_rows(dtype: torch.dtype) -> None:
+    x = make("contiguous", dtype).flatten().repeat(40)[:4000]
+    for shape, dim in (((500, 1), 1), ((500, 2), 1), ((250, 1, 3), 1), ((250, 7), -1), ((2, 250, 1), 2)):
+        pieces = [x[:n].view(shape) for n in [torch.Size(shape).numel()] * 2]
+        with mpsx.profiler.launch_log() as log:
+            torch.cat([on_device(t) for t in pieces], dim)
+        assert any(entry.startswith("kernel:cat_columns_") for entry in log)
+        check(pieces, dim)
+        check([*pieces, pieces[0].narrow(dim, 0, 1)], dim)

@@ -24,6 +24,20 @@ def test_clone_and_contiguous(layout: str) -> None:
         assert any(entry.startswith("kernel:copy_") for entry in log) or layout == "empty"
 
 
+@pytest.mark.parametrize("short", [2, 3, 7])
+def test_short_rows(short: int) -> None:
+    """Elements that lie apart, a few a row: as a shuffle of pixels has them; also of more than a panel of a copy."""
+    for shape in ((9, short), (5, 6, 4, short), (3, 130_001, short), (3, 2, 5, 2, 9, short)):
+        x = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
+        for order in itertools.islice(itertools.permutations(range(len(shape))), 0, None, 7 if len(shape) > 5 else 1):
+            expected = x.permute(order).contiguous()
+            assert torch.equal(on_device(x).permute(order).contiguous().cpu(), expected)
+            assert torch.equal(on_device(x).permute(order).float().cpu(), expected.float())
+            target = torch.zeros(shape, dtype=torch.int32, device="mpsx").permute(order)
+            target.copy_(expected.to("mpsx"))
+            assert torch.equal(target.cpu(), expected)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(DTYPES["ALL"], DTYPES["ALL"])))
 def test_casts(source: torch.dtype, target: torch.dtype) -> None:
     for layout in ("contiguous", "transposed", "slice", "scalar", "empty"):

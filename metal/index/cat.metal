@@ -13,7 +13,21 @@ kernel void cat_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   MPSX_EACH_LANE(T, i, gid.x, p.row) to[i] = from[i];
 }
 
-#define CAT(T, TAG) MPSX_KERNEL("cat_rows_" #TAG, cat_rows<T>)
+// The same where rows are a few elements long: a thread has kTile of them.
+constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kCatTile;
+template <typename T>
+kernel void cat_columns(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                        constant CatParams& p [[buffer(2)]], uint gid [[thread_position_in_grid]]) {
+  const uint first = gid * kTile, rows = min(uint(kTile), p.rows - first);
+  device const T* from = in + ulong(first) * p.row;
+  device T* to = out + long(first) * p.pitch;
+  for (uint k = 0; k < p.row; ++k)
+    for (uint r = 0; r < rows; ++r) to[r * p.pitch + k] = from[r * p.row + k];
+}
+
+#define CAT(T, TAG)                              \
+  MPSX_KERNEL("cat_rows_" #TAG, cat_rows<T>)     \
+  MPSX_KERNEL("cat_columns_" #TAG, cat_columns<T>)
 CAT(char, i8)
 CAT(short, i16)
 CAT(int, i32)

@@ -23,7 +23,10 @@ struct CheckParams {
 struct CatParams {
   int64_t pitch;   // elements between rows of the output
   uint32_t row;    // elements of a row of the input
+  uint32_t rows;
 };
+// Short rows that a CPU thread handles; a GPU's handles one.
+enum : uint32_t { kCatTile = 256 };
 
 // A grid over at most four dimensions, innermost first (metal/lib/index.h), and an index into one dimension of an operand.
 struct IndexParams {

@@ -25,7 +25,7 @@ at::DimVector memory_order(const Tensor& t) {
 
 // Puts `in` at `offset` along `dim` of `out`: by rows where both lie densely in the same order of dimensions.
 void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
-  static const KernelSet rows("cat_rows");
+  static const KernelSet rows("cat_rows"), columns("cat_columns");
   const bool dense =
       in.scalar_type() == out.scalar_type() && movable(in) && movable(out) && out.is_contiguous() && in.is_contiguous();
   if (!dense) {
@@ -34,6 +34,19 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   }
   const Blocks to(out.sizes(), dim), from(in.sizes(), dim);
   const int64_t row = from.size * from.inner;
+  constexpr int64_t kShort = 8;
+  if (row < kShort && from.outer > 1) {
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kCatTile : 1;
+    const CatParams p{to.size * to.inner, uint32_t(row), grid_size("cat", from.outer)};
+    Launch(columns.get(bits_tag(out)))
+        .pointer(static_cast<char*>(out.data_ptr()) + offset * to.inner * out.element_size())
+        .pointer(in.const_data_ptr())
+        .bytes(p)
+        .threads((p.rows + tile - 1) / tile)
+        .work(uint64_t(tile) * p.row)
+        .run();
+    return;
+  }
   const uint32_t lanes = runtime::lanes(size_t(out.element_size()));
   // One long row is cut, so that its length fits 32 bits.
   constexpr int64_t kMaxRow = int64_t(1) << 30;

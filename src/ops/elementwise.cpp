@@ -17,6 +17,7 @@ constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = kTransposeTile;
 constexpr int64_t kWorthRepeating = 16;   // copies of a value, rather than computing it again
 constexpr uint64_t kWorthTurning = 2048;  // elements of a transposed operand, rather than computing with large strides
+constexpr int64_t kShortRow = 8;          // elements of a row that cost less than the row itself
 constexpr int64_t kPanel = 1 << 17;       // elements of a copy that a core's cache still holds when it is read
 
 // A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
@@ -97,6 +98,17 @@ struct ElementwiseKernels::Operands {
     }
     if (inner(0) != 1 || size[0] < kWorthRepeating) return false;
     return any_turned ? numel >= kWorthTurning : repeated && dense_along;
+  }
+  // The dimension that is worth looping over in place of a short innermost one; 0 if there is none.
+  int longer() const {
+    if (ndim < 2 || size[0] >= kShortRow) return 0;
+    for (int d = 1; d < std::min(ndim, 4); ++d)
+      if (size[d] >= 2 * size[0] && size[d] >= kShortRow) return d;
+    return 0;
+  }
+  void swap_dimensions(int a, int b) {
+    std::swap(size[a], size[b]);
+    for (int k = 0; k < count; ++k) std::swap(stride[k][a], stride[k][b]);
   }
   // Calls body for parts of at most kPanel elements.
   template <typename Body>
@@ -227,6 +239,13 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
                           o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= kTile / 2 &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
+  if (const int d = o.longer(); d > 0 && runtime::driver().info().vector_bytes == 0) {
+    o.each_panel([&](Operands panel) {
+      panel.swap_dimensions(0, d);
+      run_strided(panel, tag, second, s);
+    });
+    return;
+  }
   if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
     if (o.repeats()) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });

@@ -59,6 +59,7 @@ def moving_cases() -> Iterator[Case]:
         yield case(f"tril {tag}", lambda t: (torch.tril(t), torch.triu(t, 1)), x, reference="same")
         yield case(f"cat {tag}", lambda t: (torch.cat([t, t[:, :3]], 1), torch.cat([t[..., ::2], t], 2)), x,
                    reference="same")  # fmt: skip
+        yield case(f"stack {tag}", lambda t: torch.stack([t, t], -1), x, reference="same")
 
 
 def cases() -> Iterator[Case]:
