@@ -9,8 +9,10 @@
 
 #include <algorithm>
 
+#include "ops/indexing.h"
 #include "ops/resample.h"
 #include "ops/structured.h"
+#include "resample/pad_params.h"
 
 namespace mpsx::ops {
 namespace {
@@ -50,8 +52,8 @@ struct BackwardMeta : at::impl::MetaBase {
   }
 };
 
-// Elements that the padding cuts off are taken by none.
-std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects, bool transposed) {
+// The backward: what each element of the input went to. Those that the padding cuts off went nowhere.
+std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < padding.size() / 2; ++d) {
     const int64_t dim = self.dim() - 1 - int64_t(d), in = self.size(dim),
@@ -63,34 +65,61 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
       taps.add(std::clamp<int64_t>(i, 0, in - 1), 1);
       taps.end_element();
     }
-    steps.emplace_back(dim, std::move(taps), transposed);
+    steps.emplace_back(dim, std::move(taps), true);
   }
   return steps;
 }
 
-bool gathers(const Tensor& t) { return is_plain(t) && tag_of(t) != Tag::none; }
+// Elements of any type that has kernels are moved; `out` is dense in the memory format that it suggests.
+bool pads(const Tensor& t) { return movable(t) && tag_of(t) != Tag::none; }
 
-// Elements of types that are not added up are gathered.
-void gather(Tensor from, const std::vector<Resampling>& steps, const Tensor& out) {
-  for (const auto& step : steps) {
-    const auto& places = step.taps.places();
-    Tensor index = at::empty({int64_t(places.size())}, at::TensorOptions().dtype(at::kLong));
-    std::copy(places.begin(), places.end(), index.data_ptr<int64_t>());
-    from = from.index_select(step.dim, index.to(from.device()));
+void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& out) {
+  static const KernelSet kernels("pad");
+  if (out.numel() == 0) return;
+  const auto format = out.suggest_memory_format();
+  const Tensor in = self.contiguous(format);
+  const auto dims = int64_t(padding.size() / 2);
+  PadParams p{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1, reflects};
+  int64_t inside = 1;
+  const auto length = [](int64_t n) {
+    TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
+    return int32_t(n);
+  };
+  // Dimensions as they lie in memory, innermost first: channels_last puts dimension 1 there, which may be padded, too.
+  c10::DimVector order;
+  if (format != at::MemoryFormat::Contiguous) order.push_back(1);
+  for (int64_t dim = self.dim(); dim-- > 0;)
+    if (order.empty() || dim != order[0]) order.push_back(dim);
+  size_t next = 0;
+  if (order[0] < self.dim() - dims) p.inner = length(out.size(order[next++]));
+  for (int64_t d = 0; d < dims; ++d) {
+    const int64_t dim = order[next++];
+    p.in[d] = length(in.size(dim));
+    p.out[d] = length(out.size(dim));
+    p.before[d] = length(padding[size_t(2 * (self.dim() - 1 - dim))]);
+    inside *= out.size(dim);
   }
-  out.copy_(from);
+  const int64_t width = length(int64_t(p.out[0]) * p.inner), boxes = out.numel() / (inside * p.inner);
+  const bool wide = runtime::driver().info().vector_bytes == 0;
+  const int64_t run = wide ? kPadRun : 1, rows = wide ? kPadRows : 1;
+  Launch(kernels.get(bits_tag(out)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(in.const_data_ptr())
+      .bytes(p)
+      .threads(uint64_t((width + run - 1) / run), uint64_t((p.out[1] + rows - 1) / rows),
+               grid_size("padding", boxes * p.out[2]))
+      .work(uint64_t(std::min(run, width) * std::min<int64_t>(rows, p.out[1])))
+      .run();
 }
 
 template <typename Row>
 struct Pad {
   static Tensor& forward_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
-    if (!gathers(self) || out.scalar_type() != self.scalar_type())
+    if (!pads(self) || out.scalar_type() != self.scalar_type())
       return fallback_call<Tensor>(Row::kName, "out", self, padding, out), out;
     Structured<typename Row::Forward> outputs(out);
     outputs.meta(self, padding);
-    const Tensor& result = outputs.result();
-    const auto steps = plan(self, padding, Row::kReflects, false);
-    resamples(self) ? resample(self, steps, result) : gather(self, steps, result);
+    pad(self, padding, Row::kReflects, outputs.result());
     outputs.finish();
     return out;
   }
@@ -105,7 +134,7 @@ struct Pad {
     Structured<typename Row::Backward> outputs(grad_input);
     outputs.meta(grad, self, padding);
     const Tensor& result = outputs.result();
-    resample(grad, plan(self, padding, Row::kReflects, true), result);
+    resample(grad, plan(self, padding, Row::kReflects), result);
     outputs.finish();
     return grad_input;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "resample/params.h"
 
@@ -16,11 +17,15 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-template <typename T>
-Tensor on_device(const std::vector<T>& values, const Tensor& like) {
-  if (values.empty()) return at::empty({1}, like.options().dtype(c10::CppTypeToScalarType<T>::value));
-  return at::from_blob(const_cast<T*>(values.data()), {int64_t(values.size())}, c10::CppTypeToScalarType<T>::value)
-      .to(like.device());
+// Starts, places and weights one after another, in one copy to the device.
+Tensor on_device(const Taps& taps, const Tensor& like) {
+  static_assert(sizeof(float) == sizeof(int32_t));
+  const size_t count = taps.places().size();
+  std::vector<int32_t> table(taps.starts());
+  table.insert(table.end(), taps.places().begin(), taps.places().end());
+  table.resize(table.size() + count);
+  if (count > 0) std::memcpy(table.data() + table.size() - count, taps.weights().data(), count * sizeof(float));
+  return at::from_blob(table.data(), {int64_t(table.size())}, at::kInt).to(like.device());
 }
 
 // Elements before and within dimension `dim`, as they lie in memory: channels_last puts dimension 1 last.
@@ -38,17 +43,18 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   static const KernelSet planes("resample_planes"), rows("resample_rows");
   const Extent e(in.sizes(), step.dim, channels_last);
   if (out.numel() == 0) return;
-  const Tensor starts = on_device(step.taps.starts(), in), places = on_device(step.taps.places(), in),
-               weights = on_device(step.taps.weights(), in);
+  const Tensor table = on_device(step.taps, in);
+  const auto* starts = table.const_data_ptr<int32_t>();
+  const int32_t* places = starts + step.taps.starts().size();
   const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), length(e.inner)};
   const bool innermost = e.inner == 1;
   const uint64_t taps = 1 + step.taps.places().size() / p.out;
   Launch launch((innermost ? rows : planes).get(tag_of(in), tag_of(out)));
   launch.pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
-      .pointer(starts.const_data_ptr())
-      .pointer(places.const_data_ptr())
-      .pointer(weights.const_data_ptr())
+      .pointer(starts)
+      .pointer(places)
+      .pointer(places + step.taps.places().size())
       .bytes(p);
   if (innermost) {
     launch.threads(p.out, length(e.outer)).work(taps);
