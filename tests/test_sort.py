@@ -113,6 +113,24 @@ def test_topk_sizes(size: int) -> None:
             assert torch.equal(some.values.cpu(), x.gather(1, some.indices.cpu()))
 
 
+@pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
+def test_topk_of_equals(k: int) -> None:
+    """Of equal elements the first ones, in order; rows in order and against it, rows of one value, NaN."""
+    few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
+    steps = torch.arange(1265)[None]
+    rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.int16):
+        x = rows.to(dtype)
+        if dtype.is_floating_point:
+            x[0, ::7] = NAN
+            x[1, ::5] = -0.0
+        for largest in (False, True):
+            ours = torch.topk(x.to("mpsx"), k, 1, largest)
+            theirs = torch.sort(x, dim=1, descending=largest, stable=True)
+            assert torch.equal(ours.indices.cpu(), theirs.indices[:, :k])
+            torch.testing.assert_close(ours.values.cpu(), theirs.values[:, :k], rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_kthvalue_and_medians(size: int) -> None:
     x = distinct(4, size, seed=size)

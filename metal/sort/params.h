@@ -4,6 +4,7 @@
 
 enum : uint32_t {
   kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
+  kFew = 32,        // topk of up to so many: on a CPU, and of elements of at most 32 bits, in order at once
   kCounters = 4096  // of digits, for all threads of a threadgroup
 };
 

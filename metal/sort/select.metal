@@ -88,6 +88,37 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   return rank;
 }
 
+#if !MPSX_VECTOR_BYTES
+// Few elements of a long row, in order: on a CPU one pass that keeps the first ones so far. Key and place in one number
+// are in the order of a stable sort, and most blocks of a row have nothing that comes before the last of those kept.
+template <typename T>
+inline void few_first(device T* values, device long* places, device const T* x, uint n, uint count, uint order) {
+  typedef sort_key_t<T> K;
+  enum : uint { kBlock = 64 };
+  ulong kept[kFew + 1], next[kFew + 1];  // from 1 on
+  for (uint i = 0; i <= kFew; ++i) kept[i] = i == 0 ? 0ul : ~0ul;
+  for (uint begin = 0; begin < n;) {
+    const uint end = begin < count ? count : min(begin + kBlock, n);
+    const K last = K(kept[count] >> 32);
+    uint found = begin < count ? 1u : 0u;
+    MPSX_REDUCE(| : found)
+    for (uint i = begin; i < end; ++i) found |= key_in_order(x[i], order) < last ? 1u : 0u;
+    for (uint i = begin; found && i < end; ++i) {
+      const ulong item = ulong(key_in_order(x[i], order)) << 32 | i;
+      if (item >= kept[count]) continue;
+      for (uint k = 1; k <= kFew; ++k) next[k] = max(kept[k - 1], min(kept[k], item));
+      for (uint k = 1; k <= kFew; ++k) kept[k] = next[k];
+    }
+    begin = end;
+  }
+  for (uint k = 0; k < count; ++k) {
+    const uint place = uint(kept[k + 1]);
+    values[k] = x[place];
+    places[k] = long(place);
+  }
+}
+#endif
+
 // topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
 // else as they come.
 template <typename T>
@@ -103,6 +134,12 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   device const T* x = in + ulong(g.group.x) * n;
   values += ulong(g.group.x) * p.count;
   places += ulong(g.group.x) * p.count;
+#if !MPSX_VECTOR_BYTES
+  if (sizeof(K) <= 4 && p.count <= kFew) {
+    few_first(values, places, x, n, p.count, p.order);
+    return;
+  }
+#endif
   if (n <= kRanked) {
     for (uint i = g.index; i < n; i += g.count) {
       const uint rank = rank_of(x, i, n, p.order);

@@ -132,7 +132,8 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor found = row_target(values, dim), places = row_target(indices, dim);
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
   launch_select(kernels, rows, count, p, found, places);
-  if (sorted && k > 1 && size > kRanked) {
+  const bool few = k <= int64_t(kFew) && rows.element_size() <= 4 && runtime::driver().info().vector_bytes == 0;
+  if (sorted && k > 1 && size > kRanked && !few) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
     const Tensor moved = at::empty(places.sizes(), places.options());
     sort_rows(found, in_order, moved, largest);
@@ -206,7 +207,7 @@ PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tens
 
 #define MEDIAN(NAME, WHICH)                                                                             \
   Pair NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                         \
-    if (!has_number_kernel(x) || x.scalar_type() == at::kBool)                                                 \
+    if (!has_number_kernel(x) || x.scalar_type() == at::kBool)                                          \
       return fallback_call<Pair>("aten::" #NAME, "dim", x, dim, keepdim);                               \
     return select_along(#NAME, x, WHICH, 0, dim, keepdim);                                              \
   }                                                                                                     \
@@ -218,7 +219,7 @@ PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tens
     return deliver_pair(select_along(#NAME, x, WHICH, 0, dim, keepdim), values, indices);               \
   }                                                                                                     \
   Tensor NAME(const Tensor& x) {                                                                        \
-    if (!has_number_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                               \
+    if (!has_number_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                        \
       return fallback_call<Tensor>("aten::" #NAME, "", x);                                              \
     return std::get<0>(select_along(#NAME, x.flatten(), WHICH, 0, 0, false));                           \
   }
