@@ -78,6 +78,22 @@ def test_many_rows(size: int) -> None:
             torch.testing.assert_close(y.cumsum_(1).cpu(), x[:, ::2].clone().cumsum_(1), equal_nan=True)
 
 
+@pytest.mark.parametrize("rows", [1, 80])
+def test_long_rows_of_extrema(rows: int) -> None:
+    """Rows in order and against it, with equals, and with NaN and a later extremum in the middle of a quiet stretch."""
+    steps = torch.arange(200).div(3, rounding_mode="floor")
+    for dtype in DTYPES["REAL"]:
+        quiet = torch.full((200,), 50)
+        quiet[0], quiet[77], quiet[140], quiet[190] = 60, 61, 61, 40
+        x = torch.stack([steps, steps.flip(0), quiet, quiet.neg().add(100)]).to(dtype).repeat(rows, 1)
+        if dtype in FLOAT:
+            x[2, 150] = NAN
+            x[3, 33] = -INF
+        for function in EXTREMA.values():
+            check(function, x, 1)
+            check(function, x[2:3], 1)
+
+
 def test_after_an_infinite_element_a_sum_is_infinite() -> None:
     x = torch.zeros(40)
     x[3] = INF

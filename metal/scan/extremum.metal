@@ -18,13 +18,13 @@ struct AtMost {
 template <typename C, typename Order>
 struct Extremum {
   typedef Best<C> State;
-  typedef Extremum Lanes;
-  enum : bool { kSlow = is_same_v<C, float> };
   static State identity() { return {C(0), kNone}; }
+  static bool changes(State a, C x) {
+    return a.index == kNone || is_nan(x) || (!is_nan(a.value) && Order::beats(x, a.value));
+  }
   static void next(thread State& s, C x, uint i) { s = join(s, {x, i}); }
   static State join(State a, State b) {
-    const bool later = a.index == kNone || is_nan(b.value) || (!is_nan(a.value) && Order::beats(b.value, a.value));
-    const bool takes = b.index != kNone && later;
+    const bool takes = b.index != kNone && changes(a, b.value);
     return {takes ? b.value : a.value, takes ? b.index : a.index};
   }
 };
@@ -40,8 +40,32 @@ struct Found {
     indices[i] = long(s.index);
   }
   Found at(ulong offset) const { return {values + offset, indices + offset}; }
-  Found lanes() const { return *this; }
 };
+
+// A row by one thread: most elements change nothing, and blocks in which none does are filled.
+template <typename S, typename T, typename Out>
+inline void extremum_row(device const T* x, Out out, uint n) {
+  typedef compute_t<T> C;
+  enum : uint { kBlock = 32 };
+  typename S::State s = S::identity();
+  for (uint begin = 0; begin < n;) {
+    const uint end = min(begin + kBlock, n);
+    uint changes = 0;
+    MPSX_REDUCE(| : changes)
+    for (uint i = begin; i < end; ++i) changes |= S::changes(s, C(x[i])) ? 1u : 0u;
+    if (changes) {
+      for (uint i = begin; i < end; ++i) {
+        if (S::changes(s, C(x[i]))) S::next(s, C(x[i]), i);
+        out.write(i, Out::value(s));
+      }
+    } else {
+      const typename Out::Value v = Out::value(s);
+      MPSX_VECTORIZE
+      for (uint i = begin; i < end; ++i) out.write(i, v);
+    }
+    begin = end;
+  }
+}
 
 template <typename T, typename Order>
 kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
@@ -50,10 +74,15 @@ kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScanThreads];
-  threadgroup compute_t<T> tile[kScanTile * kScanRows];
-  threadgroup typename S::State found[kScanTile * kScanRows];
-  threadgroup typename S::State lanes[kScanRows];
-  scan_rows<S>(in, Found<T, S>{values, indices}, p, scratch, lanes, tile, found, g);
+  const uint first = g.group.x * p.rows_per_group, last = min(first + p.rows_per_group, p.rows);
+  for (uint r = first; r < last; ++r) {
+    const ulong begin = ulong(r) * p.size;
+    const Found<T, S> out = {values + begin, indices + begin};
+    if (g.count == 1)
+      extremum_row<S>(in + begin, out, p.size);
+    else
+      scan_row<S>(in + begin, out, p.size, scratch, g);
+  }
 }
 template <typename T, typename Order>
 kernel void extremum_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],

@@ -55,25 +55,43 @@ inline void scan_side_by_side(threadgroup const C* x, threadgroup typename S::St
   }
 }
 
-// kScanRows rows by one thread: an element waits for the one before it, but not for those of other rows. A tile of
-// kScanTile elements a row is turned for that, and turned back.
+enum : uint { kSquare = 4 };  // of a tile that registers hold
+
+// Up to kScanRows rows by one thread: an element waits for the one before it, but not for those of other rows. A tile of
+// kScanTile elements a row is turned for that, and turned back. Where rows are fewer, the others are zeros.
 template <typename S, typename T, typename Out>
-inline void scan_rows_together(device const T* in, Out out, uint n, threadgroup typename S::State* state,
+inline void scan_rows_together(device const T* in, Out out, uint n, uint rows, threadgroup typename S::State* state,
                                threadgroup compute_t<T>* x, threadgroup typename Out::Value* values) {
   typedef compute_t<T> C;
   for (uint r = 0; r < kScanRows; ++r) state[r] = S::identity();
+  for (uint i = 0; i < kScanTile * kScanRows; ++i) x[i] = C(0);
   for (uint first = 0; first < n; first += kScanTile) {
     const uint count = min(n - first, uint(kScanTile));
-    for (uint r = 0; r < kScanRows; ++r) {
-      device const T* row = in + ulong(r) * n + first;
-      for (uint i = 0; i < count; ++i) x[i * kScanRows + r] = C(row[i]);
-    }
+    const uint high = rows / kSquare * kSquare, wide = count / kSquare * kSquare;
+    device const T* from = in + first;
+    for (uint r = 0; r < high; r += kSquare)
+      for (uint i = 0; i < wide; i += kSquare) {
+        C square[kSquare][kSquare];
+        for (uint a = 0; a < kSquare; ++a)
+          for (uint b = 0; b < kSquare; ++b) square[a][b] = C(from[ulong(r + a) * n + i + b]);
+        for (uint b = 0; b < kSquare; ++b)
+          for (uint a = 0; a < kSquare; ++a) x[(i + b) * kScanRows + r + a] = square[a][b];
+      }
+    for (uint r = 0; r < rows; ++r)
+      for (uint i = r < high ? wide : 0; i < count; ++i) x[i * kScanRows + r] = C(from[ulong(r) * n + i]);
     for (uint i = 0; i < count; ++i)
       scan_side_by_side<S, Out>(x + i * kScanRows, state, values + i * kScanRows, first + i);
-    for (uint r = 0; r < kScanRows; ++r) {
-      const Out to = out.at(ulong(r) * n + first);
-      for (uint i = 0; i < count; ++i) to.write(i, values[i * kScanRows + r]);
-    }
+    const Out to = out.at(first);
+    for (uint r = 0; r < high; r += kSquare)
+      for (uint i = 0; i < wide; i += kSquare) {
+        typename Out::Value square[kSquare][kSquare];
+        for (uint b = 0; b < kSquare; ++b)
+          for (uint a = 0; a < kSquare; ++a) square[a][b] = values[(i + b) * kScanRows + r + a];
+        for (uint a = 0; a < kSquare; ++a)
+          for (uint b = 0; b < kSquare; ++b) to.at(ulong(r + a) * n).write(i + b, square[a][b]);
+      }
+    for (uint r = 0; r < rows; ++r)
+      for (uint i = r < high ? wide : 0; i < count; ++i) to.at(ulong(r) * n).write(i, values[i * kScanRows + r]);
   }
 }
 
@@ -104,9 +122,9 @@ inline void scan_rows(device const T* x, Out out, constant ScanParams& p, thread
                       threadgroup typename S::Lanes::State* lanes, threadgroup compute_t<T>* tile,
                       threadgroup typename Out::Value* values, GroupThread g) {
   const uint first = g.group.x * p.rows_per_group, count = min(p.rows_per_group, p.rows - first);
-  if (S::kSlow && g.count == 1 && count == kScanRows) {
+  if (S::kSlow && g.count == 1 && count > 1) {
     const ulong begin = ulong(first) * p.size;
-    scan_rows_together<typename S::Lanes>(x + begin, out.at(begin).lanes(), p.size, lanes, tile, values);
+    scan_rows_together<typename S::Lanes>(x + begin, out.at(begin).lanes(), p.size, count, lanes, tile, values);
     return;
   }
   for (uint r = 0; r < count; ++r) {

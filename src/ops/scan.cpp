@@ -18,8 +18,10 @@ namespace {
 using Type = std::optional<at::ScalarType>;
 
 struct ScanKernels {
-  explicit ScanKernels(const std::string& name) : rows(name + "_rows"), columns(name + "_columns") {}
+  explicit ScanKernels(const std::string& name, bool waits)
+      : rows(name + "_rows"), columns(name + "_columns"), slow(waits) {}
   KernelSet rows, columns;
+  bool slow;  // an element waits long for the one before it (kSlow in metal/scan)
 };
 
 // The launch along dimension `dim` of `x` (contiguous, with elements): `bind` adds the memory of the results.
@@ -32,8 +34,11 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const uint64_t size = shape.empty() ? 1 : uint64_t(shape[size_t(dim)]);
   TORCH_CHECK(size < UINT32_MAX && inner < UINT32_MAX && outer < UINT32_MAX, name,
               ": expected sizes below 2^32 - 1, got ", shape);
-  // A CPU's thread is a threadgroup: it has several rows at once in its registers, if there are enough for all threads.
-  const bool together = inner == 1 && runtime::driver().info().unified_addressing && outer >= 4 * kScanRows;
+  // A CPU's thread is a threadgroup: it has several rows, if there are enough for all threads, and of sums of floats
+  // where not, too: those lie side by side in its registers, and take little more time than one.
+  const bool side_by_side = kernels.slow && is_float_tag(tag_of(x));
+  const bool together =
+      inner == 1 && runtime::driver().info().unified_addressing && (side_by_side || outer >= 4 * kScanRows);
   const ScanParams p{uint32_t(size), uint32_t(inner), uint32_t(outer), together ? uint32_t(kScanRows) : 1};
   Launch launch((inner == 1 ? kernels.rows : kernels.columns).get(tag_of(x)));
   bind(launch);
@@ -68,7 +73,7 @@ at::ScalarType accumulated_type(const Tensor& x, Type type) {
 
 #define ACCUMULATION(NAME)                                                                                          \
   const ScanKernels& NAME##_kernels() {                                                                             \
-    static const ScanKernels k(#NAME);                                                                              \
+    static const ScanKernels k(#NAME, true);                                                                        \
     return k;                                                                                                       \
   }                                                                                                                 \
   Tensor NAME(const Tensor& x, int64_t dim, Type type) {                                                            \
@@ -101,7 +106,7 @@ ACCUMULATION(cumsum)
 ACCUMULATION(cumprod)
 
 const ScanKernels& logcumsumexp_kernels() {
-  static const ScanKernels k("logcumsumexp");
+  static const ScanKernels k("logcumsumexp", true);
   return k;
 }
 bool has_logarithm(const Tensor& x) { return is_plain(x) && is_float_tag(tag_of(x)); }
@@ -137,11 +142,11 @@ void extremum(const char* name, const char* aten, const ScanKernels& kernels, co
   if (!places.is_same(indices)) indices.copy_(places);
 }
 void cummax(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
-  static const ScanKernels kernels("cummax");
+  static const ScanKernels kernels("cummax", false);
   extremum("cummax", "aten::_cummax_helper", kernels, x, values, indices, dim);
 }
 void cummin(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
-  static const ScanKernels kernels("cummin");
+  static const ScanKernels kernels("cummin", false);
   extremum("cummin", "aten::_cummin_helper", kernels, x, values, indices, dim);
 }
 
