@@ -229,6 +229,27 @@ def test_neighbours(dtype: torch.dtype) -> None:
     assert torch.equal(result.signbit() | result.isnan(), torch.nextafter(a, b).signbit() | result.isnan())
 
 
+@pytest.mark.parametrize("exponent", [0.5, 2, 3, -0.5, -1, -2])
+def test_powers_that_are_multiplied_out(exponent: float) -> None:
+    bits = torch.arange(-(2**15), 2**15).to(torch.int16)
+    for dtype in (torch.float16, torch.bfloat16):  # rounded once, which of bfloat the CPU does not do
+        x = bits.view(dtype)
+        exact = torch.pow(x.float(), exponent).to(dtype)
+        result = torch.pow(x.to("mpsx"), exponent)
+        # float's square root is rounded too.
+        torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
+        assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
+        out = torch.empty(0, dtype=dtype, device="mpsx")
+        torch.pow(x.to("mpsx"), exponent, out=out)
+        assert torch.equal(out.view(torch.int16), result.view(torch.int16))
+        assert torch.equal(x.to("mpsx").pow_(exponent).view(torch.int16), result.view(torch.int16))
+    for dtype in (torch.float32, *INT):
+        if dtype == torch.float32 or exponent in (2, 3):
+            x = make("transposed", dtype, low=-100, high=100)
+            check(lambda t: torch.pow(t, exponent), x)
+            check(lambda t: t.clone().pow_(exponent), x)
+
+
 def test_remainder_of_a_number() -> None:
     for dtype in (torch.float32, torch.int32):
         check(lambda x: torch.remainder(7, x), make("slice", dtype, low=1, high=5))

@@ -75,6 +75,23 @@ struct pow_op {
 template <>
 inline float pow_op::apply<float>(float a, float b, Scalars<float>) { return precise::pow(a, b); }
 
+// The powers that PyTorch's CPU multiplies out; half and bfloat round once.
+struct square_op {
+  template <typename C>
+  static C apply(C x, Scalars<C>) { return multiply(x, x); }
+};
+struct cube_op {
+  template <typename C>
+  static C apply(C x, Scalars<C>) { return multiply(multiply(x, x), x); }
+};
+struct inverse_square_op {
+  template <typename C>
+  static C apply(C x, Scalars<C>) { return 1.0f / (x * x); }
+};
+MPSX_FOR_REAL(MPSX_UNARY_KERNELS, square, SAME)
+MPSX_FOR_REAL(MPSX_UNARY_KERNELS, cube, SAME)
+MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, inverse_square, SAME)
+
 #define DIVISION(T, TAG, NAME)             \
   MPSX_BINARY_KERNELS(T, TAG, NAME, SAME)  \
   MPSX_BINARY_LEFT_KERNELS(T, TAG, NAME, SAME)

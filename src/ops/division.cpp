@@ -4,6 +4,7 @@
 #include <ATen/ops/ones_like.h>
 #include <torch/library.h>
 
+#include <cmath>
 #include <string_view>
 
 #include "ops/binary.h"
@@ -116,18 +117,31 @@ bool integer_overflow_rule(at::ScalarType type, const Tensor& a, const Scalar& e
 }
 
 // Small exponents as PyTorch's CPU kernel computes them, which is exact where pow() rounds.
+bool is_small(at::ScalarType type, const Scalar& exponent) {
+  if (exponent.isComplex()) return false;
+  const double e = exponent.toDouble();
+  if (e == 2.0 || e == 3.0) return type != at::kBool;
+  return !at::isIntegralType(type, true) && (e == 0.5 || e == -0.5 || e == -1.0 || e == -2.0);
+}
+Tensor multiplied_out(const Tensor& a, double exponent, const Tensor& out) {
+  static const ElementwiseKernels square("square", 1), cube("cube", 1), inverse_square("inverse_square", 1);
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(a).build();
+  (exponent == 2.0 ? square : exponent == 3.0 ? cube : inverse_square).run(iter, tag_of(a), ScalarParams{});
+  return iter.output();
+}
 Tensor pow_small(const Tensor& a, double exponent) {
   if (exponent == 0.5) return a.sqrt();
-  if (exponent == 2.0) return a.mul(a);
-  if (exponent == 3.0) return a.mul(a).mul(a);
   if (exponent == -0.5) return a.rsqrt();
   if (exponent == -1.0) return a.reciprocal();
-  return a.mul(a).reciprocal();  // -2
+  if (!a.is_complex()) return multiplied_out(a, exponent, Tensor());
+  const Tensor square = a.mul(a);
+  return exponent == 2.0 ? square : exponent == 3.0 ? square.mul(a) : square.reciprocal();
 }
-bool is_small(at::ScalarType type, const Scalar& exponent) {
-  if ((type != at::kFloat && type != at::kComplexFloat) || exponent.isComplex()) return false;
-  const double e = exponent.toDouble();
-  return e == 0.5 || e == 2.0 || e == 3.0 || e == -0.5 || e == -1.0 || e == -2.0;
+Tensor& pow_small_out(const Tensor& a, double exponent, Tensor& out) {
+  const bool here = std::fabs(exponent) >= 2.0 && out.scalar_type() == a.scalar_type() && out.device() == a.device();
+  if (!here) return write_out("pow", pow_small(a, exponent), out);
+  multiplied_out(a, exponent, out);
+  return out;
 }
 
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
@@ -149,8 +163,7 @@ Tensor& pow_number_out(const Tensor& a, const Scalar& exponent, Tensor& out) {
     return fallback_call<Tensor>("aten::pow", "Tensor_Scalar_out", a, exponent, out), out;
   TORCH_CHECK(!integer_overflow_rule(type, a, exponent), "Integers to negative integer powers are not allowed.");
   if (type != at::kFloat) check_holds(type, exponent);
-  if (type == a.scalar_type() && is_small(type, exponent))
-    return write_out("pow", pow_small(a, exponent.toDouble()), out);
+  if (type == a.scalar_type() && is_small(type, exponent)) return pow_small_out(a, exponent.toDouble(), out);
   return compute_out<kPow>(type, a, b, out);
 }
 Tensor& pow_number_write(Tensor& self, const Scalar& exponent) { return pow_number_out(self, exponent, self); }

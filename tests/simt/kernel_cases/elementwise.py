@@ -58,6 +58,11 @@ def binary_cases() -> Iterator[Case]:
         "pow": torch.pow,
     }.items():
         yield from two_operands(name, function, DTYPES["REAL"], low=1)
+    for exponent in (2, 3, -2):
+        for dtype in DTYPES["REAL"] if exponent > 0 else FLOAT:
+            x, power = matrix(dtype, 1), lambda x, e=exponent: torch.pow(x, e)
+            yield case(f"pow {exponent} of {TAGS[dtype]}", power, x)
+            yield case(f"pow {exponent} of gapped {TAGS[dtype]}", power, gapped(x))
 
 
 def swiglu(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
