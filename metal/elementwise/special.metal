@@ -1,5 +1,5 @@
-// Every function of special.def. Each is a call, in loops that are not vectorised: what it computes has branches, and
-// as a part of six kernels it would be translated six times.
+// Every function of special.def. A call is in loops that are not vectorised: what it computes has branches, and as a part
+// of six kernels it would be translated six times.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
 #include "elementwise/special_gradients.h"
@@ -8,12 +8,17 @@
 #include "elementwise/special_polynomials.h"
 
 inline float log_add(float a, float b) {
-  if (isinf(a) && a == b) return a;
-  return propagating_max(a, b) + log1p(exp_nonpositive(-fabs(a - b)));
+  const float y = propagating_max(a, b) + log1p(exp_nonpositive(-fabs(a - b)));
+  return is_infinite(a) && a == b ? a : y;
 }
 inline float log2_add(float a, float b) {
-  if (isinf(a) && a == b) return a;
-  return propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
+  const float y = propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
+  return is_infinite(a) && a == b ? a : y;
+}
+// a times a logarithm of b or of 1 + b.
+inline float times_log(float a, float b, float log_b) {
+  const float y = a * log_b;
+  return is_nan(b) ? b : (a == 0.0f ? 0.0f : y);
 }
 
 // The neighbour of x on the side of y.
@@ -78,8 +83,10 @@ struct frexp_exponent_op {
   MPSX_KERNEL("frexp_exponent_any_" #TAG, unary_rows<T, int, frexp_exponent_op>)
 MPSX_FOR_FLOAT(FREXP_KERNELS)
 
-#define MPSX_SPECIAL(NAME, ...)                                             \
-  __attribute__((noinline)) float NAME##_of(float x) { return __VA_ARGS__; } \
+#define FUNCTION_CALL __attribute__((noinline))
+#define FUNCTION_INLINE inline
+#define MPSX_SPECIAL(NAME, KIND, ...)                                       \
+  FUNCTION_##KIND float NAME##_of(float x) { return __VA_ARGS__; }          \
   struct NAME##_op {                                                        \
     template <typename C>                                                   \
     static C apply(C x, Scalars<C>) { return NAME##_of(x); }                \
@@ -88,8 +95,8 @@ MPSX_FOR_FLOAT(FREXP_KERNELS)
 #define SPECIAL_KERNELS(T, TAG, NAME)                              \
   MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op>) \
   MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op>)
-#define MPSX_SPECIAL_BINARY(NAME, OVERLOAD, PROMOTION, ...)                          \
-  __attribute__((noinline)) float NAME##_of(float a, float b) { return __VA_ARGS__; } \
+#define MPSX_SPECIAL_BINARY(NAME, OVERLOAD, PROMOTION, KIND, ...)                    \
+  FUNCTION_##KIND float NAME##_of(float a, float b) { return __VA_ARGS__; }          \
   struct NAME##_op {                                                                 \
     template <typename C>                                                            \
     static C apply(C a, C b, Scalars<C>) { return NAME##_of(a, b); }                 \

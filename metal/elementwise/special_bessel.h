@@ -1,5 +1,6 @@
 // Bessel functions of order 0 and 1, and the Airy function Ai. Coefficients: S. L. Moshier, Cephes Mathematical Library
-// (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), as PyTorch has them too (ATen/native/Math.h).
+// (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), as PyTorch has them too (ATen/native/Math.h); beyond 8 I0 and I1 are
+// without the first terms, which no float feels.
 #pragma once
 
 #include "elementwise/special_series.h"
@@ -42,29 +43,19 @@ constant float kOrder1QP[] = {
 constant float kOrder1QQ[] = {
     74.2373277f, 1056.44886f, 4986.41058f, 9562.31892f, 7997.0416f, 2826.19279f, 336.093608f};
 constant float kI0Small[] = {
-    -4.41534165e-18f, 3.33079452e-17f, -2.43127985e-16f, 1.71539129e-15f, -1.16853329e-14f, 7.6761855e-14f,
-    -4.85644678e-13f, 2.95505266e-12f, -1.72682629e-11f, 9.67580904e-11f, -5.1897956e-10f, 2.65982372e-09f,
-    -1.30002501e-08f, 6.04699502e-08f, -2.67079385e-07f, 1.11738754e-06f, -4.41673836e-06f, 1.64484481e-05f,
-    -5.75419501e-05f, 0.000188502885f, -0.000576375575f, 0.00163947562f, -0.00432431f, 0.0105464604f,
-    -0.0237374148f, 0.0493052842f, -0.094901097f, 0.171620902f, -0.304682672f, 0.676795274f};
+    5.84791131e-25f, 1.31578005e-22f, 2.57892889e-20f, 4.35838982e-18f, 6.27608135e-16f, 7.59405843e-14f,
+    7.59405843e-12f, 6.15118733e-10f, 3.93675989e-08f, 1.92901235e-06f, 6.94444444e-05f, 0.00173611111f,
+    0.0277777778f, 0.25f, 1.0f, 1.0f};
 constant float kI0Large[] = {
-    -7.23318049e-18f, -4.83050449e-18f, 4.46562142e-17f, 3.46122287e-17f, -2.82762398e-16f, -3.42548562e-16f,
-    1.77256013e-15f, 3.81168067e-15f, -9.5548467e-15f, -4.15056935e-14f, 1.54008622e-14f, 3.85277838e-13f,
-    7.18012445e-13f, -1.79417853e-12f, -1.32158118e-11f, -3.14991653e-11f, 1.18891471e-11f, 4.94060239e-10f,
-    3.39623203e-09f, 2.26666899e-08f, 2.04891859e-07f, 2.89137052e-06f, 6.88975835e-05f, 0.00336911648f,
-    0.804490411f};
+    4.94060239e-10f, 3.39623203e-09f, 2.26666899e-08f, 2.04891859e-07f, 2.89137052e-06f, 6.88975835e-05f,
+    0.00336911648f, 0.804490411f};
 constant float kI1Small[] = {
-    2.77791411e-18f, -2.11142121e-17f, 1.55363196e-16f, -1.10559695e-15f, 7.60068429e-15f, -5.0421855e-14f,
-    3.22379337e-13f, -1.9839744e-12f, 1.17361863e-11f, -6.66348972e-11f, 3.62559028e-10f, -1.88724975e-09f,
-    9.38153739e-09f, -4.44505913e-08f, 2.00329475e-07f, -8.56872026e-07f, 3.47025131e-06f, -1.32731637e-05f,
-    4.78156511e-05f, -0.000161760816f, 0.000512285956f, -0.00151357245f, 0.00415642294f, -0.0105640849f,
-    0.024726449f, -0.0529459812f, 0.102643659f, -0.176416518f, 0.252587186f};
+    1.82747229e-26f, 4.38593349e-24f, 9.21046032e-22f, 1.67630378e-19f, 2.61503389e-17f, 3.45184474e-15f,
+    3.79702921e-13f, 3.41732629e-11f, 2.46047493e-09f, 1.37786596e-07f, 5.78703704e-06f, 0.000173611111f,
+    0.00347222222f, 0.0416666667f, 0.25f, 0.5f};
 constant float kI1Large[] = {
-    7.51729631e-18f, 4.41434832e-18f, -4.65030537e-17f, -3.20952592e-17f, 2.962629e-16f, 3.30820231e-16f,
-    -1.88035478e-15f, -3.81440307e-15f, 1.0420277e-14f, 4.27244002e-14f, -2.10154184e-14f, -4.08355111e-13f,
-    -7.19855178e-13f, 2.03562854e-12f, 1.41258074e-11f, 3.25260358e-11f, -1.89749581e-11f, -5.58974346e-10f,
-    -3.83538039e-09f, -2.63146885e-08f, -2.51223624e-07f, -3.88256481e-06f, -0.000110588939f, -0.00976109749f,
-    0.778576235f};
+    -5.58974346e-10f, -3.83538039e-09f, -2.63146885e-08f, -2.51223624e-07f, -3.88256481e-06f, -0.000110588939f,
+    -0.00976109749f, 0.778576235f};
 constant float kK0Small[] = {
     1.37446544e-16f, 4.25981614e-14f, 1.03496953e-11f, 1.90451638e-09f, 2.53479108e-07f, 2.2862121e-05f,
     0.00126461541f, 0.0359799365f, 0.3442899f, -0.535327393f};
@@ -142,27 +133,28 @@ inline float spherical_bessel_j0(float x) {
   return 1.0f + z * (-1.0f / 6 + z * (1.0f / 120 + z * (-1.0f / 5040 + z * (1.0f / 362880))));
 }
 
-// I0 and I1 over exp(|x|).
-inline float scaled_i0(float x) {
-  x = fabs(x);
-  return x <= 8.0f ? chebyshev(x * 0.5f - 2.0f, kI0Small, 30)
-                   : chebyshev(32.0f / x - 2.0f, kI0Large, 25) / precise::sqrt(x);
+// I0 and I1, over exp(|x|) where `scaled`: up to 8 their power series (https://dlmf.nist.gov/10.25.E2), which loses no
+// digits to signs.
+inline float bessel_i0(float x, bool scaled) {
+  const float a = fabs(x), power = precise::exp(scaled ? -a : a);
+  const float small = polynomial(a * a * 0.25f, kI0Small, 16) * (scaled ? power : 1.0f);
+  const float large = chebyshev(32.0f / a - 2.0f, kI0Large, 8) / precise::sqrt(a) * (scaled ? 1.0f : power);
+  return a > 8.0f ? large : small;
 }
-inline float scaled_i1(float x) {
-  const float a = fabs(x);
-  const float y = a <= 8.0f ? chebyshev(a * 0.5f - 2.0f, kI1Small, 29) * a
-                            : chebyshev(32.0f / a - 2.0f, kI1Large, 25) / precise::sqrt(a);
+inline float bessel_i1(float x, bool scaled) {
+  const float a = fabs(x), power = precise::exp(scaled ? -a : a);
+  const float small = polynomial(a * a * 0.25f, kI1Small, 16) * a * (scaled ? power : 1.0f);
+  const float large = chebyshev(32.0f / a - 2.0f, kI1Large, 8) / precise::sqrt(a) * (scaled ? 1.0f : power);
+  const float y = a > 8.0f ? large : small;
   return x < 0.0f ? -y : y;
 }
-inline float bessel_i0(float x) { return precise::exp(fabs(x)) * scaled_i0(x); }
-inline float bessel_i1(float x) { return precise::exp(fabs(x)) * scaled_i1(x); }
 
 // K0 and K1, times exp(x) where `scaled`.
 inline float bessel_k0(float x, bool scaled) {
   if (x == 0.0f) return INFINITY;
   if (x < 0.0f) return NAN;
   if (x <= 2.0f) {
-    const float y = chebyshev(x * x - 2.0f, kK0Small, 10) - precise::log(0.5f * x) * bessel_i0(x);
+    const float y = chebyshev(x * x - 2.0f, kK0Small, 10) - precise::log(0.5f * x) * bessel_i0(x, false);
     return scaled ? y * precise::exp(x) : y;
   }
   const float y = chebyshev(8.0f / x - 2.0f, kK0Large, 25) / precise::sqrt(x);
@@ -172,7 +164,7 @@ inline float bessel_k1(float x, bool scaled) {
   if (x == 0.0f) return INFINITY;
   if (x < 0.0f) return NAN;
   if (x <= 2.0f) {
-    const float y = precise::log(0.5f * x) * bessel_i1(x) + chebyshev(x * x - 2.0f, kK1Small, 11) / x;
+    const float y = precise::log(0.5f * x) * bessel_i1(x, false) + chebyshev(x * x - 2.0f, kK1Small, 11) / x;
     return scaled ? y * precise::exp(x) : y;
   }
   const float y = chebyshev(8.0f / x - 2.0f, kK1Large, 25) / precise::sqrt(x);

@@ -10,25 +10,29 @@ constant float kLogGamma[] = {
     0.00764083933f, 0.00941279583f, -0.0104952699f, 0.00943844522f, -0.0154015257f, 0.0254073572f, -0.0418423875f,
     0.0741672627f, -0.150474958f, 0.422784361f};
 
-// From 0.5 on.
-inline float log_gamma_above(float x) {
-  if (x < 10.0f) {
-    float product = 1.0f;
-    for (; x >= 3.5f; product *= x) x -= 1.0f;
-    return (x - 1.0f) * (x - 2.0f) * polynomial((x - 2.0f) * (2.0f / 3), kLogGamma, 17) + precise::log(product);
-  }
-  // Stirling's series.
-  const float z = 1.0f / (x * x), log_x = precise::log(x);
-  const float rest = (1.0f / 12 - z * (1.0f / 360 - z * (1.0f / 1260))) / x;
-  return x > 1e8f ? x * (log_x - 1.0f) : (x - 0.5f) * (log_x - 1.0f) + (0.418938533f + rest);
-}
+// lgamma(1 + x) for x in [-0.5, 2.5], without rounding 1 + x.
+inline float log_gamma_1p(float x) { return x * (x - 1.0f) * polynomial((x - 1.0f) * (2.0f / 3), kLogGamma, 17); }
+
+// Without branches. What is below 10 is brought to [0.5, 3.5) by Gamma(x + 1) = x Gamma(x), forwards or backwards.
 inline float log_gamma(float x) {
   const float a = fabs(x);
-  if (isnan(x)) return x;
-  if (isinf(x) || (x <= 0.0f && x == floor(x))) return INFINITY;
-  if (a < 1e-8f) return -precise::log(a);
-  const float y = a < 0.5f ? log_gamma_above(a + 1.0f) - precise::log(a) : log_gamma_above(a);
-  return x > 0.0f ? y : precise::log(M_PI_F / fabs(a * sin_pi(a))) - y;  // Euler's reflection
+  const bool below = a < 0.5f, beyond = a >= 10.0f;
+  float t = below ? a + 1.0f : a, product = below ? a : 1.0f;
+  for (uint i = 0; i < 7; ++i) {
+    const bool above = t >= 3.5f;
+    t = above ? t - 1.0f : t;
+    product = above ? product * t : product;
+  }
+  const float l = precise::log(beyond ? a : product);
+  const float near = (t - 1.0f) * (t - 2.0f) * polynomial((t - 2.0f) * (2.0f / 3), kLogGamma, 17) + (below ? -l : l);
+  // Stirling's series.
+  const float z = 1.0f / (a * a), rest = (1.0f / 12 - z * (1.0f / 360 - z * (1.0f / 1260))) / a;
+  const float far = a > 1e8f ? a * (l - 1.0f) : (a - 0.5f) * (l - 1.0f) + (0.418938533f + rest);
+  const float y = beyond ? far : near;
+  const float reflected = precise::log(M_PI_F / fabs(a * sin_pi(a))) - y;  // Euler's formula
+  const float value = x > 0.0f ? y : (a < 1e-8f ? -l : reflected);
+  const bool pole = is_infinite(x) || (x <= 0.0f && x == floor(x));
+  return is_nan(x) ? x : (pole ? INFINITY : value);
 }
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};

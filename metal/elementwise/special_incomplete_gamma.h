@@ -35,8 +35,8 @@ inline float gamma_q_series(float a, float x) {
     sum += term;
     if (fabs(term) <= 3e-8f * fabs(sum)) break;
   }
-  const float log_x = precise::log(x);
-  return -expm1(a * log_x - log_gamma(1.0f + a)) - precise::exp(a * log_x - log_gamma(a)) * sum;
+  const float exponent = a * precise::log(x) - log_gamma_1p(a);
+  return -expm1(exponent) - a * precise::exp(exponent) * sum;
 }
 // 8.9.2, by W. J. Lentz's method ("Generating Bessel functions in Mie scattering calculations", 1976).
 inline float gamma_q_fraction(float a, float x) {

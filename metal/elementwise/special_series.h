@@ -7,13 +7,13 @@
 // c[0] x^(n-1) + ... + c[n-1].
 inline float polynomial(float x, constant float* c, uint n) {
   float sum = c[0];
-  for (uint i = 1; i < n; ++i) sum = sum * x + c[i];
+  for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
 // The same with x^n before it.
 inline float monic(float x, constant float* c, uint n) {
   float sum = x + c[0];
-  for (uint i = 1; i < n; ++i) sum = sum * x + c[i];
+  for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
 // A Chebyshev series of T_i(x / 2), the last coefficient that of T_0, by Clenshaw's recurrence.
@@ -22,12 +22,9 @@ inline float chebyshev(float x, constant float* c, uint n) {
   for (uint i = 1; i < n; ++i) {
     b2 = b1;
     b1 = b0;
-    b0 = x * b1 - b2 + c[i];
+    b0 = fma(x, b1, c[i] - b2);
   }
   return 0.5f * (b0 - b2);
 }
 // sin(pi x), whose argument is reduced without an error.
-inline float sin_pi(float x) {
-  const float r = x - 2.0f * round_to_even(x * 0.5f);  // in [-1, 1]
-  return fabs(r) <= 0.5f ? precise::sin(M_PI_F * r) : copysign(precise::sin(M_PI_F * (1.0f - fabs(r))), r);
-}
+inline float sin_pi(float x) { return precise::sinpi(x); }
