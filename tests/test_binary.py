@@ -250,6 +250,41 @@ def test_powers_that_are_multiplied_out(exponent: float) -> None:
             check(lambda t: t.clone().pow_(exponent), x)
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_exact_remainders(long: bool) -> None:
+    """Of any numbers, whose quotients have up to 277 bits; and of a few such among others in blocks."""
+    bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
+    a, b = bits.view(torch.float32)
+    if not long:
+        places = torch.tensor([5, 2000, 5999])
+        a, b = (torch.randn(6000).index_copy(0, places, t[places]) for t in (a, b))
+    ends = torch.tensor([0.0, -0.0, 1.0, -3.0, float("inf"), -float("inf"), float("nan"), 1e-45, 3e38])
+    a = torch.cat([a, ends.repeat(9), b[:100] * 3])
+    b = torch.cat([b, ends.repeat_interleave(9), b[:100]])
+    nan = float("nan")
+    exact = torch.tensor([nan if math.isinf(x) or y == 0 else math.fmod(x, y)
+                          for x, y in zip(a.tolist(), b.tolist(), strict=True)])  # fmt: skip
+    rest = torch.fmod(a.to("mpsx"), b.to("mpsx")).cpu()
+    torch.testing.assert_close(rest, exact, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(rest.signbit() | exact.isnan(), a.signbit() | exact.isnan())
+    floored = torch.where((exact != 0) & (exact.signbit() != b.signbit()), exact + b, exact)
+    result = torch.remainder(a.to("mpsx"), b.to("mpsx")).cpu()
+    torch.testing.assert_close(result, floored, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(torch.fmod(on_device(a)[::2], on_device(b)[::2]).cpu().isnan(), exact[::2].isnan())
+    if not long:
+        check(torch.floor_divide, a, b)
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_copied_signs(dtype: torch.dtype) -> None:
+    values = torch.tensor([0.0, -0.0, 1.5, -2.0, float("inf"), -float("inf"), float("nan"), 1e-7], dtype=dtype)
+    a, b = (t.contiguous() for t in torch.meshgrid(values, values, indexing="ij"))
+    for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
+        result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
+        torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(result.signbit(), expected.signbit())
+
+
 def test_remainder_of_a_number() -> None:
     for dtype in (torch.float32, torch.int32):
         check(lambda x: torch.remainder(7, x), make("slice", dtype, low=1, high=5))

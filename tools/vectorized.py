@@ -30,7 +30,6 @@ from msl.translate import translate  # noqa: E402
 
 # Kernels by host name, and why not.
 EXCUSED = {
-    r"(floor_divide|fmod|remainder)_\w+_(f32|f16|bf16)": "an exact remainder takes a step a bit of the quotient",
     r"pow_\w+_[iu]\d+": "powers of integers by squaring take as many steps as the exponent has bits",
     r"nonzero_(scan|fill_\w+)|order_(scan|place)": "each step needs the last",
     r"nll_loss(_\w+)?": "one element a sample, anywhere in its row, and errors are reported",

@@ -15,6 +15,17 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
+// The sign of half and bfloat is a bit.
+struct copysign_op;
+#define COPYSIGN(T)                                                                             \
+  template <> struct BinaryOf<copysign_op, T, T> {                                              \
+    static T apply(T a, T b, constant ScalarParams&) {                                          \
+      return as_type<T>(ushort((as_type<ushort>(a) & 0x7fffu) | (as_type<ushort>(b) & 0x8000u))); \
+    }                                                                                           \
+  };
+COPYSIGN(half)
+COPYSIGN(bfloat)
+
 #define MPSX_ORDER_SWAPS(...)
 #define MPSX_ORDER_FIXED(TYPES, NAME, RESULT) MPSX_FOR_##TYPES(MPSX_BINARY_LEFT_KERNELS, NAME, RESULT)
 #define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...)      \

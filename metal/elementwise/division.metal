@@ -12,6 +12,21 @@ inline C rest(C a, C b) {
   return b == C(-1) && C(-1) < C(0) ? C(0) : C(a % (b == C(0) ? C(1) : b));
 }
 
+#if !MPSX_VECTOR_BYTES
+// fmod of a quotient below 2^22, which is rounded to the whole number that is sought, or up to the next.
+inline bool is_long_division(float a, float b) { return !(fabs(a) < fabs(b) * 0x1p22f && fabs(b) < INFINITY); }
+inline float short_fmod(float a, float b) {
+  const float x = fabs(a), d = fabs(b), r = fma(-trunc(x / d), d, x);
+  return copysign(r < 0.0f ? r + d : r, a);
+}
+#define SHORT_DIVISION(NAME, ...)                                                        \
+  template <> struct UsualOf<NAME##_op> {                                                \
+    static bool is_rare(float a, float b) { return is_long_division(a, b); }             \
+    static float apply(float a, float b) { return __VA_ARGS__; }                         \
+  };                                                                                     \
+  MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, NAME, binary)
+#endif
+
 struct floor_divide_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) {
@@ -19,8 +34,7 @@ struct floor_divide_op {
     return r != C(0) && (r < C(0)) != (b < C(0)) ? C(q - C(1)) : q;
   }
   // As Python defines it: derived from the exact remainder, so that floor_divide(a, b) * b + remainder(a, b) == a.
-  static float apply_float(float a, float b) {
-    const float r = fmod(a, b);
+  static float of_rest(float a, float b, float r) {
     float d = (a - r) / b;
     d = r != 0.0f && (b < 0.0f) != (r < 0.0f) ? d - 1.0f : d;
     const float f = floor(d);
@@ -29,7 +43,7 @@ struct floor_divide_op {
   }
 };
 template <>
-inline float floor_divide_op::apply<float>(float a, float b, Scalars<float>) { return apply_float(a, b); }
+inline float floor_divide_op::apply<float>(float a, float b, Scalars<float>) { return of_rest(a, b, fmod(a, b)); }
 
 struct div_trunc_op {
   template <typename C>
@@ -51,12 +65,10 @@ struct remainder_op {
     const C r = rest(a, b);
     return r != C(0) && (r < C(0)) != (b < C(0)) ? C(r + b) : r;
   }
+  static float of_rest(float b, float r) { return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r; }
 };
 template <>
-inline float remainder_op::apply<float>(float a, float b, Scalars<float>) {
-  const float r = fmod(a, b);
-  return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r;
-}
+inline float remainder_op::apply<float>(float a, float b, Scalars<float>) { return of_rest(b, fmod(a, b)); }
 
 // Integer powers by squaring, wrapping around; a negative exponent leaves 0, or +-1 for bases of +-1.
 struct pow_op {
@@ -100,3 +112,8 @@ MPSX_FOR_REAL(DIVISION, div_trunc)
 MPSX_FOR_REAL(DIVISION, fmod)
 MPSX_FOR_REAL(DIVISION, remainder)
 MPSX_FOR_REAL(DIVISION, pow)
+#if !MPSX_VECTOR_BYTES
+SHORT_DIVISION(floor_divide, floor_divide_op::of_rest(a, b, short_fmod(a, b)))
+SHORT_DIVISION(fmod, short_fmod(a, b))
+SHORT_DIVISION(remainder, remainder_op::of_rest(b, short_fmod(a, b)))
+#endif

@@ -14,6 +14,14 @@ template <typename Op, typename T, typename R> struct UnaryOf {
   }
 };
 
+// What an operator makes of two elements; binary.metal has the one that need not compute in float.
+template <typename Op, typename T, typename R> struct BinaryOf {
+  static R apply(T a, T b, constant ScalarParams& s) {
+    typedef compute_t<T> C;
+    return R(Op::template apply<C>(C(a), C(b), scalars<C>(s)));
+  }
+};
+
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
@@ -32,8 +40,7 @@ template <typename T, typename R, typename Op>
 kernel void binary_dense(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                          device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
                          uint tid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(a[i]), C(b[i]), scalars<C>(s)));
+  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = BinaryOf<Op, T, R>::apply(a[i], b[i], s);
 }
 
 // One operand is a scalar argument, in the compute type: kept as exact as PyTorch keeps it.
@@ -56,11 +63,9 @@ template <typename T, typename R, typename Op, int SA, int SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
                         constant StridedParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
   device const T* pa = a + row_offset(p, 1, gid);
   device const T* pb = b + row_offset(p, 2, gid);
-  (out + row_offset(p, 0, gid))[gid.x] =
-      R(Op::template apply<C>(C(pa[gid.x * SA]), C(pb[gid.x * SB]), scalars<C>(s)));
+  (out + row_offset(p, 0, gid))[gid.x] = BinaryOf<Op, T, R>::apply(pa[gid.x * SA], pb[gid.x * SB], s);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_any(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
@@ -97,6 +102,44 @@ kernel void ternary_any(device T* out [[buffer(0)]], device const A* a [[buffer(
   const C vb = s.inlined & 4 ? scalars<C>(s).c : mb, vc = s.inlined & 8 ? scalars<C>(s).c : mc;
   out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = T(Op::template apply<CA, C>(va, vb, vc, scalars<C>(s)));
 }
+
+// On a CPU, operators with a form that is quicker and right for all but rare arguments: that one, in blocks that have none.
+#if !MPSX_VECTOR_BYTES
+template <typename Op> struct UsualOf;  // static bool is_rare(float…); static float apply(float…)
+
+template <typename T, typename Op>
+kernel void unary_blocks(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
+  const uint first = tid * kBlock, last = min(first + kBlock, s.count);
+  uint rare = 0;
+  MPSX_REDUCE(| : rare)
+  for (uint i = first; i < last; ++i) rare |= uint(UsualOf<Op>::is_rare(float(x[i])));
+  if (rare) {
+    MPSX_VECTORIZE
+    for (uint i = first; i < last; ++i) out[i] = UnaryOf<Op, T, T>::apply(x[i], s);
+  } else {
+    MPSX_VECTORIZE
+    for (uint i = first; i < last; ++i) out[i] = T(UsualOf<Op>::apply(float(x[i])));
+  }
+}
+template <typename T, typename Op>
+kernel void binary_blocks(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
+                          device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
+                          uint tid [[thread_position_in_grid]]) {
+  const uint first = tid * kBlock, last = min(first + kBlock, s.count);
+  uint rare = 0;
+  MPSX_REDUCE(| : rare)
+  for (uint i = first; i < last; ++i) rare |= uint(UsualOf<Op>::is_rare(float(a[i]), float(b[i])));
+  if (rare) {
+    MPSX_VECTORIZE
+    for (uint i = first; i < last; ++i) out[i] = BinaryOf<Op, T, T>::apply(a[i], b[i], s);
+  } else {
+    MPSX_VECTORIZE
+    for (uint i = first; i < last; ++i) out[i] = T(UsualOf<Op>::apply(float(a[i]), float(b[i])));
+  }
+}
+#define MPSX_BLOCK_KERNELS(T, TAG, NAME, OPERANDS) MPSX_KERNEL(#NAME "_blocks_" #TAG, OPERANDS##_blocks<T, NAME##_op>)
+#endif
 
 #define MPSX_RESULT_SAME(T) T
 #define MPSX_RESULT_BOOL(T) bool

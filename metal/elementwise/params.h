@@ -31,3 +31,5 @@ struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;
 };
+
+enum : uint32_t { kBlock = 1024 };  // elements that a thread of a kernel *_blocks has

@@ -25,3 +25,16 @@ MPSX_SIGN(bfloat, abs_op, bits & 0x7fffu)
   };                                                                    \
   MPSX_FOR_##TYPES(MPSX_UNARY_KERNELS, NAME, RESULT)
 #include "elementwise/unary.def"
+
+// Angles below 2^16 are reduced in a few steps, and the host's fast functions are as good there.
+#if !MPSX_VECTOR_BYTES
+#define ANGLE(NAME, ...)                                                 \
+  template <> struct UsualOf<NAME##_op> {                                \
+    static bool is_rare(float x) { return !(fabs(x) < 65536.0f); }       \
+    static float apply(float x) { return __VA_ARGS__; }                  \
+  };                                                                     \
+  MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, NAME, unary)
+ANGLE(sin, x == 0.0f ? x : fast::sin(x))
+ANGLE(cos, fast::cos(x))
+ANGLE(tan, x == 0.0f ? x : fast::tan(x))
+#endif

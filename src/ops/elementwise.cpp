@@ -153,6 +153,7 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
       order_(order),
       exact_last_(op == "mul" || op == "div" || op == "floor_divide" || op == "lerp"),
       dense_(op + "_dense"),
+      blocks_(op + "_blocks"),
       right_(op + "_right"),
       left_(op + "_left"),
       rows_11_(op + "_rows_11"),
@@ -209,7 +210,11 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
 void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, ScalarParams& s) const {
   // Three operands with one of them inlined have no dense variant.
   if (inputs_ == 3 && s.inlined) return run_strided(o, tag, second, s);
-  const KernelSet& set = o.inlined[1] && inputs_ == 2 ? left_ : o.inlined[2] && inputs_ == 2 ? right_ : dense_;
+  const bool blocks = !s.inlined && blocks_.has(tag, second);
+  const KernelSet& set = blocks                         ? blocks_
+                         : o.inlined[1] && inputs_ == 2 ? left_
+                         : o.inlined[2] && inputs_ == 2 ? right_
+                                                        : dense_;
   if (inputs_ == 1 && o.inlined[1]) return run_strided(o, tag, second, s);
   if (inputs_ == 2 && s.inlined && !set.has(tag, second)) return run_strided(o, tag, second, s);
   for (uint64_t begin = 0; begin < o.numel; begin += kMaxDense) {
@@ -218,7 +223,7 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
     for (int k = 0; k < o.count; ++k)
       if (!o.inlined[k]) launch.pointer(o.data[k] + int64_t(begin) * o.element[k]);
     const int typed = inputs_ == 3 || o.inlined[1] ? 2 : 1;  // an operand of the type that the kernel counts in
-    const uint32_t per_thread = runtime::lanes(size_t(o.element[typed]));
+    const uint32_t per_thread = blocks ? uint32_t(kBlock) : runtime::lanes(size_t(o.element[typed]));
     launch.bytes(s).threads((s.count + per_thread - 1) / per_thread).work(per_thread).run();
   }
 }

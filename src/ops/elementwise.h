@@ -50,7 +50,7 @@ class ElementwiseKernels {
   Order order_ = Order::fixed;
   bool exact_last_ = false;
   const ElementwiseKernels* mirror_ = nullptr;
-  KernelSet dense_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
+  KernelSet dense_, blocks_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
 };
 
 // Which element types a table row is instantiated for; as MPSX_FOR_* in metal/lib/instantiate.h.

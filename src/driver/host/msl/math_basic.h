@@ -104,18 +104,32 @@ MPSX_FN float nextafter(float x, float y) {
   if (x == 0.0f) return copysign(__FLT_DENORM_MIN__, y);
   return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
 }
-// Exact, by long division in steps of 2^22; a loop, so not for hot paths.
+// What is left of r >= 0 after the multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d, which are counted by
+// rounding to nearest: so r may become negative, of at most about half of what is taken off. A product of d and as many
+// bits is exact.
+#if defined(__FMA__) || !defined(__x86_64__)
+constexpr int mpsx_quotient_bits = 47;
+MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }
+MPSX_FN double mpsx_take_off(double r, double n, double d) { return __builtin_fma(-n, d, r); }
+#else
+constexpr int mpsx_quotient_bits = 28;
+MPSX_FN double mpsx_nearest_whole(double n) { return (n + 0x1.8p52) - 0x1.8p52; }
+MPSX_FN double mpsx_take_off(double r, double n, double d) { return r - n * d; }
+#endif
+template <int SHIFT>
+MPSX_FN double mpsx_divide_off(double r, double d, double inverse) {
+  constexpr double scale = as_type<double>(uint64_t(1023 + SHIFT) << 52);
+  const double rest = mpsx_take_off(r, mpsx_nearest_whole(r * (inverse * (1.0 / scale))), d * scale);
+  if constexpr (SHIFT > 0)
+    return mpsx_divide_off<SHIFT - mpsx_quotient_bits>(rest, d, inverse);
+  else
+    return rest;
+}
+// Exact, by long division: of 277 bits that a quotient may have, double takes off many in a step, without branches.
 MPSX_FN float fmod(float x, float y) {
-  float r = fabs(x);
-  const float d = fabs(y);
-  if (!isfinite(x) || isnan(y) || d == 0.0f) return NAN;
-  while (r >= d) {
-    float t = d;
-    const int gap = ilogb(r) - ilogb(d);
-    if (gap > 22) t = ldexp(d, gap - 22);
-    r = fma(-trunc(r / t), t, r);
-    r = r < 0.0f ? r + t : r;
-  }
-  return copysign(r, x);
+  const double d = double(fabs(y));
+  const double rest = mpsx_divide_off<277 / mpsx_quotient_bits * mpsx_quotient_bits>(double(fabs(x)), d, 1.0 / d);
+  const float r = copysign(float(rest < 0.0 ? rest + d : rest), x);
+  return isinf(y) && isfinite(x) ? x : r;
 }
 }  // namespace metal

@@ -3,7 +3,10 @@
 #pragma once
 
 namespace metal {
-struct mpsx_angle { float r; int quadrant; };
+struct mpsx_angle {
+  float r;
+  int quadrant;
+};
 // x - quadrant * pi/2, with pi/2 in three parts; good to one ulp for |x| up to 1e5.
 MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float n = rint(x * M_2_PI_F);
@@ -11,47 +14,25 @@ MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
   return {r, int(safe)};
 }
-MPSX_FN mpsx_pair mpsx_two_sum(float a, float b) {
-  const float s = a + b, t = s - a;
-  return {s, (a - (s - t)) + (b - t)};
-}
-MPSX_FN mpsx_pair mpsx_two_product(float a, float b) { return {a * b, fma(a, b, -(a * b))}; }
-
-// (2/pi * 2^k) mod 4 for the exponents of floats from 2^16 up, as three floats of 24 bits each.
-struct mpsx_two_over_pi {
-  float part[3][112];
-  constexpr mpsx_two_over_pi() : part{} {
-    constexpr uint bits[6] = {0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u};
-    const float weight[3] = {0x1p-22f, 0x1p-46f, 0x1p-70f};
-    for (int e = 0; e < 112; ++e)
-      for (int k = 0; k < 3; ++k) {
-        uint value = 0;
-        for (int i = 0; i < 24; ++i) {
-          const int at = e - 9 + 24 * k + i;  // counted from the binary point of 2/pi
-          value = value << 1 | (at < 0 ? 0u : bits[at / 32] >> (31 - at % 32) & 1u);
-        }
-        part[k][e] = float(value) * weight[k];
-      }
-  }
-};
-inline constexpr mpsx_two_over_pi mpsx_two_over_pi_table{};
-// The same for any x, after M. Payne and R. Hanek: only the digits of 2/pi that matter are multiplied.
+// The same from 2^16 on, after M. Payne and R. Hanek: x is an integer m times a power of two, so of 2/pi only the
+// digits matter whose products are below 4. They are shifted into place, by e bits, and the product wraps around at 4.
 MPSX_FN mpsx_angle mpsx_reduce_large(float x) {
-  const uint bits = as_type<uint>(x) & 0x7fffffffu;
-  const int e = clamp(int(bits >> 23) - 143, 0, 111);
-  const float m = as_type<float>((bits & 0x7fffffu) | 0x4b000000u);  // the mantissa as an integer
-  const mpsx_pair a = mpsx_two_product(m, mpsx_two_over_pi_table.part[0][e]);
-  const mpsx_pair b = mpsx_two_product(m, mpsx_two_over_pi_table.part[1][e]);
-  const mpsx_pair c = mpsx_two_product(m, mpsx_two_over_pi_table.part[2][e]);
-  const float top = fma(-4.0f, rint(a.high * 0.25f), a.high) + a.low;  // exact
-  const mpsx_pair sum = mpsx_two_sum(top, b.high);
-  const float n = rint(sum.high);
-  const mpsx_pair s1 = mpsx_two_sum(sum.low, b.low), s2 = mpsx_two_sum(s1.high, c.high);
-  const mpsx_pair f = mpsx_two_sum(sum.high - n, s2.high);
-  const float f_low = f.low + (s1.low + s2.low + c.low);
-  const mpsx_pair p = mpsx_two_product(f.high, 0x1.921fb6p+0f);
-  const float r = p.high + fma(f_low, 0x1.921fb6p+0f, fma(f.high, -0x1.777a5cp-25f, p.low));
-  return {x < 0.0f ? -r : r, x < 0.0f ? -int(n) : int(n)};
+  constexpr uint64_t digits[4] = {0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull,
+                                  0xfe5163abdebbc561ull};
+  constexpr uint64_t from_0 = digits[0] >> 9, from_64 = digits[0] << 55 | digits[1] >> 9,
+                     from_128 = digits[1] << 55 | digits[2] >> 9, from_192 = digits[2] << 55 | digits[3] >> 9;
+  const uint bits = as_type<uint>(x) & 0x7fffffffu, e = (bits >> 23) - 143u;
+  const uint64_t m = (bits & 0x7fffffu) | 0x800000u, shift = e & 63u;
+  const bool far = (e & 64u) != 0u;
+  const uint64_t a = far ? from_64 : from_0, b = far ? from_128 : from_64, c = far ? from_192 : from_128;
+  const uint64_t high = a << shift | b >> 1 >> (63u - shift), low = (b << shift | c >> 1 >> (63u - shift)) >> 32;
+  const uint64_t product = m * high + (m * low >> 32);  // in units of 2^-62
+  // The nearest whole number leaves a signed rest, whose halves are numbers that are converted exactly.
+  const uint64_t rest = product << 2;
+  const double fraction = double(int(rest >> 32)) * 0x1p-32 + double(int(rest >> 1 & 0x7fffffffu)) * 0x1p-63;
+  const float r = float(fraction * 0x1.921fb54442d18p+0);
+  const int n = int((product + (1ull << 61)) >> 62);
+  return {x < 0.0f ? -r : r, x < 0.0f ? -n : n};
 }
 MPSX_FN mpsx_angle mpsx_reduce(float x) {
   const mpsx_angle small = mpsx_reduce_small(x), large = mpsx_reduce_large(x);
@@ -135,7 +116,10 @@ MPSX_FN float mpsx_asin_tail(float x, float z) {
   return p * z * x;
 }
 // asin of a in [0, 1] as a / or pi/2 minus twice the arcsine of sqrt((1 - a) / 2), whose rounding error is put back.
-struct mpsx_asin_parts { float x, tail; bool large; };
+struct mpsx_asin_parts {
+  float x, tail;
+  bool large;
+};
 MPSX_FN mpsx_asin_parts mpsx_asin_split(float a) {
   const bool large = a > 0.5f;
   const float w = 0.5f * (1.0f - a), root = sqrt(w);
