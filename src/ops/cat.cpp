@@ -36,7 +36,7 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   const int64_t row = from.size * from.inner;
   constexpr int64_t kShort = 8;
   if (row < kShort && from.outer > 1) {
-    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kCatTile : 1;
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kCatTile) : 1;
     const CatParams p{to.size * to.inner, uint32_t(row), grid_size("cat", from.outer)};
     Launch(columns.get(bits_tag(out)))
         .pointer(static_cast<char*>(out.data_ptr()) + offset * to.inner * out.element_size())

@@ -54,12 +54,14 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  const Tensor in = self.contiguous();
+  // Whole rows are copied from where they lie, at any distance.
+  const bool rows = dim == 0 && self.dim() > 0 && self.size(0) > 0 && self.select(0, 0).is_contiguous();
+  const Tensor in = rows ? self : self.contiguous();
   const Blocks blocks(in.sizes(), dim);
   RowsParams p{};
   p.size = blocks.size;
   p.outer = blocks.size * blocks.inner;
-  p.pitch = blocks.inner;
+  p.pitch = rows ? self.stride(0) : blocks.inner;
   p.dimension = uint32_t(dim);
   launch_index_rows(op, out, in, index, blocks.outer, blocks.inner, p);
 }
