@@ -51,7 +51,8 @@ def planes(x: torch.Tensor) -> torch.Tensor:
     """About as many elements as x has, as planes of 64 x 64 with 32 channels (or 32 x 32 with 8)."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
-    return x.reshape(-1).repeat(2)[: batch * channels * side * side].reshape(batch, channels, side, side).clone()
+    count = batch * channels * side * side
+    return x.reshape(-1).repeat(-(-count // x.numel()))[:count].reshape(batch, channels, side, side).clone()
 
 
 def last(x: torch.Tensor) -> torch.Tensor:

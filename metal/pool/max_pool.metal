@@ -137,9 +137,15 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
     for (int oy = oy_first; oy < oy_last; ++oy) {
       device const T* g = grad_out + (plane + ulong(oy) * ulong(p.out_w));
       device const long* at = indices + (plane + ulong(oy) * ulong(p.out_w));
-      for (int ox = ox_first; ox < ox_last; ++ox) {
-        const long j = at[ox] - here;
-        if (j >= 0 && j < count) sum[j] += C(g[ox]);
+      for (int ox = ox_first; ox < ox_last; ox += kTile) {
+        const int n = min(kTile, ox_last - ox);
+        C values[kTile];  // half and bfloat are converted side by side
+        MPSX_VECTORIZE
+        for (int k = 0; k < n; ++k) values[k] = C(g[ox + k]);
+        for (int k = 0; k < n; ++k) {
+          const long j = at[ox + k] - here;
+          if (j >= 0 && j < count) sum[j] += sizeof(T) < sizeof(C) ? values[k] : C(g[ox + k]);
+        }
       }
     }
     for (int j = 0; j < count; ++j) to[j] = T(sum[j]);
