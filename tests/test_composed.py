@@ -80,6 +80,10 @@ def test_bincount() -> None:
         weights = torch.rand(1000)
         assert torch.equal(torch.bincount(x.to("mpsx")).cpu(), torch.bincount(x))
         assert torch.equal(torch.bincount(x.to("mpsx"), minlength=99).cpu(), torch.bincount(x, minlength=99))
+        many = x.repeat(200_000 // len(x) + 1)
+        assert torch.equal(torch.bincount(many.to("mpsx")).cpu(), torch.bincount(many))
+        ours = torch.bincount(many.to("mpsx"), minlength=70_000).cpu()
+        assert torch.equal(ours, torch.bincount(many, minlength=70_000))
         ours = torch.bincount(x.to("mpsx"), weights.to("mpsx")).cpu()
         torch.testing.assert_close(ours, torch.bincount(x, weights).float(), rtol=1e-5, atol=1e-5)
     assert torch.bincount(torch.empty(0, dtype=torch.int64, device="mpsx"), minlength=3).tolist() == [0, 0, 0]

@@ -36,15 +36,24 @@ kernel void move_back(device T* out [[buffer(0)]], device const T* in [[buffer(1
   (out + row_offset(p, 0, gid))[gid.x] = (in + row_offset(p, 1, gid))[-long(gid.x)];
 }
 
-// gid = (column, row, matrix); both tensors are dense.
+// gid = (columns, row, matrix); both tensors are dense. A CPU thread has some neighbouring columns, a GPU's one.
+constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kTriangleTile;
 template <typename T>
 kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                      constant TriangleParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
-  const long beyond = long(gid.x) - long(gid.y) - p.diagonal;  // columns right of the diagonal
-  const bool kept = p.upper ? beyond >= 0 : beyond <= 0;
-  const T value = (in + row)[gid.x];
-  (out + row)[gid.x] = kept ? value : T(0);
+  device const T* from = in + row;
+  device T* to = out + row;
+  const uint first = gid.x * kTile, last = min(first + kTile, p.columns);
+  // The first column right of what tril keeps, or that triu does.
+  const long right = long(gid.y) + p.diagonal + (p.upper ? 0 : 1);
+  const uint edge = uint(clamp(right, long(first), long(last)));
+  const uint kept = p.upper ? edge : first, kept_end = p.upper ? last : edge;
+  const uint none = p.upper ? first : edge, none_end = p.upper ? edge : last;
+  MPSX_VECTORIZE
+  for (uint i = kept; i < kept_end; ++i) to[i] = from[i];
+  MPSX_VECTORIZE
+  for (uint i = none; i < none_end; ++i) to[i] = T(0);
 }
 
 #define MOVE(T, TAG)                           \

@@ -70,8 +70,17 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
+// Columns that a CPU thread of tril and triu handles.
+enum : uint32_t { kTriangleTile = 4096 };
+
 // What tril and triu keep: columns from `low` to `high` of the diagonal's.
 struct TriangleParams {
   int64_t diagonal;
   uint32_t rows, columns, upper;
+};
+
+// Each thread counts `each` elements; on a CPU in bins of its own.
+struct BincountParams {
+  uint32_t count, each;
+  int64_t bins;
 };

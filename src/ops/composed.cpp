@@ -6,7 +6,6 @@
 #include <ATen/ops/cos.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_nonzero_native.h>
-#include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
@@ -100,25 +99,6 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   return write_halves(out, halves.select(-1, 0), imaginary);
 }
 
-Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
-  const bool fits =
-      (has_all_kernels(self) && has_all_kernels(other)) || (is_plain_complex(self) && is_plain_complex(other));
-  if (!fits || self.scalar_type() != other.scalar_type() || self.scalar_type() == at::kBool)
-    return fallback_call<Tensor>("aten::linalg_cross", "out", self, other, dim, out), out;
-  Structured<at::meta::structured_linalg_cross> outputs(out);
-  outputs.meta(self, other, dim);
-  const Tensor& result = outputs.result();
-  const Tensor a = self.expand(result.sizes()), b = other.expand(result.sizes());
-  std::array<Tensor, 3> parts;
-  for (int64_t k = 0; k < 3; ++k) {
-    const int64_t i = (k + 1) % 3, j = (k + 2) % 3;
-    parts[size_t(k)] = at::mul(a.select(dim, i), b.select(dim, j)).sub_(at::mul(a.select(dim, j), b.select(dim, i)));
-  }
-  for (int64_t k = 0; k < 3; ++k) result.select(dim, k).copy_(parts[size_t(k)]);  // which may be one of the inputs
-  outputs.finish();
-  return out;
-}
-
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
   if (!has_float_kernels(out) || start.isComplex() || end.isComplex())
     return fallback_call<Tensor>("aten::logspace", "out", start, end, steps, base, out), out;
@@ -196,7 +176,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("complex.out", &complex_out);
   m.impl("polar.out", &polar_out);
   m.impl("conj_physical.out", &conj_physical_out);
-  m.impl("linalg_cross.out", &cross_out);
   m.impl("logspace.out", &logspace_out);
   m.impl("channel_shuffle", &channel_shuffle);
   m.impl("native_channel_shuffle", &channel_shuffle);

@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include "index/params.h"
 #include "ops/complex.h"
 #include "ops/composed.h"
 #include "ops/structured.h"
@@ -168,6 +169,26 @@ Triple unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inver
 }
 
 // How often each whole number from 0 on is there, or the sum of their weights.
+// Of numbers below `bins`, of which there are fewer than 2^32. A CPU's threads count apart, a GPU's together.
+Tensor count_numbers(const Tensor& numbers, int64_t bins) {
+  static const KernelSet kernel("bincount");
+  constexpr int64_t kWorthAPart = 1 << 16, kMostParts = 16;
+  const int64_t count = numbers.numel();
+  const bool wide = runtime::driver().info().vector_bytes == 0;
+  const int64_t most = wide && bins <= kWorthAPart ? std::clamp<int64_t>(count / kWorthAPart, 1, kMostParts) : 1;
+  const int64_t each = wide ? (count + most - 1) / most : 1, threads = (count + each - 1) / each;
+  const Tensor found = at::zeros({wide ? threads : 1, bins}, numbers.options().dtype(at::kInt));
+  const BincountParams p{uint32_t(count), uint32_t(each), bins};
+  Launch(kernel.get())
+      .pointer(found.mutable_data_ptr())
+      .pointer(numbers.const_data_ptr())
+      .bytes(p)
+      .threads(uint64_t(threads))
+      .work(uint64_t(each))
+      .run();
+  return found.size(0) == 1 ? found.select(0, 0).to(at::kLong) : found.sum(0);
+}
+
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t least) {
   const bool weighted = weights && weights->defined() && weights->numel() > 0;
   const bool whole = at::isIntegralType(self.scalar_type(), false);
@@ -181,6 +202,7 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
   const int64_t bins = std::max(self.max().item<int64_t>() + 1, least);
+  if (!weighted && self.size(0) <= int64_t(INT32_MAX)) return count_numbers(self.to(at::kLong).contiguous(), bins);
   const Tensor each = weighted ? *weights : at::ones({1}, longs).expand({self.size(0)});
   return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
 }

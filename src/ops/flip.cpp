@@ -76,11 +76,14 @@ void triangle(Outputs& outputs, const Tensor& self, int64_t diagonal, bool upper
     p.rows = grid_size("tril", in.size(-2));
     p.columns = grid_size("tril", in.size(-1));
     p.upper = upper;
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kTriangleTile : 1;
     Launch(kernel.get(bits_tag(self)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())
         .bytes(p)
-        .threads(p.columns, p.rows, grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns))))
+        .threads((p.columns + tile - 1) / tile, p.rows,
+                 grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns))))
+        .work(std::min(tile, p.columns))
         .run();
   }
   outputs.finish();

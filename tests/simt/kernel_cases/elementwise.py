@@ -190,8 +190,19 @@ def activation_cases() -> Iterator[Case]:
         yield case(f"swiglu backward of halves {TAGS[dtype]}", swiglu_packed_backward, g, packed)
 
 
+def crosses() -> Iterator[Case]:
+    """Vectors of neighbours, and of planes."""
+    for dtype in DTYPES["REAL"]:
+        x, y = values(50, 3, dtype=dtype), values(50, 3, dtype=dtype, seed=1)
+        yield case(f"cross {TAGS[dtype]}", torch.linalg.cross, x, y, reference="same")
+        x, y = values(2, 3, 40, dtype=dtype), values(2, 3, 40, dtype=dtype, seed=1)
+        yield case(f"cross of planes {TAGS[dtype]}", lambda a, b: torch.linalg.cross(a, b, dim=1), x, y,
+                   reference="same")  # fmt: skip
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield from crosses()
     yield from unary_cases()
     yield from binary_cases()
     yield from three_operands()

@@ -86,8 +86,14 @@ def finding() -> Iterator[Case]:
         yield case(f"nonzero {TAGS[dtype]}", torch.nonzero, x, reference="same")
 
 
+def counting() -> Iterator[Case]:
+    """Numbers, of which many are the same."""
+    yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield from counting()
     yield from reading()
     yield from writing()
     yield from adding_rows()

@@ -1,0 +1,28 @@
+// Cross products. One thread a vector, so that the result may be one of the operands.
+#include "elementwise/cross_params.h"
+#include "lib/arithmetic.h"
+#include "lib/compute.h"
+#include "lib/instantiate.h"
+
+// Each operation rounds to the type of the elements, as on PyTorch's CPU.
+template <typename T>
+inline T cross_part(compute_t<T> a, compute_t<T> b, compute_t<T> c, compute_t<T> d) {
+  typedef compute_t<T> C;
+  return T(subtract_scaled(C(T(multiply(a, b))), C(T(multiply(c, d))), C(1)));
+}
+
+// gid = (vector of a line, line). All tensors lie alike.
+template <typename T>
+kernel void cross_product(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
+                          constant CrossParams& p [[buffer(3)]], uint2 gid [[thread_position_in_grid]]) {
+  typedef compute_t<T> C;
+  const long at = long(gid.y) * p.line + long(gid.x) * p.pitch;
+  const C ax = C(a[at]), ay = C(a[at + p.step]), az = C(a[at + 2 * p.step]);
+  const C bx = C(b[at]), by = C(b[at + p.step]), bz = C(b[at + 2 * p.step]);
+  out[at] = cross_part<T>(ay, bz, az, by);
+  out[at + p.step] = cross_part<T>(az, bx, ax, bz);
+  out[at + 2 * p.step] = cross_part<T>(ax, by, ay, bx);
+}
+
+#define MPSX_CROSS(T, TAG, ...) MPSX_KERNEL("cross_" #TAG, cross_product<T>)
+MPSX_FOR_REAL(MPSX_CROSS)
