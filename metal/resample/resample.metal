@@ -55,10 +55,24 @@ kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffe
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
+// The same where every element has K taps: all first ones, then all second ones, which a loop over elements reads densely.
+template <typename T, typename R, uint K>
+kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                               device const int* places [[buffer(2)]], device const float* weights [[buffer(3)]],
+                               constant ResampleParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
+  device const T* from = x + ulong(gid.y) * p.in;
+  float sum = weights[gid.x] * float(from[places[gid.x]]);
+#pragma unroll
+  for (uint k = 1; k < K; ++k) sum += weights[k * p.out + gid.x] * float(from[places[k * p.out + gid.x]]);
+  out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
+}
+
 // Between dimensions the elements stay float, and bytes bytes.
-#define RESAMPLE(T, R, TAGS)                                     \
-  MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)    \
-  MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)
+#define RESAMPLE(T, R, TAGS)                                            \
+  MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)           \
+  MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)               \
+  MPSX_KERNEL("resample_rows_1_" TAGS, resample_even_rows<T, R, 1>)     \
+  MPSX_KERNEL("resample_rows_2_" TAGS, resample_even_rows<T, R, 2>)
 #define MPSX_RESAMPLE_HALF(T, TAG)   \
   RESAMPLE(T, T, #TAG "_" #TAG)      \
   RESAMPLE(T, float, #TAG "_f32")    \

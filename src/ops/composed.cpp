@@ -134,7 +134,11 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
   const auto type = complex ? std::nullopt : std::make_optional(at::kFloat);
   const Tensor norm = at::linalg_vector_norm(self, p, others, true, type);
   const Tensor factor = shortening(norm, longest.toDouble());
-  outputs.result().copy_(at::mul(complex ? self : self.to(at::kFloat), factor));
+  Tensor result = outputs.result();
+  if (result.scalar_type() == factor.scalar_type() && !result.is_same(self))
+    at::mul_out(result, self, factor);
+  else
+    result.copy_(at::mul(complex ? self : self.to(at::kFloat), factor));
   outputs.finish();
   return out;
 }

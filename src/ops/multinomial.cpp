@@ -26,7 +26,8 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   shape.back() = samples;
   // Random numbers are below 1, and a sum that equals one is passed: what has no weight is never drawn.
   const Tensor wanted = at::empty(shape, weights.options()).uniform_(0, 1, generator).mul_(sums.slice(-1, -1));
-  const Tensor last = sums.ge(sums.slice(-1, -1)).to(at::kInt).argmax(-1, true);  // rounding may reach the whole sum
+  // Rounding may reach the whole sum, which the last element with a weight is the first to have.
+  const Tensor last = at::searchsorted(sums, sums.slice(-1, -1).contiguous());
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }
 

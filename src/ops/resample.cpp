@@ -28,6 +28,18 @@ Tensor on_device(const Taps& taps, const Tensor& like) {
   return at::from_blob(table.data(), {int64_t(table.size())}, at::kInt).to(like.device());
 }
 
+// Places and weights of taps of which every element has as many: all first ones, then all second ones.
+Tensor even_on_device(const Taps& taps, const Tensor& like) {
+  const size_t count = taps.places().size(), out = size_t(taps.out()), each = count / out;
+  std::vector<int32_t> table(2 * count);
+  for (size_t o = 0; o < out; ++o)
+    for (size_t k = 0; k < each; ++k) {
+      table[k * out + o] = taps.places()[o * each + k];
+      std::memcpy(&table[count + k * out + o], &taps.weights()[o * each + k], sizeof(float));
+    }
+  return at::from_blob(table.data(), {int64_t(table.size())}, at::kInt).to(like.device());
+}
+
 // Elements before and within dimension `dim`, as they lie in memory: channels_last puts dimension 1 last.
 struct Extent {
   int64_t outer = 1, inner = 1;
@@ -43,6 +55,22 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   static const KernelSet planes("resample_planes"), rows("resample_rows");
   const Extent e(in.sizes(), step.dim, channels_last);
   if (out.numel() == 0) return;
+  static const KernelSet one_tap("resample_rows_1"), two_taps("resample_rows_2");
+  if (const int64_t each = e.inner == 1 ? step.taps.each() : 0; each == 1 || each == 2) {
+    const Tensor table = even_on_device(step.taps, in);
+    const auto* places = table.const_data_ptr<int32_t>();
+    const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), 1};
+    Launch((each == 1 ? one_tap : two_taps).get(tag_of(in), tag_of(out)))
+        .pointer(out.data_ptr())
+        .pointer(in.const_data_ptr())
+        .pointer(places)
+        .pointer(places + step.taps.places().size())
+        .bytes(p)
+        .threads(p.out, length(e.outer))
+        .work(uint64_t(each))
+        .run();
+    return;
+  }
   const Tensor table = on_device(step.taps, in);
   const auto* starts = table.const_data_ptr<int32_t>();
   const int32_t* places = starts + step.taps.starts().size();
@@ -66,6 +94,13 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
 }
 
 }  // namespace
+
+int64_t Taps::each() const {
+  const int64_t count = out() > 0 ? starts_[1] : 0;
+  for (int64_t i = 0; i < out(); ++i)
+    if (starts_[size_t(i) + 1] - starts_[size_t(i)] != count) return 0;
+  return count;
+}
 
 bool Taps::identity() const {
   if (out() != in_ || int64_t(places_.size()) != in_) return false;

@@ -28,6 +28,8 @@ class Taps {
   const std::vector<int32_t>& places() const { return places_; }
   const std::vector<float>& weights() const { return weights_; }
 
+  // How many taps each element has, if all have as many; else 0.
+  int64_t each() const;
   // Whether every element is the one in its own place.
   bool identity() const;
   // With weights as PyTorch's CPU kernels have them for bytes (ATen/native/cpu/UpSampleKernel.cpp): multiples of the

@@ -18,17 +18,21 @@ def resampled() -> Iterator[Case]:
     for dtype in FLOAT:
         tag = TAGS[dtype]
         line, plane = values(2, 3, 70, dtype=dtype), values(2, 3, 17, 19, dtype=dtype)
-        yield case(f"interpolate a line {tag}", lambda x: F.interpolate(x, scale_factor=2.5, mode="linear"), line)
-        yield case(f"interpolate a plane {tag}", lambda x: F.interpolate(x, (9, 40), mode="bilinear"), plane)
-        yield case(f"enlarge a plane {tag}", lambda x: F.interpolate(x, (30, 40), mode="bilinear"), plane)
+        for mode in ("nearest", "linear"):
+            yield case(f"{mode} of a line {tag}", lambda x, m=mode: F.interpolate(x, scale_factor=2.5, mode=m), line)
+        for mode in ("nearest", "bilinear", "bicubic"):  # one tap, two taps, more
+            yield case(f"{mode} of a plane {tag}", lambda x, m=mode: F.interpolate(x, (9, 40), mode=m), plane)
+            yield case(f"{mode}, larger {tag}", lambda x, m=mode: F.interpolate(x, (30, 40), mode=m), plane)
+        g = values(2, 3, 75, dtype=dtype)
+        yield case(f"pad a line, backward {tag}", aten.reflection_pad1d_backward, g, line, [2, 3])
         g = values(2, 3, 22, 19, dtype=dtype)
         yield case(f"pad a plane, backward {tag}", aten.reflection_pad2d_backward, g, plane, [0, 0, 3, 2])
         yield case(f"average of windows {tag}", lambda x: F.avg_pool3d(x, (1, 2, 2)), plane[None])
-        step = values(3, 4, 5, 1, dtype=dtype)
-        yield case(f"pad columns {tag}", lambda x: F.pad(x[None], (0, 0, 1, 1, 2, 2), mode="replicate"), step)
-    pixels = values(2, 3, 17, 19, dtype=torch.uint8)
-    for mode in ("bilinear", "bicubic"):
-        yield case(f"pixels {mode}", lambda x, m=mode: F.interpolate(x, (9, 40), mode=m), pixels, reference="same")
+    picture = values(2, 3, 17, 20, dtype=torch.uint8, low=0, high=255)
+    for mode in ("nearest", "bilinear", "bicubic"):
+        for size in ((9, 40), (9, 10)):
+            yield case(f"{mode} of bytes to {size}", lambda x, m=mode, s=size: F.interpolate(x, s, mode=m), picture,
+                       reference="same")  # fmt: skip
 
 
 def searched() -> Iterator[Case]:
