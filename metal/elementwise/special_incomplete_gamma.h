@@ -9,7 +9,10 @@
 
 // x^a e^-x / Gamma(a + 1). From 4 on by Stirling's series, whose large parts cancel before they are computed.
 inline float gamma_density(float a, float x) {
-  if (a < 4.0f) return precise::exp(a * precise::log(x) - x - log_gamma(a + 1.0f));
+  if (a < 4.0f) {
+    const float l = a < 2.5f ? log_gamma_1p(a) : log_gamma_1p(a - 2.0f) + precise::log(a * (a - 1.0f));
+    return precise::exp(a * precise::log(x) - x - l);
+  }
   const float s = (x - a) / a, z = 1.0f / (a * a);
   const float exponent = s < -0.5f ? precise::log(x / a) - s : log1p_less(s);
   const float rest = (1.0f / 12 - z * (1.0f / 360 - z * (1.0f / 1260))) / a;
