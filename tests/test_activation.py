@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from accuracy import assert_as_exact
 from layouts import LAYOUTS, make, on_device
 from tables import DTYPES, FLOAT
 
@@ -72,6 +73,32 @@ def test_in_place_and_out() -> None:
     out = torch.empty(0, device="mpsx")
     torch._C._nn.gelu(on_device(x), approximate="tanh", out=out)
     torch.testing.assert_close(out.cpu(), F.gelu(x, approximate="tanh"))
+
+
+def test_gelu_is_as_exact_as_the_cpus() -> None:
+    x = torch.linspace(-7, 7, 200_001)
+    assert_as_exact(F.gelu(x.to("mpsx")).cpu(), F.gelu(x), F.gelu(x.double()), times=1.0)
+    leaves = [x.clone().requires_grad_(), x.to("mpsx").requires_grad_(), x.double().requires_grad_()]
+    for leaf in leaves:
+        F.gelu(leaf).sum().backward()
+    cpu, ours, exact = (leaf.grad.cpu() for leaf in leaves)
+    assert_as_exact(ours, cpu, exact, times=1.0)
+    far = torch.tensor([-0.0, 0.0, 1e30, -1e30, -10.0, 1e-30, float("inf"), float("nan")])
+    expected = torch.where(far > 0, far, far * 0)
+    expected[5] /= 2
+    result = F.gelu(far.to("mpsx")).cpu()
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(result.signbit()[:5], far.signbit()[:5])
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_bounds_and_values_that_are_not_numbers(dtype: torch.dtype) -> None:
+    nan, infinity = float("nan"), float("inf")
+    x = torch.tensor([nan, -0.0, 0.0, infinity, -infinity, 0.5, -3.0], dtype=dtype)
+    for low, high in ((-1, 1), (nan, 1), (-1, nan), (2, -2), (0, infinity), (-infinity, -0.0)):
+        for function in (torch.clamp, F.hardtanh) if low <= high else (torch.clamp,):
+            result, expected = function(x.to("mpsx"), low, high).cpu(), function(x, low, high)
+            torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_gelu_refuses_an_unknown_approximation() -> None:

@@ -16,3 +16,10 @@ template <>
 inline Scalars<float> scalars<float>(constant ScalarParams& s) {
   return {s.f[0], s.f[1], s.f[3]};
 }
+
+// x between two scalar arguments. NaN stays NaN; an argument that is NaN makes all of them NaN, outside of the loop.
+template <typename C>
+inline C between(C x, C low, C high) {
+  const C raised = x < low ? low : x, y = raised > high ? high : raised;
+  return low != low || high != high ? C(low + high) : y;
+}

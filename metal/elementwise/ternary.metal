@@ -30,10 +30,7 @@ struct clamp_op {
 // Numbers at both ends, neither of them NaN; in x it stays.
 struct clamp_numbers_op {
   template <typename C>
-  static C apply(C x, Scalars<C> s) {
-    const C above = x < s.a ? s.a : x;
-    return above > s.b ? s.b : above;
-  }
+  static C apply(C x, Scalars<C> s) { return between(x, s.a, s.b); }
 };
 
 #define WHERE(T, TAG, ...)                                              \
