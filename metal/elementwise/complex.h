@@ -53,11 +53,49 @@ inline float2 complex_log1p(float2 z) {
   return float2(real, precise::atan2(z.y, 1.0f + z.x));
 }
 
+// a + b - sum, of the rounded sum (D. E. Knuth, TAOCP volume 2, 4.2.2).
+inline float sum_error(float a, float b, float sum) {
+  const float part = sum - a;
+  return (a - (sum - part)) + (b - part);
+}
+// The same of log_modulus, as the sum of two floats: |z|^2 to more than a float's digits, as 2^n t with t near 1.
+inline float2 long_log_modulus(float2 z) {
+  const float most = fmax(fabs(z.x), fabs(z.y)), least = fmin(fabs(z.x), fabs(z.y));
+  int k = 0;
+  const float a = frexp(most, k), b = ldexp(least, -k);
+  const float aa = a * a, bb = b * b, square = aa + bb;
+  const float rest = sum_error(aa, bb, square) + fma(a, a, -aa) + fma(b, b, -bb);
+  const float up = square < 0.35f ? 4.0f : (square < 0.7f ? 2.0f : (square < 1.4f ? 1.0f : 0.5f));
+  const int n = 2 * k - (up == 4.0f ? 2 : (up == 2.0f ? 1 : (up == 1.0f ? 0 : -1)));
+  const float l = log1p(fma(square, up, -1.0f) + rest * up), whole = float(n) * 0.693145752f;
+  const float sum = whole + l;
+  return 0.5f * float2(sum, sum_error(whole, l, sum) + float(n) * 1.42860677e-6f);
+}
+// The angle of z, as the sum of two floats: of at most pi/4, from there on pi/2 in two parts.
+inline float2 long_angle(float2 z) {
+  const float x = fabs(z.x), y = fabs(z.y), most = fmax(x, y), least = fmin(x, y);
+  const float t = least / most, lost = fma(-t, most, least) / most / fma(t, t, 1.0f), near = precise::atan(t);
+  const bool steep = y > x, left = z.x < 0.0f;  // the angle to the nearer axis counts from pi/2, or from pi
+  const float quarters = steep ? 1.0f : (left ? 2.0f : 0.0f), sign = steep == left ? 1.0f : -1.0f;
+  const float whole = quarters * 1.57079637f, sum = whole + sign * near;
+  const float rest = sum_error(whole, sign * near, sum) + sign * lost - quarters * 4.37113883e-8f;
+  return copysign(1.0f, z.y) < 0.0f ? float2(-sum, -rest) : float2(sum, rest);
+}
 inline float2 complex_power(float2 a, float2 b) {
   if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
   if (a.x == 0.0f && a.y == 0.0f)
     return b.x > 0.0f ? float2(0.0f) : float2(b.x < 0.0f ? INFINITY : NAN, NAN);
-  return complex_exp(complex_product(b, complex_log(a)));
+  // exp(b log a). What rounding takes from the product counts as much as the product is large: it is added afterwards.
+  const bool ordinary = isfinite(a.x) && isfinite(a.y);
+  const float2 modulus = ordinary ? long_log_modulus(a) : float2(log_modulus(a.x, a.y), 0.0f);
+  const float2 angle = ordinary ? long_angle(a) : float2(precise::atan2(a.y, a.x), 0.0f);
+  const float2 l = float2(modulus.x, angle.x);
+  const float xx = b.x * l.x, yy = b.y * l.y, xy = b.x * l.y, yx = b.y * l.x, real = xx - yy, imaginary = xy + yx;
+  const float2 rest = complex_product(b, float2(modulus.y, angle.y)) +
+                      float2(fma(b.x, l.x, -xx) - fma(b.y, l.y, -yy) + sum_error(xx, -yy, real),
+                             fma(b.x, l.y, -xy) + fma(b.y, l.x, -yx) + sum_error(xy, yx, imaginary));
+  const float2 power = complex_exp(float2(real, imaginary)), full = power + complex_product(power, rest);
+  return isfinite(full.x) && isfinite(full.y) ? full : power;
 }
 
 // W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to atanh.

@@ -76,7 +76,7 @@ void triangle(Outputs& outputs, const Tensor& self, int64_t diagonal, bool upper
     p.rows = grid_size("tril", in.size(-2));
     p.columns = grid_size("tril", in.size(-1));
     p.upper = upper;
-    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kTriangleTile : 1;
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kTriangleTile) : 1;
     Launch(kernel.get(bits_tag(self)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())

@@ -1,5 +1,5 @@
 """A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
-that is its argument what came out, what the CPU says (with --cpu), and which kernels were launched."""
+that is its argument what came out, what the CPU says (with --cpu), and which kernels were launched, and which there are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def main(path: str, with_cpu: bool) -> None:
         if with_cpu and c.reference != "none":
             expected[c.name] = run(c, "cpu")
     launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
-    torch.save({"results": results, "expected": expected, "launched": launched}, path)
+    names = set(mpsx._runtime.kernel_names())
+    torch.save({"results": results, "expected": expected, "launched": launched, "names": names}, path)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,17 @@
 
 namespace metal {
 struct mpsx_angle {
-  float r;
+  float r, low;  // their sum is the angle
   int quadrant;
 };
 // x - quadrant * pi/2, with pi/2 in three parts; good to one ulp for |x| up to 1e5.
 MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float n = rint(x * M_2_PI_F);
-  const float r = fma(n, 0x1.ee59dap-50f, fma(n, 0x1.777a5cp-25f, fma(n, -0x1.921fb6p+0f, x)));
+  const float near = fma(n, -0x1.921fb6p+0f, x), more = n * 0x1.777a5cp-25f, r = near + more, part = r - near;
+  const float lost = (near - (r - part)) + (more - part);  // of the sum, which the rest of the product joins
+  const float low = lost + fma(n, 0x1.777a5cp-25f, -more) + n * 0x1.ee59dap-50f;
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
-  return {r, int(safe)};
+  return {r, low, int(safe)};
 }
 // The same from 2^16 on, after M. Payne and R. Hanek: x is an integer m times a power of two, so of 2/pi only the
 // digits matter whose products are below 4. They are shifted into place, by e bits, and the product wraps around at 4.
@@ -30,28 +32,30 @@ MPSX_FN mpsx_angle mpsx_reduce_large(float x) {
   // The nearest whole number leaves a signed rest, whose halves are numbers that are converted exactly.
   const uint64_t rest = product << 2;
   const double fraction = double(int(rest >> 32)) * 0x1p-32 + double(int(rest >> 1 & 0x7fffffffu)) * 0x1p-63;
-  const float r = float(fraction * 0x1.921fb54442d18p+0);
+  const double angle = fraction * 0x1.921fb54442d18p+0;
+  const float r = float(angle), tail = float(angle - double(r));
   const int n = int((product + (1ull << 61)) >> 62);
-  return {x < 0.0f ? -r : r, x < 0.0f ? -n : n};
+  return {x < 0.0f ? -r : r, x < 0.0f ? -tail : tail, x < 0.0f ? -n : n};
 }
 MPSX_FN mpsx_angle mpsx_reduce(float x) {
   const mpsx_angle small = mpsx_reduce_small(x), large = mpsx_reduce_large(x);
   const bool is_small = fabs(x) < 0x1p16f;
-  return {is_small ? small.r : large.r, is_small ? small.quadrant : large.quadrant};
+  return {is_small ? small.r : large.r, is_small ? small.low : large.low, is_small ? small.quadrant : large.quadrant};
 }
-MPSX_FN float mpsx_sin_reduced(float r) {
+MPSX_FN float mpsx_sin_reduced(float r, float low) {
   const float z = r * r;
   const float p = fma(fma(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f);
-  return fma(p * z, r, r);
+  return r + fma(p * z, r, low);
 }
-MPSX_FN float mpsx_cos_reduced(float r) {
-  const float z = r * r;
+MPSX_FN float mpsx_cos_reduced(float r, float low) {
+  const float z = r * r, half = 0.5f * z, first = 1.0f - half;
+  const float rest = (1.0f - first) - half - fma(r, low, 0.5f * fma(r, r, -z));
   const float p = fma(fma(2.443315711809948e-5f, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f);
-  return fma(p * z, z, fma(-0.5f, z, 1.0f));
+  return first + fma(p * z, z, rest);
 }
 MPSX_FN float mpsx_sin_quadrant(mpsx_angle a, int shift) {
   const int q = a.quadrant + shift;
-  const float y = (q & 1) ? mpsx_cos_reduced(a.r) : mpsx_sin_reduced(a.r);
+  const float y = (q & 1) ? mpsx_cos_reduced(a.r, a.low) : mpsx_sin_reduced(a.r, a.low);
   return (q & 2) ? -y : y;
 }
 MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
@@ -62,7 +66,7 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   p = fma(p, z, 5.34112807005e-2f);
   p = fma(p, z, 1.33387994085e-1f);
   p = fma(p, z, 3.33331568548e-1f);
-  const float y = fma(p * z, a.r, a.r);
+  const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
 MPSX_FN float sin(float x) {
@@ -90,7 +94,8 @@ MPSX_FN float sincos(float x, float& cosine) {
 // pi times x: the argument is reduced without error.
 MPSX_FN mpsx_angle mpsx_reduce_pi(float x) {
   const float r = fma(-2.0f, rint(x * 0.5f), x), n = rint(2.0f * r), f = fma(n, -0.5f, r);
-  return {fma(f, M_PI_F, f * -0x1.777a5cp-24f), int(n)};
+  const float a = f * M_PI_F;
+  return {a, fma(f, M_PI_F, -a) + f * -0x1.777a5cp-24f, int(n)};
 }
 MPSX_FN float mpsx_finite(float x) { return isfinite(x) ? x : 0.0f; }
 MPSX_FN float sinpi(float x) {
