@@ -1,5 +1,5 @@
 """A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
-that is its argument what came out, what the CPU says (with --cpu), and which kernels were launched, and which there are."""
+that is its argument what came out, what the CPU says (with --cpu), which kernels were launched, and which there are."""
 
 from __future__ import annotations
 
