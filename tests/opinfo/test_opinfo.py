@@ -43,7 +43,7 @@ NO_GRADIENT = {"empty_like", "new_empty", "normal.number_mean"}
 
 # Differences of terms many times as large: in float32 the last digits of these decide, on the CPU as here.
 CANCELLING = {"cov": "the gradient of aweights", "linalg.householder_product": "second gradients"}
-CANCELLING_TWICE = {"polar": "the second gradients of the sign, of terms fifty times as large"}  # the others are compared
+CANCELLING_TWICE = {"polar": "the second gradients of the sign, of terms fifty times as large"}
 
 all_ops = pytest.mark.parametrize("op", OPS, ids=op_id)
 differentiable_ops = pytest.mark.parametrize(
