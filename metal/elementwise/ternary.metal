@@ -27,7 +27,7 @@ struct clamp_op {
   static C apply(A x, C low, C high, Scalars<C>) { return propagating_min(propagating_max(C(x), low), high); }
 };
 
-// Numbers at both ends, neither of them NaN; in x it stays.
+// Numbers at both ends.
 struct clamp_numbers_op {
   template <typename C>
   static C apply(C x, Scalars<C> s) { return between(x, s.a, s.b); }

@@ -7,8 +7,6 @@
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
-#include <cmath>
-
 #include "ops/binary.h"
 #include "ops/complex.h"
 
@@ -144,7 +142,7 @@ const ElementwiseKernels& minimum_kernels() {
   return k;
 }
 
-// Both bounds are numbers (not NaN), which the CPU's kernels round to the tensor's type.
+// Both bounds are numbers, which the CPU's kernels round to the tensor's type.
 Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high,
                      const Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
@@ -158,11 +156,10 @@ Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Scalar& low,
   kernels.run(iter, tag_of(type), scalar_params(low, high, tag_of(type)));
   return iter.output();
 }
-bool is_nan(const Scalar& s) { return s.isFloatingPoint() && std::isnan(s.toDouble()); }
 
 // Whether clamp_numbers serves, the result being of the tensor's own type.
 bool numbers_fit(const Tensor& self, const std::optional<Scalar>& low, const std::optional<Scalar>& high) {
-  if (!low || !high || !is_plain(self) || is_nan(*low) || is_nan(*high)) return false;
+  if (!low || !high || !is_plain(self)) return false;
   const bool real = covers(Types::FLOAT, tag_of(self)) && !low->isComplex() && !high->isComplex();
   return real || (covers(Types::INT, tag_of(self)) && low->isIntegral(false) && high->isIntegral(false));
 }
@@ -174,10 +171,8 @@ Tensor clamp_tensors(at::ScalarType type, const Tensor& self, const Tensor& low,
                      const Tensor& out) {
   static const ElementwiseKernels both("clamp", 3);
   const auto number = [](const Tensor& t) { return t.defined() && t.device().is_cpu(); };
-  if (number(low) && number(high) && is_plain(self)) {
-    const Scalar a = at::_local_scalar_dense(low), b = at::_local_scalar_dense(high);
-    if (!is_nan(a) && !is_nan(b)) return clamp_numbers(type, self, a, b, out);
-  }
+  if (number(low) && number(high) && is_plain(self))
+    return clamp_numbers(type, self, at::_local_scalar_dense(low), at::_local_scalar_dense(high), out);
   if (low.defined() && high.defined()) return run(both, type, self, low, high, ScalarParams{}, out);
   if (!low.defined()) return run_binary(kMinimum, minimum_kernels(), type, self, high, ScalarParams{}, out);
   return run_binary(kMaximum, maximum_kernels(), type, self, low, ScalarParams{}, out);
