@@ -15,6 +15,7 @@ from . import __version__, _build_info, _runtime, fallback
 VARIABLES = {
     "MPSX_DRIVER": "host, simt or metal (default: metal where there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: matrix products, convolution, attention by CPU libraries (default: on for host alone)",
+    "MPSX_GEMM": "onednn or mkl: products of float32 matrices on the CPU (default: onednn unless MKL has AVX-512)",
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
     "MPSX_SIMT_THREADS": "simt: threads of every threadgroup whose size is free, 1 to 1024",
     "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",

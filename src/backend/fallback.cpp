@@ -6,7 +6,7 @@
 #include "backend/alias.h"
 #include "backend/device.h"
 #include "backend/generator.h"
-#include "backend/huge_pages.h"
+#include "backend/library_memory.h"
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
@@ -99,8 +99,9 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   check_devices(facts, arguments);
 
   {
-    HugePages pages;
-    op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+    LibraryMemory memory;
+    const LibraryKernel library = facts.library.load(std::memory_order_relaxed);
+    if (!library || !library(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
   }
 
   if (facts.writes) arguments.aliases.write_back();

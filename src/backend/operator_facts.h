@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/library_matmul.h"
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
@@ -22,6 +23,7 @@ struct OperatorFacts {
   bool takes_mixed_devices = false;  // CPU tensors beside device tensors are part of its contract
   runtime::RouteEntry* fallback = nullptr;
   std::atomic<runtime::RouteEntry*> vendor{nullptr};  // once it was called as a vendor operator
+  std::atomic<LibraryKernel> library{nullptr};        // asked before torch's CPU kernel; as `vendor`
   const c10::KernelFunction* kernel = nullptr;        // of ours, beside the vendor's
   std::atomic<uint64_t> bytes{0};                     // that the CPU was given to read or write
   std::atomic<bool> warned{false};

@@ -7,6 +7,7 @@
 
 #include "backend/allocator.h"
 #include "backend/device.h"
+#include "backend/library_memory.h"
 #include "runtime/device.h"
 #include "runtime/stream.h"
 
@@ -67,7 +68,9 @@ c10::DataPtr data_over(StoragePtr cpu) {
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
   if (C10_UNLIKELY(driver.info().exact_allocations && driver.info().unified_addressing) && p) wrapped = driver.wrap(p, cpu->nbytes());
-  const size_t adopted = cpu->data_ptr().get_deleter() == &release_block ? 0 : cpu->nbytes();  // blocks are counted
+  const auto& data = cpu->data_ptr();
+  const bool counted = data.get_deleter() == &release_block || is_library_memory(data);
+  const size_t adopted = counted ? 0 : cpu->nbytes();
   if (adopted) runtime::count_adopted(adopted);
   return {p, new Twin{nullptr, {cpu.release()}, wrapped, adopted}, &delete_twin, this_device()};
 }

@@ -74,6 +74,7 @@ runtime::RouteEntry& route_of(OperatorFacts& facts) {
   auto* route = facts.vendor.load(std::memory_order_acquire);
   if (C10_UNLIKELY(!route)) {
     route = &runtime::route_entry(facts.name, runtime::Route::vendor, vendor_library(facts.name));
+    facts.library.store(matmul_kernel(facts.name), std::memory_order_relaxed);
     facts.vendor.store(route, std::memory_order_release);
   }
   return *route;

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "backend/huge_pages.h"
+#include "backend/library_memory.h"
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
@@ -43,7 +43,7 @@ class VendorCall {
   VendorCall& operator=(const VendorCall&) = delete;
 
  private:
-  HugePages pages_;
+  LibraryMemory memory_;
   runtime::RouteEntry& route_;
   int64_t start_;
 };

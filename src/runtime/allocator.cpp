@@ -27,7 +27,7 @@ constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
 constexpr size_t kClasses = 512;
 // Where the device's memory is the process's own, more than this, and than a sixteenth of what is in use, does not wait
-// for reuse while new memory is taken: torch's CPU libraries allocate beside us and keep nothing.
+// for reuse while new memory is taken that the process never held before: a CPU's programs count on memory coming back.
 constexpr size_t kIdle = size_t(32) << 20;
 
 struct SizeClass {
@@ -124,6 +124,7 @@ class Allocator {
   void empty_cache() {
     std::lock_guard<std::mutex> lock(mutex_);
     release_cached();
+    most_allocated_ = stats_.allocated;
   }
 
   Location locate(const void* p) {
@@ -197,7 +198,10 @@ class Allocator {
 
   Block* fresh(const SizeClass& c, size_t asked) {
     const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
-    if (unified_) trim(std::max(kIdle, size_t(stats_.allocated / 16)));
+    if (unified_) {
+      const size_t now = size_t(stats_.allocated) + bytes, spare = most_allocated_ > now ? most_allocated_ - now : 0;
+      trim(std::max({kIdle, size_t(stats_.allocated / 16), spare}));
+    }
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
@@ -306,6 +310,7 @@ class Allocator {
     stats_.allocated_total += bytes;
     ++stats_.allocations;
     stats_.allocated_peak = std::max(stats_.allocated_peak, stats_.allocated);
+    most_allocated_ = std::max(most_allocated_, stats_.allocated);
     stats_.active_blocks_peak = std::max(stats_.active_blocks_peak, ++stats_.active_blocks);
   }
 
@@ -314,6 +319,7 @@ class Allocator {
   std::shared_mutex segments_mutex_;
   std::map<const void*, Segment> segments_;  // by CPU address
   MemoryStatistics stats_;
+  uint64_t most_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
   bool unified_ = false;
   bool exact_ = false;  // a driver buffer a block, and nothing kept: the driver watches what lies beyond its end

@@ -1,0 +1,101 @@
+#include "backend/library_matmul.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+// ATen's own way to oneDNN, which it takes for halves and not for floats of full precision. libtorch_cpu exports it and
+// ships no header of it; weak, since a later torch may not.
+namespace at::native {
+__attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& result, float beta,
+                                         float alpha);
+}
+
+namespace mpsx::backend {
+namespace {
+
+// Below this many multiplications, or this few rows or columns, MKL is faster: oneDNN finds its kernel in a cache first
+// (10 microseconds), and has none for a few columns.
+constexpr int64_t kLeastWork = int64_t(1) << 20, kLeastSide = 4;
+
+bool is_better() {
+#if defined(__x86_64__) && defined(__linux__)
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && !__builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+bool is_wanted() {
+  const char* env = std::getenv("MPSX_GEMM");
+  const std::string_view wanted = env ? env : "";
+  TORCH_CHECK(wanted.empty() || wanted == "onednn" || wanted == "mkl", "MPSX_GEMM: expected \"onednn\" or \"mkl\", got \"",
+              wanted, "\"");
+  return &at::native::mkldnn_matmul && (wanted.empty() ? is_better() : wanted == "onednn");
+}
+
+bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
+         b.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+bool takes(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
+  const auto is_float = [](const at::Tensor& t) { return t.defined() && t.scalar_type() == at::kFloat; };
+  if (!is_float(a) || !is_float(b) || !is_float(out) || !at::globalContext().userEnabledMkldnn()) return false;
+  const auto rank = a.dim();
+  if (b.dim() != rank || out.dim() != rank || (rank != 2 && rank != 3)) return false;
+  const int64_t batch = rank == 3 ? a.size(0) : 1, m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  if (b.size(-2) != k || out.size(-2) != m || out.size(-1) != n) return false;
+  if (rank == 3 && (b.size(0) != batch || out.size(0) != batch)) return false;
+  return std::min(m, n) >= kLeastSide && batch * m * n * k >= kLeastWork && out.is_contiguous() &&
+         !shares_memory(out, a) && !shares_memory(out, b);
+}
+
+bool product(torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, 3);
+  const at::Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor(), out = arguments[2].toTensor();
+  if (!takes(a, b, out)) return false;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  at::native::mkldnn_matmul(a, b, out, 0, 1);
+  torch::jit::drop(stack, 3);
+  stack.emplace_back(out);
+  return true;
+}
+
+// out = beta * self + alpha * a b
+bool product_and_sum(torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, 6);
+  const at::Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor(),
+                   out = arguments[5].toTensor();
+  const double beta = arguments[3].toScalar().toDouble(), alpha = arguments[4].toScalar().toDouble();
+  if (alpha != 1 || (beta != 0 && beta != 1) || !takes(a, b, out) || self.scalar_type() != at::kFloat) return false;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  if (beta != 0 && !self.is_same(out)) out.copy_(self);  // broadcasts
+  at::native::mkldnn_matmul(a, b, out, static_cast<float>(beta), 1);
+  torch::jit::drop(stack, 6);
+  stack.emplace_back(out);
+  return true;
+}
+
+constexpr std::array<std::pair<std::string_view, LibraryKernel>, 4> kKernels = {
+    {{"aten::mm.out", product},
+     {"aten::bmm.out", product},
+     {"aten::addmm.out", product_and_sum},
+     {"aten::baddbmm.out", product_and_sum}}};
+
+}  // namespace
+
+LibraryKernel matmul_kernel(std::string_view op) {
+  static const bool wanted = is_wanted();
+  if (!wanted) return nullptr;
+  const auto found = std::ranges::find(kKernels, op, [](const auto& kernel) { return kernel.first; });
+  return found == kKernels.end() ? nullptr : found->second;
+}
+
+}  // namespace mpsx::backend
