@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 MIB = 1 << 20
+HUGE = 2 * MIB  # a huge page, by which memory is held
 
 
 def test_accelerator_statistics() -> None:
@@ -73,29 +76,53 @@ def test_memory_is_reused_and_returned() -> None:
 def test_freed_memory_stays_cached_while_there_is_plenty() -> None:
     torch.mpsx.empty_cache()
     sizes = [5 * MIB, 7 * MIB, 9 * MIB]
-    for size in sizes:  # each needs memory of its own: nothing is given back for it
-        torch.empty(size, dtype=torch.uint8, device="mpsx")
+
+    def take() -> list[torch.Tensor]:
+        return [torch.empty(size, dtype=torch.uint8, device="mpsx") for size in sizes]
+
+    take()
     kept = torch.mpsx.memory_reserved()
-    for size in sizes:
-        torch.empty(size, dtype=torch.uint8, device="mpsx")
+    take()
     assert kept - torch.mpsx.memory_allocated() >= sum(sizes)
     assert torch.mpsx.memory_reserved() == kept
     torch.mpsx.empty_cache()
-    assert torch.mpsx.memory_reserved() <= kept - sum(sizes)
+    assert torch.mpsx.memory_reserved() <= kept - sum(sizes) + 2 * HUGE
 
 
 def test_idle_memory_goes_back_while_new_is_taken() -> None:
-    """Sizes that are never asked for again do not pile up: what waits for reuse is bounded (32 MiB, or a sixteenth of
-    what is in use), beside the block that was freed last."""
+    """Sizes that are never asked for again do not pile up: what waits for reuse is bounded (32 MiB, or an eighth more
+    than was once in use)."""
     if torch.mpsx.get_device_properties().driver == "metal":
         pytest.skip("memory of a GPU is dear to take: there the watermarks alone bound what waits")
     torch.mpsx.empty_cache()
-    before = torch.mpsx.memory_reserved() - torch.mpsx.memory_allocated()
+    before, in_use = torch.mpsx.memory_reserved() - torch.mpsx.memory_allocated(), torch.mpsx.memory_allocated()
     sizes = [size * MIB for size in range(10, 30)]
     for size in sizes:
         torch.empty(size, dtype=torch.uint8, device="mpsx")
     idle = torch.mpsx.memory_reserved() - torch.mpsx.memory_allocated()
-    assert idle <= before + 32 * MIB + 2 * max(sizes)
+    assert idle <= before + 32 * MIB + 2 * max(sizes) + in_use // 8
+
+
+def test_blocks_of_all_sizes_are_kept_apart() -> None:
+    """Blocks come and go in random order; none is written to by another's owner, and nothing is lost in the count."""
+    torch.mpsx.empty_cache()
+    start, generator, held = torch.mpsx.memory_allocated(), random.Random(7), {}
+    for step in range(600):
+        if held and generator.random() < 0.45:
+            value, t = held.popitem() if generator.random() < 0.5 else (key := next(iter(held)), held.pop(key))
+            first, last = t[0].item(), t[-1].item()
+            assert first == last == value and t[:: max(1, t.numel() // 97)].eq(value).all()
+        else:
+            size = int(2 ** generator.uniform(0, 24))
+            held[step] = torch.full((size,), step, dtype=torch.int16, device="mpsx")
+        if step % 150 == 0:
+            torch.mpsx.empty_cache()
+        assert torch.mpsx.memory_reserved() >= torch.mpsx.memory_allocated()
+        assert torch.mpsx.memory_allocated() >= start + sum(t.nbytes for t in held.values())
+    assert all(t.eq(value).all() for value, t in held.items())
+    held.clear()
+    del t
+    assert torch.mpsx.memory_allocated() == start
 
 
 def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -112,12 +139,13 @@ def test_high_watermark_is_a_limit() -> None:
 
 def test_low_watermark_gives_cached_memory_back() -> None:
     code = """
-for size in (5 << 20, 7 << 20):
-    torch.empty(size, dtype=torch.uint8, device='mpsx')
+both = [torch.empty(size, dtype=torch.uint8, device='mpsx') for size in (5 << 20, 7 << 20)]
+del both
+torch.empty(6 << 20, dtype=torch.uint8, device='mpsx')
 print(torch.mpsx.memory_reserved() >> 20)
 """
-    assert in_a_process(code).stdout == "12\n"
-    assert in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO="0.0001").stdout == "7\n"
+    assert int(in_a_process(code).stdout) >= 12
+    assert int(in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO="0.0001").stdout) in (6, 7, 8)
 
 
 @pytest.mark.parametrize("ratios", [("x", "1"), ("3", "1"), ("0.5", "0.6")])
@@ -198,16 +226,35 @@ def test_data_loader_pins(workers: int) -> None:
     assert seen == list(range(32))
 
 
+def convolved(device: str) -> torch.Tensor:
+    return F.conv2d(torch.ones(1, 4, 600, 600, device=device), torch.ones(4, 4, 3, 3, device=device))
+
+
+def test_results_of_cpu_libraries_come_from_the_cache() -> None:
+    """... and go back to it; CPU tensors of the process itself are made as ever."""
+    result = convolved("mpsx")
+    torch.testing.assert_close(result.cpu(), convolved("cpu"))
+    reserved, allocated = torch.mpsx.memory_reserved(), torch.mpsx.memory_allocated()
+    second = convolved("mpsx")
+    assert torch.mpsx.memory_allocated() >= allocated + second.nbytes
+    del second
+    for _ in range(4):
+        convolved("mpsx")
+    assert torch.mpsx.memory_allocated() == allocated
+    assert torch.mpsx.memory_reserved() <= reserved + result.nbytes + 2 * HUGE
+    beside = torch.empty(8 * MIB, dtype=torch.uint8)
+    assert torch.mpsx.memory_allocated() == allocated
+    del beside
+
+
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="Linux's huge pages")
-def test_results_of_cpu_libraries_lie_in_huge_pages() -> None:
-    """... and CPU tensors of the process itself are made as ever: where nothing of ours runs, nothing is aligned."""
-    huge = 2 << 20
-
-    def convolved(device: str) -> torch.Tensor:
-        return F.conv2d(torch.ones(1, 4, 600, 600, device=device), torch.ones(4, 4, 3, 3, device=device))
-
-    results = [convolved("mpsx") for _ in range(4)]
-    if mpsx.driver()["name"] == "host":
-        assert all(r.data_ptr() % huge == 0 for r in results)
-    assert any(torch.empty(huge + k * 4096, dtype=torch.uint8).data_ptr() % huge for k in range(8))
-    torch.testing.assert_close(results[0].cpu(), convolved("cpu"))
+def test_large_tensors_lie_in_huge_pages() -> None:
+    if mpsx.driver()["name"] != "host" or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        pytest.skip("the host driver's memory alone asks for them, where the system gives any")
+    t = torch.ones(32 * MIB, dtype=torch.uint8, device="mpsx")
+    huge = 0
+    for area in Path("/proc/self/smaps").read_text().split("VmFlags")[:-1]:
+        begin, end = re.search(r"^([0-9a-f]+)-([0-9a-f]+) ", area, re.MULTILINE).groups()
+        if int(begin, 16) < t.data_ptr() + t.nbytes and t.data_ptr() < int(end, 16):
+            huge += 1024 * int(re.search(r"AnonHugePages: +(\d+) kB", area)[1])
+    assert huge >= t.nbytes - 2 * HUGE

@@ -35,8 +35,8 @@ bool is_better() {
 bool is_wanted() {
   const char* env = std::getenv("MPSX_GEMM");
   const std::string_view wanted = env ? env : "";
-  TORCH_CHECK(wanted.empty() || wanted == "onednn" || wanted == "mkl", "MPSX_GEMM: expected \"onednn\" or \"mkl\", got \"",
-              wanted, "\"");
+  TORCH_CHECK(wanted.empty() || wanted == "onednn" || wanted == "mkl",
+              "MPSX_GEMM: expected \"onednn\" or \"mkl\", got \"", wanted, "\"");
   return &at::native::mkldnn_matmul && (wanted.empty() ? is_better() : wanted == "onednn");
 }
 

@@ -105,6 +105,8 @@ class Driver {
   // Another library's buffer of the same GPU (an MTLBuffer), of which the result is an owner too.
   virtual Buffer share(void*) { throw Error("the " + info().name + " driver knows no buffers but its own"); }
   virtual size_t free_memory() const = 0;
+  // Nobody needs what lies in a part of a buffer: its pages may go back to the system, until they are written again.
+  virtual void discard(void*, size_t) noexcept {}
 
   // Kernels, by key: the host name, then sorted function constants ("layer_norm_f32|bias=1"). Null: no such
   // kernel.

@@ -1,6 +1,6 @@
-// Small blocks are cut from 1 MiB segments, one size class a segment; large ones are a driver buffer each.
-// Freed blocks wait in their class for reuse. Nothing is coalesced: classes are fine enough (12.5%) that it
-// would gain little.
+// Small blocks are cut from 1 MiB segments, one size class a segment; larger ones are a driver buffer each, and where
+// the device's memory is the process's own those beyond 1 MiB are ranges of an arena. Freed blocks wait in their class
+// for reuse, at most 12.5% larger than what they are asked for; ranges join and are cut to any size.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -14,6 +14,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/stream.h"
 #include "runtime/watermarks.h"
@@ -26,9 +27,11 @@ constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a bl
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
 constexpr size_t kClasses = 512;
-// Where the device's memory is the process's own, more than this, and than a sixteenth of what is in use, does not wait
-// for reuse while new memory is taken that the process never held before: a CPU's programs count on memory coming back.
+// Where the device's memory is the process's own, more than this does not wait for reuse while new memory is taken,
+// unless an eighth more than was ever in use at once has room for it: a CPU's programs count on memory coming back.
 constexpr size_t kIdle = size_t(32) << 20;
+constexpr size_t kRangeLimit = size_t(1) << 20;  // above: a range of the arena, where there is one
+constexpr size_t kSpan = size_t(1) << 30;        // of address space
 
 struct SizeClass {
   size_t index, bytes;
@@ -69,6 +72,7 @@ class Allocator {
   Block* allocate(size_t bytes) {
     const SizeClass c = size_class(bytes);
     std::lock_guard<std::mutex> lock(mutex_);
+    if (in_arena(bytes)) return take_range(bytes);
     Block* block = exact_ ? make_block(reserve(bytes, bytes, bytes), 0, bytes) : take(c);
     if (!block) block = c.bytes <= kSmallLimit ? carve(c, bytes) : fresh(c, bytes);
     block->size = bytes;
@@ -89,6 +93,11 @@ class Allocator {
     count_free(block->capacity);
     if (exact_) {
       give_back(block->buffer);
+      delete block;
+      return;
+    }
+    if (in_arena(block->capacity)) {
+      arena_.give(block->data, block->capacity);
       delete block;
       return;
     }
@@ -196,13 +205,71 @@ class Allocator {
     return take(c);
   }
 
+  static size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
   Block* fresh(const SizeClass& c, size_t asked) {
-    const size_t bytes = (c.bytes + kPage - 1) / kPage * kPage;
-    if (unified_) {
-      const size_t now = size_t(stats_.allocated) + bytes, spare = most_allocated_ > now ? most_allocated_ - now : 0;
-      trim(std::max({kIdle, size_t(stats_.allocated / 16), spare}));
-    }
+    const size_t bytes = whole_pages(c.bytes);
+    if (unified_) trim(idle_bound(bytes));
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
+  }
+
+  // How much may wait for reuse when `bytes` more are taken.
+  size_t idle_bound(size_t bytes) const {
+    const uint64_t most = most_allocated_ + most_allocated_ / 8, now = stats_.allocated + bytes;
+    return std::max(kIdle, size_t(most > now ? most - now : 0));
+  }
+
+  // Where every page is the process's own and none is watched.
+  bool in_arena(size_t bytes) const { return unified_ && !exact_ && bytes > kRangeLimit; }
+
+  Block* take_range(size_t asked) {
+    const size_t bytes = whole_pages(asked), held = arena_.held();
+    void* data = arena_.take(bytes);
+    if (!data) {
+      add_span(bytes, asked);
+      data = arena_.take(bytes);
+    }
+    count_held(held);
+    const size_t idle = stats_.reserved - stats_.allocated - bytes,
+                 bound = stats_.reserved > low_ ? 0 : idle_bound(bytes);
+    if (idle > bound) trim_arena(idle - bound);
+    if (stats_.reserved > limit_) {
+      ++stats_.retries;
+      release_cached();
+      if (stats_.reserved > limit_) {
+        arena_.give(data, bytes);
+        trim_arena(SIZE_MAX);
+        out_of_memory(asked, "the limit");
+      }
+    }
+    Block* block = make_block({data, data, bytes}, 0, bytes);
+    block->size = asked;
+    count_allocation(bytes);
+    return block;
+  }
+
+  void add_span(size_t bytes, size_t asked) {
+    for (const size_t size : {std::max(bytes, kSpan), bytes}) {
+      try {
+        arena_.add(driver().allocate(size));
+        stats_.segments_peak = std::max(stats_.segments_peak, ++stats_.segments);
+        return;
+      } catch (const driver::OutOfMemory& e) {
+        if (size == bytes) out_of_memory(asked, e.what());
+      }
+    }
+  }
+
+  // Follows what the arena holds, which was `before`.
+  void count_held(size_t before) {
+    stats_.reserved += arena_.held() - before;
+    stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
+  }
+
+  void trim_arena(size_t bytes) {
+    const size_t held = arena_.held();
+    arena_.trim(bytes, driver());
+    count_held(held);
   }
 
   static Block* make_block(const driver::Buffer& buffer, size_t offset, size_t bytes) {
@@ -231,17 +298,19 @@ class Allocator {
           reason = e.what();
         }
       }
-      if (attempt == 1) {
-        ++stats_.out_of_memory;
-        TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: tried to allocate ", mib(asked), "; ",
-                         mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved), " reserved, limit ",
-                         mib(limit_), " (", reason, "). Use smaller batches, free tensors, or raise the limit ",
-                         "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
-      }
+      if (attempt == 1) out_of_memory(asked, reason);
       ++stats_.retries;
       driver().finish(UINT64_MAX);  // memory in use by the device becomes free; what failed is raised by the next wait
       release_cached();
     }
+  }
+
+  [[noreturn]] void out_of_memory(size_t asked, const std::string& reason) {
+    ++stats_.out_of_memory;
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: tried to allocate ", mib(asked), "; ",
+                     mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved), " reserved, limit ",
+                     mib(limit_), " (", reason, "). Use smaller batches, free tensors, or raise the limit ",
+                     "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
   }
 
   static std::string mib(size_t bytes) {
@@ -252,6 +321,7 @@ class Allocator {
 
   // Gives back large free blocks, the largest first, until at most `bound` bytes are free.
   void trim(size_t bound) {
+    if (const size_t idle = stats_.reserved - stats_.allocated; idle > bound) trim_arena(idle - bound);
     for (size_t i = kClasses; i-- > 0 && stats_.reserved - stats_.allocated > bound;) {
       auto& list = free_[i];
       while (!list.empty() && list.back()->capacity > kSmallLimit && stats_.reserved - stats_.allocated > bound) {
@@ -282,6 +352,13 @@ class Allocator {
       });
     }
     for (auto& [contents, buffer] : gone) give_back(buffer);
+    const size_t held = arena_.held();
+    for (const auto& span : arena_.remove_empty()) {
+      --stats_.segments;
+      driver().release(span);
+    }
+    count_held(held);
+    trim_arena(SIZE_MAX);
   }
 
   void give_back(const driver::Buffer& buffer) {
@@ -316,6 +393,7 @@ class Allocator {
 
   std::mutex mutex_;
   std::vector<Block*> free_[kClasses];
+  Arena arena_;
   std::shared_mutex segments_mutex_;
   std::map<const void*, Segment> segments_;  // by CPU address
   MemoryStatistics stats_;

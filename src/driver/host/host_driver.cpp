@@ -3,7 +3,7 @@
 #ifdef __APPLE__
 #  include <mach/mach.h>
 #endif
-#ifdef __linux__
+#if defined(__linux__) || defined(__APPLE__)
 #  include <sys/mman.h>
 #endif
 #include <unistd.h>
@@ -46,7 +46,7 @@ size_t mapped_size(size_t bytes) {
 // it goes back when it is released.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
-  void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(mapped);
   char* const p = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(begin) + kHugePage - 1) / kHugePage * kHugePage);
@@ -107,6 +107,13 @@ class HostDriver final : public Driver {
   Buffer wrap(void* contents, size_t bytes) override {
     if (simt_.strict) simt::allocations().add(contents, bytes);
     return {contents, contents, bytes};
+  }
+  void discard(void* contents, size_t bytes) noexcept override {
+#ifdef __linux__
+    (void)madvise(contents, bytes, MADV_DONTNEED);
+#elif defined(__APPLE__)
+    (void)madvise(contents, bytes, MADV_FREE);
+#endif
   }
   size_t free_memory() const override {
 #ifdef __APPLE__

@@ -1,0 +1,61 @@
+"""Matrix products of float32 by either of the CPU's libraries: MPSX_GEMM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
+                          capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("gemm", ["onednn", "mkl", None])
+def test_products_of_either_library(gemm: str | None) -> None:
+    """Matrix products of float32 of every layout are the same whichever of the CPU's libraries multiplies."""
+    code = """
+import itertools
+torch.manual_seed(0)
+def operand(rows, columns, batch, transposed):
+    shape = (*batch, columns, rows) if transposed else (*batch, rows, columns)
+    x = torch.randn(shape)
+    return x.mT if transposed else x
+def on(x):
+    return x.mT.to("mpsx").mT if not x.is_contiguous() else x.to("mpsx")
+def check(got, want):
+    torch.testing.assert_close(got.cpu().double(), want, rtol=1e-4, atol=1e-4)
+for (m, k, n), batch, ta, tb in itertools.product(
+        [(128, 96, 160), (4, 1000, 300), (3, 700, 600), (700, 800, 2)], [(), (3,)], [False, True], [False, True]):
+    a, b = operand(m, k, batch, ta), operand(k, n, batch, tb)
+    c, bias = torch.randn(*batch, m, n), torch.randn(n)
+    A, B, C = on(a), on(b), c.to("mpsx")
+    want = a.double() @ b.double()
+    check(A @ B, want)
+    product, add = (torch.bmm, torch.baddbmm) if batch else (torch.mm, torch.addmm)
+    out = torch.empty(0, device="mpsx")
+    check(product(A, B, out=out), want)
+    check(product(A, B, out=torch.full((*batch, n, m), torch.nan, device="mpsx").mT), want)
+    for alpha, beta in [(1, 1), (1, 0), (1, 0.5), (2, 1), (0, 1)]:
+        check(add(C, A, B, alpha=alpha, beta=beta), alpha * want + beta * c.double())
+    check(add(bias.to("mpsx"), A, B), want + bias.double())
+    check(add(torch.full((1,), torch.nan, device="mpsx"), A, B, beta=0), want)
+    check(C.clone().addmm_(A, B) if not batch else C.clone().baddbmm_(A, B), want + c.double())
+    A.requires_grad_()
+    (g,) = torch.autograd.grad(add(C, A, B).sum(), A)
+    check(g, (torch.ones(*batch, m, n, dtype=torch.float64) @ b.double().mT))
+square = torch.randn(128, 128)
+s = square.to("mpsx")
+check(torch.mm(s, s), square.double() @ square.double())
+print("same")
+"""
+    run = in_a_process(code, **({"MPSX_GEMM": gemm} if gemm else {}))
+    assert run.stdout == "same\n", run.stderr
+
+
+def test_an_unknown_library_for_products_is_refused() -> None:
+    run = in_a_process("x = torch.ones(9, 9, device='mpsx')\nx @ x", MPSX_GEMM="blas", MPSX_VENDOR="on")
+    assert run.returncode > 0 and 'MPSX_GEMM: expected "onednn" or "mkl", got "blas"' in run.stderr
