@@ -6,23 +6,22 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 #include "runtime/arena.h"
 #include "runtime/device.h"
+#include "runtime/segments.h"
+#include "runtime/size_class.h"
 #include "runtime/stream.h"
 #include "runtime/watermarks.h"
 
 namespace mpsx::runtime {
 namespace {
 
-constexpr size_t kMinimum = 64;                   // one cache line
 constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a block
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
@@ -32,30 +31,6 @@ constexpr size_t kClasses = 512;
 constexpr size_t kIdle = size_t(32) << 20;
 constexpr size_t kRangeLimit = size_t(1) << 20;  // above: a range of the arena, where there is one
 constexpr size_t kSpan = size_t(1) << 30;        // of address space
-
-struct SizeClass {
-  size_t index, bytes;
-};
-// Eight classes a power of two.
-SizeClass size_class(size_t bytes) {
-  if (bytes <= kMinimum) return {0, kMinimum};
-  const unsigned log = unsigned(std::bit_width(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1)
-  const size_t step = log <= 9 ? kMinimum : size_t(1) << (log - 3);
-  const size_t rounded = (bytes + step - 1) / step * step;
-  return {size_t(log) * 8 + (rounded >> (log < 3 ? 0 : log - 3)) - 8, rounded};
-}
-
-// A driver's buffer, the blocks that it is cut into, and when each was last used.
-struct Segment {
-  Segment(const driver::Buffer& b, size_t block)
-      : buffer(b), block_bytes(block), last_uses(new std::atomic<uint64_t>[b.size / block + 1]()) {}
-  std::atomic<uint64_t>* last_use(size_t offset) const { return &last_uses[offset / block_bytes]; }
-
-  driver::Buffer buffer;
-  size_t block_bytes;
-  std::unique_ptr<std::atomic<uint64_t>[]> last_uses;
-  uint32_t owners = 1;  // the cache, and blocks that share the buffer with somebody else
-};
 
 class Allocator {
  public:
@@ -107,11 +82,7 @@ class Allocator {
   Block* share(void* handle, std::shared_ptr<void> owner) {
     const driver::Buffer buffer = driver().share(handle);
     std::lock_guard<std::mutex> lock(mutex_);
-    {
-      std::unique_lock<std::shared_mutex> segments_lock(segments_mutex_);
-      const auto [at, is_new] = segments_.try_emplace(buffer.contents, buffer, buffer.size);
-      if (!is_new) ++at->second.owners;
-    }
+    segments_.add(buffer, buffer.size);
     Block* block = make_block(buffer, 0, buffer.size);
     block->size = buffer.size;
     block->owner = std::move(owner);
@@ -138,17 +109,12 @@ class Allocator {
 
   Location locate(const void* p) {
     if (unified_ || !p) return {const_cast<void*>(p), 0, nullptr};
-    std::shared_lock<std::shared_mutex> lock(segments_mutex_);
-    const auto [segment, offset] = find(p);
-    TORCH_CHECK(segment, "mpsx: a kernel was given memory that is not the device's");
-    return {segment->buffer.handle, offset, segment->last_use(offset)};
+    return segments_.locate(p);
   }
 
   uint64_t last_use(const void* p) {
     if (unified_ || !p) return 0;
-    std::shared_lock<std::shared_mutex> lock(segments_mutex_);
-    const auto [segment, offset] = find(p);
-    return segment ? segment->last_use(offset)->load(std::memory_order_acquire) : 0;
+    return segments_.last_use(p);
   }
 
   MemoryStatistics statistics() {
@@ -177,15 +143,6 @@ class Allocator {
   }
 
  private:
-  // The caller holds segments_mutex_.
-  std::pair<const Segment*, size_t> find(const void* p) const {
-    auto it = segments_.upper_bound(p);
-    if (it == segments_.begin()) return {nullptr, 0};
-    const Segment& s = std::prev(it)->second;
-    const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(s.buffer.contents));
-    return {offset < s.buffer.size ? &s : nullptr, offset};
-  }
-
   Block* take(const SizeClass& c) {
     auto& list = free_[c.index];
     if (list.empty()) return nullptr;
@@ -291,8 +248,7 @@ class Allocator {
           stats_.reserved += bytes;
           stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
           stats_.segments_peak = std::max(stats_.segments_peak, ++stats_.segments);
-          std::unique_lock<std::shared_mutex> lock(segments_mutex_);
-          segments_.try_emplace(buffer.contents, buffer, block_bytes);
+          segments_.add(buffer, block_bytes);
           return buffer;
         } catch (const driver::OutOfMemory& e) {
           reason = e.what();
@@ -368,11 +324,7 @@ class Allocator {
   }
 
   void forget(const driver::Buffer& buffer) {
-    {
-      std::unique_lock<std::shared_mutex> lock(segments_mutex_);
-      const auto it = segments_.find(buffer.contents);
-      if (--it->second.owners == 0) segments_.erase(it);
-    }
+    segments_.remove(buffer);
     driver().release(buffer);
   }
 
@@ -394,8 +346,7 @@ class Allocator {
   std::mutex mutex_;
   std::vector<Block*> free_[kClasses];
   Arena arena_;
-  std::shared_mutex segments_mutex_;
-  std::map<const void*, Segment> segments_;  // by CPU address
+  Segments segments_;
   MemoryStatistics stats_;
   uint64_t most_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;

@@ -39,5 +39,5 @@ mpsx_compile_together(src/backend alias attention copy generator policy)
 mpsx_compile_together(src/backend c_api mps parallel set_data storage_ops)
 mpsx_compile_together(src/backend autocast convolution guard hooks library_matmul operator_facts pinned)
 
-mpsx_compile_together(src/runtime allocator arena device_error profile watermarks)
+mpsx_compile_together(src/runtime allocator arena device_error profile segments watermarks)
 mpsx_compile_together(src/runtime device kernel_library launch shader stream)

@@ -1,0 +1,43 @@
+#include "runtime/segments.h"
+
+#include <c10/util/Exception.h>
+
+#include <iterator>
+#include <mutex>
+
+namespace mpsx::runtime {
+
+void Segments::add(const driver::Buffer& buffer, size_t block_bytes) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const auto [at, is_new] = segments_.try_emplace(buffer.contents, buffer, block_bytes);
+  if (!is_new) ++at->second.owners;
+}
+
+void Segments::remove(const driver::Buffer& buffer) {
+  std::unique_lock<std::shared_mutex> lock(mutex_);
+  const auto it = segments_.find(buffer.contents);
+  if (--it->second.owners == 0) segments_.erase(it);
+}
+
+std::pair<const Segments::Segment*, size_t> Segments::find(const void* p) const {
+  auto it = segments_.upper_bound(p);
+  if (it == segments_.begin()) return {nullptr, 0};
+  const Segment& s = std::prev(it)->second;
+  const size_t offset = size_t(static_cast<const char*>(p) - static_cast<const char*>(s.buffer.contents));
+  return {offset < s.buffer.size ? &s : nullptr, offset};
+}
+
+Location Segments::locate(const void* p) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const auto [segment, offset] = find(p);
+  TORCH_CHECK(segment, "mpsx: a kernel was given memory that is not the device's");
+  return {segment->buffer.handle, offset, segment->last_use(offset)};
+}
+
+uint64_t Segments::last_use(const void* p) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const auto [segment, offset] = find(p);
+  return segment ? segment->last_use(offset)->load(std::memory_order_acquire) : 0;
+}
+
+}  // namespace mpsx::runtime
