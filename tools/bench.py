@@ -141,6 +141,9 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
     for threads in options.threads:
         torch.set_num_threads(threads)
         for section, name, dtype, size, layout, make in cases(options):
+            # Where an operator alone is timed, its gradient stays in this thread: handing over to the device's, as on
+            # every accelerator, takes as long as many a gradient does.
+            torch.autograd.set_multithreading_enabled(section not in ("ops", "breadth"))
             if options.only and not any(part in name for part in options.only):
                 continue
             try:

@@ -67,14 +67,10 @@ def columns_order(x: torch.Tensor) -> torch.Tensor:
 
 
 def backward(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Tensor]) -> Run:
-    """The gradient of `forward` alone, without its forward.
-
-    Of small tensors eight at a time: a call of autograd hands over to the device's own thread, as on every accelerator,
-    which takes as long as a small gradient does.
-    """
-    xs = [x.detach().requires_grad_() for _ in range(8 if x.numel() <= 2 * 10**5 else 1)]
-    ys = [forward(leaf) for leaf in xs]
-    return partial(torch.autograd.grad, ys, xs, [torch.ones_like(y) for y in ys], retain_graph=True)
+    """The gradient of `forward` alone, without its forward."""
+    leaf = x.detach().requires_grad_()
+    y = forward(leaf)
+    return partial(torch.autograd.grad, y, leaf, torch.ones_like(y), retain_graph=True)
 
 
 def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: object) -> Run:

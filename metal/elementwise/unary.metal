@@ -18,6 +18,27 @@ MPSX_SIGN(bfloat, neg_op, bits ^ 0x8000u)
 MPSX_SIGN(half, abs_op, bits & 0x7fffu)
 MPSX_SIGN(bfloat, abs_op, bits & 0x7fffu)
 
+// On a CPU, by additions: of a half that was widened, clang would round the half itself, one after the other. 2^23 leaves
+// no room for a fraction, and halves are far below it; zeros keep their sign.
+#if !MPSX_VECTOR_BYTES
+inline float nearest_integer(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+struct floor_op;
+struct ceil_op;
+struct trunc_op;
+struct round_op;
+#define MPSX_ROUNDING(OP, ...)                                                     \
+  template <> struct UnaryOf<OP, half, half> {                                     \
+    static half apply(half value, constant ScalarParams&) {                        \
+      const float x = float(value), n = nearest_integer(x), a = fabs(x), t = nearest_integer(a); \
+      return (void)n, (void)a, (void)t, half(copysign(__VA_ARGS__, x));            \
+    }                                                                              \
+  };
+MPSX_ROUNDING(floor_op, n > x ? n - 1.0f : n)
+MPSX_ROUNDING(ceil_op, n < x ? n + 1.0f : n)
+MPSX_ROUNDING(trunc_op, t > a ? t - 1.0f : t)
+MPSX_ROUNDING(round_op, n)
+#endif
+
 #define MPSX_UNARY(NAME, TYPES, RESULT, ...)                            \
   struct NAME##_op {                                                    \
     template <typename C>                                               \

@@ -73,6 +73,14 @@ template <typename Combine, typename Op, typename T> struct RowLoop;
       }                                                                                                          \
       return s;                                                                                                  \
     }                                                                                                            \
+    /* n times the same element. */                                                                              \
+    static A same(device const T* x, uint n, uint index, uint count, float p) {                                  \
+      typedef compute_t<T> C;                                                                                    \
+      A s = Identity<COMBINE, A>::value();                                                                       \
+      const A v = Op::map(C(*x), p);                                                                             \
+      HINT for (uint i = index; i < n; i += count) STEP;                                                         \
+      return s;                                                                                                  \
+    }                                                                                                            \
   };
 MPSX_ROW_LOOP(CombineSum, MPSX_REDUCE(+ : s), s += v)
 MPSX_ROW_LOOP(CombineProduct, MPSX_REDUCE(* : s), s *= v)
@@ -100,9 +108,14 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     device const T* row = x + (r.input + line_offset(p, line));
     for (ulong b = r.begin; b < r.end; b += kReduceBlock) {
       const uint n = uint(smaller(r.end - b, kReduceBlock));
-      const A block = p.inner_stride == 1
-                          ? Loop::dense(row + b, n, g.index, g.count, p.p)
-                          : Loop::strided(row + long(b) * p.inner_stride, p.inner_stride, n, g.index, g.count, p.p);
+      A block;
+      if (p.inner_stride == 1) {
+        block = Loop::dense(row + b, n, g.index, g.count, p.p);
+      } else if (p.inner_stride == 0) {
+        block = Loop::same(row, n, g.index, g.count, p.p);
+      } else {
+        block = Loop::strided(row + long(b) * p.inner_stride, p.inner_stride, n, g.index, g.count, p.p);
+      }
       Fold<Combine>::add(total, low, block);
     }
   }
@@ -132,6 +145,19 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
     const ulong last = smaller(first + kLineBlock, r.last);
     for (uint c = g.index; c < n; c += g.count) block[c] = Identity<Combine, A>::value();
     ulong line = first;
+    // On a CPU the block passes through its cache once for so many lines.
+    for (; !MPSX_VECTOR_BYTES && line + 7 < last; line += 8) {
+      device const T* rows[8];
+      for (uint k = 0; k < 8; ++k) rows[k] = x + (r.input + line_offset(p, line + k) + long(r.begin));
+      MPSX_VECTORIZE
+      for (uint c = g.index; c < n; c += g.count) {
+        const A a = Combine::apply(Op::map(C(rows[0][c]), exponent), Op::map(C(rows[1][c]), exponent));
+        const A b = Combine::apply(Op::map(C(rows[2][c]), exponent), Op::map(C(rows[3][c]), exponent));
+        const A d = Combine::apply(Op::map(C(rows[4][c]), exponent), Op::map(C(rows[5][c]), exponent));
+        const A e = Combine::apply(Op::map(C(rows[6][c]), exponent), Op::map(C(rows[7][c]), exponent));
+        block[c] = Combine::apply(block[c], Combine::apply(Combine::apply(a, b), Combine::apply(d, e)));
+      }
+    }
     for (; line + 3 < last; line += 4) {
       device const T* r0 = x + (r.input + line_offset(p, line) + long(r.begin));
       device const T* r1 = x + (r.input + line_offset(p, line + 1) + long(r.begin));
@@ -155,13 +181,15 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
       total[c] = t, low[c] = l;
     }
   }
-  for (uint c = g.index; c < n; c += g.count) {
-    const A v = Fold<Combine>::settle(total[c], low[c]);
-    const long o = r.output + long(r.begin + c) * p.inner_out;
-    if (p.splits > 1)
-      parts[ulong(g.group.y) * p.outputs + ulong(o)] = v;
-    else
-      out[o] = O(Op::finish(v, p));
+  // Two loops: one with both stores would be vectorised with masks, and a masked store to memory that is not there, as
+  // `parts` is not where nothing is split, is slow on some CPUs.
+  if (p.splits > 1) {
+    for (uint c = g.index; c < n; c += g.count)
+      parts[ulong(g.group.y) * p.outputs + ulong(r.output + long(r.begin + c) * p.inner_out)] =
+          Fold<Combine>::settle(total[c], low[c]);
+  } else {
+    for (uint c = g.index; c < n; c += g.count)
+      out[r.output + long(r.begin + c) * p.inner_out] = O(Op::finish(Fold<Combine>::settle(total[c], low[c]), p));
   }
 }
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "index/params.h"
+#include "ops/copy.h"
 #include "ops/indexing.h"
+#include "ops/narrow.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -29,7 +31,8 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   const bool dense =
       in.scalar_type() == out.scalar_type() && movable(in) && movable(out) && out.is_contiguous() && in.is_contiguous();
   if (!dense) {
-    out.narrow(dim, offset, in.size(dim)).copy_(in);
+    const Tensor place = narrowed(out, dim, offset, in.size(dim));
+    if (!copy_on_device(place, in)) place.copy_(in);
     return;
   }
   const Blocks to(out.sizes(), dim), from(in.sizes(), dim);

@@ -1,4 +1,5 @@
 // Activations of two tensors: glu, prelu, rrelu with its noise.
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/glu_meta.h>
 #include <ATen/ops/leaky_relu.h>
@@ -9,6 +10,7 @@
 #include <torch/library.h>
 
 #include "ops/elementwise.h"
+#include "ops/narrow.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -29,8 +31,8 @@ Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
     return fallback_call<Tensor>("aten::glu", "out", self, dim, out), out;
   Structured<at::meta::structured_glu> outputs(out);
   outputs.meta(self, dim);
-  const auto halves = self.chunk(2, dim);
-  run(kernels, halves[0], halves[1], outputs.result());
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim()), half = self.size(along) / 2;
+  run(kernels, narrowed(self, along, 0, half), narrowed(self, along, half, half), outputs.result());
   outputs.finish();
   return out;
 }

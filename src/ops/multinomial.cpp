@@ -1,6 +1,8 @@
 // multinomial: the largest of random numbers divided by exponential ones, or, with replacement, a search among the sums
 // of the probabilities.
 #include <ATen/native/Resize.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/searchsorted.h>
@@ -17,8 +19,8 @@ using Generator = std::optional<at::Generator>;
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
   if (!replacement || samples == 1) {
     // The largest of weight / exponential number is each with its probability, and so is what is left after it.
-    const Tensor keys = at::empty_like(weights).exponential_(1, generator);
-    const Tensor order = weights.div(keys);
+    Tensor order = at::empty_like(weights).exponential_(1, generator);
+    at::div_out(order, weights, order);
     return samples == 1 ? order.argmax(-1, true) : std::get<1>(order.topk(samples, -1));
   }
   const Tensor sums = weights.cumsum(-1);
@@ -45,10 +47,12 @@ Tensor& multinomial_out(const Tensor& self, int64_t samples, bool replacement, G
   at::native::resize_output(out, shape);
   if (out.numel() == 0) return out;
   const Tensor weights = self.to(at::kFloat).contiguous();
-  // NaN is not below infinity.
-  const Tensor fine = weights.ge(0).logical_and_(weights.lt(INFINITY)).all();
-  TORCH_CHECK(fine.item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
-  TORCH_CHECK(weights.sum(-1).gt(0).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  // All are on their way before the first is waited for. A NaN is both extrema, and in no order with a number.
+  const auto [least, most] = at::aminmax(weights);
+  const Tensor sum = weights.sum(-1), smallest = sum.dim() == 0 ? sum : sum.amin();
+  TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,
+              "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(smallest.item<float>() > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
   return out.copy_(draw(weights, samples, replacement, generator));
 }
 Tensor multinomial(const Tensor& self, int64_t samples, bool replacement, Generator generator) {

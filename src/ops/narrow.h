@@ -1,0 +1,18 @@
+// A part of a tensor along one dimension, as the launchers use it.
+#pragma once
+
+#include <ATen/ops/as_strided_native.h>
+
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+// self.narrow(dim, start, length) of a plain tensor, without the dispatcher's part in making a view. In range already.
+inline Tensor narrowed(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  at::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  sizes[size_t(dim)] = length;
+  return at::native::as_strided_tensorimpl(self, sizes, self.strides(),
+                                           self.storage_offset() + start * self.stride(dim));
+}
+
+}  // namespace mpsx::ops
