@@ -1,5 +1,6 @@
 #include "backend/copy.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Copy.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -8,6 +9,7 @@
 
 #include "backend/alias.h"
 #include "backend/device.h"
+#include "runtime/stream.h"
 
 namespace mpsx::backend {
 
@@ -45,9 +47,20 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
   return copy_from(self, to, /*non_blocking=*/false);
 }
 
+// Read where it lies: a training loop asks for its loss in every step.
 at::Scalar local_scalar(const at::Tensor& self) {
-  CpuAliases aliases;
-  return at::_local_scalar_dense(aliases.cpu(self));
+  if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
+    CpuAliases aliases;
+    return at::_local_scalar_dense(aliases.cpu(self));
+  }
+  const void* data = self.const_data_ptr();
+  runtime::prepare_cpu_access(data);
+  at::Scalar value;
+  AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",
+                 AT_WRAP([&] { value = at::Scalar(*static_cast<const scalar_t*>(data)); }),
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_FLOAT8_TYPES),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
+  return value;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
