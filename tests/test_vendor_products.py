@@ -8,6 +8,10 @@ import sys
 
 import pytest
 
+import mpsx
+
+pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other drivers have no library to choose")
+
 
 def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
@@ -50,6 +54,10 @@ for (m, k, n), batch, ta, tb in itertools.product(
 square = torch.randn(128, 128)
 s = square.to("mpsx")
 check(torch.mm(s, s), square.double() @ square.double())
+z = torch.randn(9, 9, dtype=torch.complex64)
+Z = z.to("mpsx")
+got = torch.addmm(Z, Z, Z, beta=1 - 2j, alpha=0.5j)
+torch.testing.assert_close(got.cpu(), torch.addmm(z, z, z, beta=1 - 2j, alpha=0.5j))
 print("same")
 """
     run = in_a_process(code, **({"MPSX_GEMM": gemm} if gemm else {}))

@@ -73,8 +73,9 @@ bool product_and_sum(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 6);
   const at::Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor(),
                    out = arguments[5].toTensor();
+  if (!takes(a, b, out) || self.scalar_type() != at::kFloat) return false;
   const double beta = arguments[3].toScalar().toDouble(), alpha = arguments[4].toScalar().toDouble();
-  if (alpha != 1 || (beta != 0 && beta != 1) || !takes(a, b, out) || self.scalar_type() != at::kFloat) return false;
+  if (alpha != 1 || (beta != 0 && beta != 1)) return false;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (beta != 0 && !self.is_same(out)) out.copy_(self);  // broadcasts
   at::native::mkldnn_matmul(a, b, out, static_cast<float>(beta), 1);
