@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include "backend/vendor.h"
+#include "ops/elementwise.h"
 #include "ops/structured.h"
 #include "ops/tiles.h"
 
@@ -252,8 +253,13 @@ Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
                     out.scalar_type() == self.scalar_type();
   const bool whole = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
   if (!same || !all_have_kernels(self, vec1, vec2, out) || vec1.dim() != 1 || vec2.dim() != 1 ||
-      !(whole || is_float_tag(tag_of(self))))
-    return at::native::math_addr_out(self, vec1, vec2, beta, alpha, out);
+      !(whole || is_float_tag(tag_of(self)))) {
+    // Not math_addr_out, which asks the dispatcher for addr.
+    const Tensor result = at::native::math_addr(self, vec1, vec2, beta, alpha);
+    TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
+                result.sizes(), " for the in-place form, got ", out.sizes());
+    return write_out("addr", result, out);
+  }
   const Tensor c = self.expand({vec1.size(0), vec2.size(0)});
   if (!out.is_same(self)) at::native::resize_output(out, c.sizes());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),

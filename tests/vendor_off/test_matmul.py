@@ -101,6 +101,21 @@ def test_sums_of_products(dtype: torch.dtype) -> None:
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 
 
+@pytest.mark.usefixtures("silent_fallback")
+@pytest.mark.parametrize("dtypes", ["bbb", "ddd", "zzz", "fdf", "lib"])
+def test_addr_without_a_kernel(dtypes: str) -> None:
+    """Types that no kernel takes, or that differ: addr of the composed operators, in all three forms."""
+    types = {"b": torch.bool, "d": torch.float64, "z": torch.complex128, "f": torch.float32, "l": torch.int64,
+             "i": torch.int32}  # fmt: skip
+    c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
+    check(torch.addr, c, a, b)
+    want = torch.addr(c, a, b)
+    out = torch.empty(0, dtype=want.dtype, device="mpsx")
+    assert torch.equal(torch.addr(*map(on_device, (c, a, b)), out=out).cpu(), want)
+    with pytest.raises(RuntimeError, match="addr"):
+        on_device(c[:1]).addr_(on_device(a), on_device(b))
+
+
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
 @pytest.mark.parametrize("layout", ["rows", "columns", "gaps", "expanded"])
 def test_batches(layout: str, dtype: torch.dtype) -> None:
