@@ -19,7 +19,7 @@ struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
   driver::Buffer wrapped{};  // adopted memory that the driver was told of
-  size_t adopted = 0;  // bytes of the CPU's own memory
+  size_t adopted = 0;        // bytes of the CPU's own memory
 };
 
 void delete_twin(void* context) {
@@ -67,7 +67,8 @@ c10::DataPtr data_over(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
-  if (C10_UNLIKELY(driver.info().exact_allocations && driver.info().unified_addressing) && p) wrapped = driver.wrap(p, cpu->nbytes());
+  if (C10_UNLIKELY(driver.info().exact_allocations && driver.info().unified_addressing) && p)
+    wrapped = driver.wrap(p, cpu->nbytes());
   const auto& data = cpu->data_ptr();
   const bool counted = data.get_deleter() == &release_block || is_library_memory(data);
   const size_t adopted = counted ? 0 : cpu->nbytes();

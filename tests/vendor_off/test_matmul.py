@@ -101,12 +101,10 @@ def test_sums_of_products(dtype: torch.dtype) -> None:
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 
 
-@pytest.mark.usefixtures("silent_fallback")
-@pytest.mark.parametrize("dtypes", ["bbb", "ddd", "zzz", "fdf", "lib"])
+@pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
     """Types that no kernel takes, or that differ: addr of the composed operators, in all three forms."""
-    types = {"b": torch.bool, "d": torch.float64, "z": torch.complex128, "f": torch.float32, "l": torch.int64,
-             "i": torch.int32}  # fmt: skip
+    types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)
     want = torch.addr(c, a, b)
