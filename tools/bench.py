@@ -203,6 +203,39 @@ def plot(rows: list[Row], path: str) -> None:
     figure.savefig(path, dpi=120)
 
 
+def table(rows: list[Row]) -> str:
+    """A line an operator, in Markdown: the geometric mean of its ratios, and the worst of them."""
+    lines = [
+        "# mpsx beside PyTorch on the same CPU",
+        "",
+        f"{mpsx.driver()['device']}, torch {torch.__version__}: time of mpsx over the CPU's, medians",
+        "of interleaved rounds in one process (`python tools/bench.py`). A row is an operator with a type, a size, a",
+        "layout and a number of threads.",
+        "",
+        *(f"- {line}" for line in summary(rows).splitlines() if "geometric" in line),
+        "",
+        "| section | operator | rows | mean | worst | at |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    for section, name in dict.fromkeys((row.section, row.name) for row in rows):
+        chosen = [row for row in rows if (row.section, row.name) == (section, name)]
+        mean = math.exp(statistics.mean(math.log(row.ratio) for row in chosen))
+        worst = max(chosen, key=lambda row: row.ratio)
+        size = f"{worst.size:.0e}".replace("e+0", "e")
+        where = f"{worst.dtype} {size} {worst.layout}, threads {worst.threads}"
+        lines.append(f"| {section} | {name} | {len(chosen)} | {mean:.2f} | {worst.ratio:.2f} | {where} |")
+    return "\n".join(lines) + "\n"
+
+
+def saved(paths: list[str]) -> Iterator[Row]:
+    """The rows of tables that --csv wrote."""
+    for path in paths:
+        with open(path, newline="") as file:
+            for r in csv.DictReader(file):
+                yield Row(r["section"], r["name"], r["dtype"], int(r["size"]), r["layout"], int(r["threads"]),
+                          float(r["cpu"]), float(r["mpsx"]))  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -218,6 +251,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--csv", metavar="FILE")
     parser.add_argument("--plot", metavar="FILE.png")
+    parser.add_argument("--table", metavar="FILE.md", help="a line an operator")
+    parser.add_argument("--read", nargs="+", default=[], metavar="FILE.csv", help="measure nothing: what --csv wrote")
     return parser.parse_args()
 
 
@@ -227,7 +262,7 @@ def main() -> None:
     print(HEADER)
     rows = []
     with mpsx.fallback.using_mode("silent"):
-        for row in measure(options):
+        for row in saved(options.read) if options.read else measure(options):
             rows.append(row)
             print(show(row), flush=True)
     if not rows:
@@ -242,6 +277,9 @@ def main() -> None:
             writer = csv.DictWriter(file, records[0])
             writer.writeheader()
             writer.writerows(records)
+    if options.table:
+        with open(options.table, "w") as file:
+            file.write(table(rows))
     if options.plot:
         plot(rows, options.plot)
 
