@@ -11,10 +11,12 @@
 
 // ATen's own way to oneDNN, which it takes for halves and not for floats of full precision. libtorch_cpu exports it and
 // ships no header of it; weak, since a later torch may not.
+#ifdef __linux__
 namespace at::native {
 __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& result, float beta,
                                          float alpha);
 }
+#endif
 
 namespace mpsx::backend {
 namespace {
@@ -22,6 +24,16 @@ namespace {
 // Below this many multiplications, or this few rows or columns, MKL is faster: oneDNN finds its kernel in a cache first
 // (10 microseconds), and has none for a few columns.
 constexpr int64_t kLeastWork = int64_t(1) << 20, kLeastSide = 4;
+
+// result = alpha * a b + beta * result; null where there is none.
+using Multiply = void (*)(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
+Multiply multiply() {
+#ifdef __linux__
+  return &at::native::mkldnn_matmul;
+#else
+  return nullptr;
+#endif
+}
 
 bool is_better() {
 #if defined(__x86_64__) && defined(__linux__)
@@ -37,7 +49,7 @@ bool is_wanted() {
   const std::string_view wanted = env ? env : "";
   TORCH_CHECK(wanted.empty() || wanted == "onednn" || wanted == "mkl",
               "MPSX_GEMM: expected \"onednn\" or \"mkl\", got \"", wanted, "\"");
-  return &at::native::mkldnn_matmul && (wanted.empty() ? is_better() : wanted == "onednn");
+  return multiply() && (wanted.empty() ? is_better() : wanted == "onednn");
 }
 
 bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
@@ -62,7 +74,7 @@ bool product(torch::jit::Stack& stack) {
   const at::Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor(), out = arguments[2].toTensor();
   if (!takes(a, b, out)) return false;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
-  at::native::mkldnn_matmul(a, b, out, 0, 1);
+  multiply()(a, b, out, 0, 1);
   torch::jit::drop(stack, 3);
   stack.emplace_back(out);
   return true;
@@ -78,7 +90,7 @@ bool product_and_sum(torch::jit::Stack& stack) {
   if (alpha != 1 || (beta != 0 && beta != 1)) return false;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (beta != 0 && !self.is_same(out)) out.copy_(self);  // broadcasts
-  at::native::mkldnn_matmul(a, b, out, static_cast<float>(beta), 1);
+  multiply()(a, b, out, static_cast<float>(beta), 1);
   torch::jit::drop(stack, 6);
   stack.emplace_back(out);
   return true;
