@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from processes import in_a_process
 from torch.utils.data import DataLoader, TensorDataset
 
 import mpsx
@@ -123,11 +121,6 @@ def test_blocks_of_all_sizes_are_kept_apart() -> None:
     held.clear()
     del t
     assert torch.mpsx.memory_allocated() == start
-
-
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
-                          capture_output=True, text=True, check=False)
 
 
 def test_high_watermark_is_a_limit() -> None:

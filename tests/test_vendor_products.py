@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from processes import in_a_process
 
 import mpsx
 
 pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other drivers have no library to choose")
-
-
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
-                          capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("gemm", ["onednn", "mkl", None])
