@@ -37,20 +37,20 @@ Tensor with_last_sizes(const Tensor& self, int64_t channels, int64_t height, int
   return at::empty(sizes, self.options(), self.suggest_memory_format());
 }
 
-void copy(const Tensor& to, const Tensor& from) {
+void copy_into(const Tensor& to, const Tensor& from) {
   if (to.numel() > 0 && !copy_on_device(to, from)) to.copy_(from);
 }
 
 Tensor pixel_shuffle(const Tensor& self, int64_t r) {
   at::native::check_pixel_shuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) / (r * r), self.size(-2) * r, self.size(-1) * r);
-  return copy(large_view(out, r), small_view(self, r)), out;
+  return copy_into(large_view(out, r), small_view(self, r)), out;
 }
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t r) {
   at::native::check_pixel_unshuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) * r * r, self.size(-2) / r, self.size(-1) / r);
-  return copy(small_view(out, r), large_view(self, r)), out;
+  return copy_into(small_view(out, r), large_view(self, r)), out;
 }
 
 }  // namespace
