@@ -145,19 +145,6 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
     const ulong last = smaller(first + kLineBlock, r.last);
     for (uint c = g.index; c < n; c += g.count) block[c] = Identity<Combine, A>::value();
     ulong line = first;
-    // On a CPU the block passes through its cache once for so many lines.
-    for (; !MPSX_VECTOR_BYTES && line + 7 < last; line += 8) {
-      device const T* rows[8];
-      for (uint k = 0; k < 8; ++k) rows[k] = x + (r.input + line_offset(p, line + k) + long(r.begin));
-      MPSX_VECTORIZE
-      for (uint c = g.index; c < n; c += g.count) {
-        const A a = Combine::apply(Op::map(C(rows[0][c]), exponent), Op::map(C(rows[1][c]), exponent));
-        const A b = Combine::apply(Op::map(C(rows[2][c]), exponent), Op::map(C(rows[3][c]), exponent));
-        const A d = Combine::apply(Op::map(C(rows[4][c]), exponent), Op::map(C(rows[5][c]), exponent));
-        const A e = Combine::apply(Op::map(C(rows[6][c]), exponent), Op::map(C(rows[7][c]), exponent));
-        block[c] = Combine::apply(block[c], Combine::apply(Combine::apply(a, b), Combine::apply(d, e)));
-      }
-    }
     for (; line + 3 < last; line += 4) {
       device const T* r0 = x + (r.input + line_offset(p, line) + long(r.begin));
       device const T* r1 = x + (r.input + line_offset(p, line + 1) + long(r.begin));
