@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
+
+#include "backend/setting.h"
 
 // ATen's own way to oneDNN, which it takes for halves and not for floats of full precision. libtorch_cpu exports it and
 // ships no header of it; weak, since a later torch may not.
@@ -44,13 +45,7 @@ bool is_better() {
 #endif
 }
 
-bool is_wanted() {
-  const char* env = std::getenv("MPSX_GEMM");
-  const std::string_view wanted = env ? env : "";
-  TORCH_CHECK(wanted.empty() || wanted == "onednn" || wanted == "mkl",
-              "MPSX_GEMM: expected \"onednn\" or \"mkl\", got \"", wanted, "\"");
-  return multiply() && (wanted.empty() ? is_better() : wanted == "onednn");
-}
+bool is_wanted() { return setting("MPSX_GEMM", "onednn", "mkl").value_or(is_better()) && multiply(); }
 
 bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==

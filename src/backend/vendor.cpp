@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 #include "backend/fallback.h"
 #include "backend/operator_facts.h"
 #include "backend/register.h"
+#include "backend/setting.h"
 #include "runtime/device.h"
 
 namespace mpsx::backend {
@@ -92,13 +92,7 @@ void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   run_on_cpu(op, c10::DispatchKey::CPU, stack, route_of(facts), runtime::profiling.load(std::memory_order_relaxed));
 }
 
-bool read_preference() {
-  const char* env = std::getenv("MPSX_VENDOR");
-  const std::string wanted = env ? env : "";
-  TORCH_CHECK(wanted.empty() || wanted == "on" || wanted == "off", "MPSX_VENDOR: expected \"on\" or \"off\", got \"",
-              wanted, "\"");
-  return wanted.empty() ? runtime::driver().info().name == "host" : wanted == "on";
-}
+bool read_preference() { return setting("MPSX_VENDOR", "on", "off").value_or(runtime::driver().info().name == "host"); }
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 

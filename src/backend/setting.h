@@ -1,0 +1,21 @@
+// Settings of the environment that are one of two words.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace mpsx::backend {
+
+// Whether `variable` is `yes`; none where it is not set, or empty. Throws where it is neither `yes` nor `no`.
+inline std::optional<bool> setting(const char* variable, std::string_view yes, std::string_view no) {
+  const char* env = std::getenv(variable);
+  const std::string_view found = env ? env : "";
+  if (found.empty()) return std::nullopt;
+  TORCH_CHECK(found == yes || found == no, variable, ": expected \"", yes, "\" or \"", no, "\", got \"", found, "\"");
+  return found == yes;
+}
+
+}  // namespace mpsx::backend
