@@ -20,6 +20,31 @@ def test_frequencies(dtype: torch.dtype) -> None:
     torch.testing.assert_close(share, torch.tensor([0.125, 0.0, 0.375, 0.5]), atol=0.02, rtol=0)
 
 
+@pytest.mark.parametrize("columns", [65, 3000, 40000])
+def test_many_columns(columns: int) -> None:
+    """Rows of several blocks: shares of tenths of the row, and columns without a weight."""
+    weights = torch.rand(2, columns)
+    weights[:, columns // 2 :: 3] = 0
+    drawn = torch.multinomial(weights.to("mpsx"), 20000, replacement=True).cpu()
+    assert (weights.gather(1, drawn) > 0).all()
+    bins = drawn * 10 // columns
+    share = torch.stack([torch.bincount(row, minlength=10) / 20000 for row in bins])
+    place = (torch.arange(columns) * 10 // columns).expand(2, -1)
+    expected = torch.zeros(2, 10).scatter_add_(1, place, weights) / weights.sum(1, keepdim=True)
+    torch.testing.assert_close(share, expected, atol=0.015, rtol=0)
+
+
+def test_layouts() -> None:
+    weights = torch.zeros(6, 5)
+    weights[torch.arange(6), torch.arange(6) % 5] = 1
+    expected = (torch.arange(6) % 5).unsqueeze(1).expand(6, 3)
+    turned = weights.t().contiguous().to("mpsx").t()
+    assert torch.multinomial(turned, 3, replacement=True).cpu().equal(expected)
+    out = torch.zeros(3, 6, dtype=torch.long, device="mpsx").t()
+    assert torch.multinomial(turned, 3, replacement=True, out=out).cpu().equal(expected)
+    assert torch.multinomial(turned[0], 3, replacement=True).cpu().equal(expected[0])
+
+
 def test_without_replacement() -> None:
     weights = torch.rand(50, 9, device="mpsx")
     weights[:, 4] = 0
@@ -49,3 +74,9 @@ def test_errors() -> None:
         torch.multinomial(weights - 2, 1)
     with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
         torch.multinomial(weights * 0, 1)
+    for bad in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(RuntimeError, match="`inf`, `nan` or element < 0"):
+            torch.multinomial(torch.tensor([1.0, bad, 1.0], device="mpsx"), 2, replacement=True)
+    with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
+        torch.multinomial(torch.tensor([[1.0, 1.0], [0.0, 0.0]], device="mpsx"), 2, replacement=True)
+    assert torch.multinomial(weights, 2, replacement=True).shape == (2,)  # the record of errors is empty again

@@ -3,14 +3,6 @@
 
 #include "lib/error.h"
 
-// The index as a position in [0, size), or -1 with a report when it is out of range.
-inline long checked_index(long index, long size, bool negative, uint dimension, device ErrorRecord* errors) {
-  const long position = negative && index < 0 ? index + size : index;
-  if (position >= 0 && position < size) return position;
-  report_index(errors, dimension, index, size);
-  return -1;
-}
-
 // An index that `index_check` has seen already: in range, or reported. A GPU may get here before the report is read, so
 // the index is kept inside; on a CPU the launcher has read it and thrown.
 inline long known_index(long index, long size, bool negative) {

@@ -16,10 +16,24 @@ inline void report_outside_unit(device ErrorRecord* record, uint operand) {
   record->dimension = operand;
 }
 
+// Reports weights of which some are no weights (below 0, infinite, NaN), or none is above 0; the first report wins.
+inline void report_weights(device ErrorRecord* record, bool invalid) {
+  if (atomic_exchange_explicit(&record->state, 3u, memory_order_relaxed) != 0u) return;
+  record->dimension = invalid;
+}
+
 // Reports an index out of [-size, size); the first report wins.
 inline void report_index(device ErrorRecord* record, uint dimension, long index, long size) {
   if (atomic_exchange_explicit(&record->state, 1u, memory_order_relaxed) != 0u) return;
   record->dimension = dimension;
   record->index = index;
   record->size = size;
+}
+
+// The index as a position in [0, size), or -1 with a report when it is out of range.
+inline long checked_index(long index, long size, bool negative, uint dimension, device ErrorRecord* errors) {
+  const long position = negative && index < 0 ? index + size : index;
+  if (position >= 0 && position < size) return position;
+  report_index(errors, dimension, index, size);
+  return -1;
 }

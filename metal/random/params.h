@@ -24,6 +24,16 @@ struct SampleParams {
   uint64_t offset;
 };
 
+// Rows of weights, in at most kMultinomialBlocks blocks of `block` columns. Sample s of row r has the Philox block
+// offset + r * samples + s.
+enum : uint32_t { kMultinomialBlocks = 256 };
+struct MultinomialParams {
+  uint64_t seed;
+  uint64_t offset;
+  uint32_t columns, samples;
+  uint32_t block, blocks;
+};
+
 // Permutations of at most kShortPermutation elements are shuffled by one thread.
 enum : uint32_t { kShortPermutation = 4096, kFeistelRounds = 24 };
 

@@ -1,5 +1,5 @@
-// multinomial: the largest of random numbers divided by exponential ones, or, with replacement, a search among the sums
-// of the probabilities.
+// multinomial: a kernel that sums up and searches (one sample, or with replacement), or else the largest of random
+// numbers divided by exponential ones; for very many samples a search among the sums of the probabilities.
 #include <ATen/native/Resize.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
@@ -8,12 +8,51 @@
 #include <ATen/ops/searchsorted.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
+#include "backend/generator.h"
 #include "ops/op.h"
+#include "random/params.h"
+#include "runtime/device_error.h"
 
 namespace mpsx::ops {
 namespace {
 
 using Generator = std::optional<at::Generator>;
+
+constexpr int64_t kLeastBlock = 64;
+
+// Columns of a block of the kernel, or 0 where its samples would take longer than sums of all elements do.
+int64_t block_of(int64_t columns, int64_t samples) {
+  const int64_t block = std::max(kLeastBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
+  // A GPU's thread reads a block alone.
+  if (runtime::driver().info().vector_bytes > 0 && block > 4 * kLeastBlock) return 0;
+  return samples * block <= 4 * columns + (1 << 16) ? block : 0;
+}
+
+void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const Generator& generator,
+                    const Tensor& out) {
+  static const KernelSet kernels("multinomial");
+  const int64_t columns = weights.size(-1), rows = weights.numel() / columns;
+  TORCH_CHECK(rows <= int64_t(UINT32_MAX), "multinomial: expected fewer than 2^32 rows, got ", rows);
+  const auto state = backend::next_philox(generator, uint64_t(rows * samples));
+  MultinomialParams p{};
+  p.seed = state.seed;
+  p.offset = state.offset;
+  p.columns = uint32_t(columns);
+  p.samples = uint32_t(samples);
+  p.block = uint32_t(block);
+  p.blocks = uint32_t((columns + block - 1) / block);
+  Launch(kernels.get(tag_of(weights)))
+      .pointer(out.data_ptr())
+      .pointer(weights.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record("multinomial"))
+      .groups({uint32_t(rows), 1, 1}, runtime::threads_for_row(p.blocks))
+      .work(uint64_t(columns + samples * block))
+      .run();
+  runtime::wait_for_device_errors();
+}
 
 // Draws for each row of positive weights, in float.
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
@@ -46,6 +85,8 @@ Tensor& multinomial_out(const Tensor& self, int64_t samples, bool replacement, G
   shape.back() = samples;
   at::native::resize_output(out, shape);
   if (out.numel() == 0) return out;
+  const int64_t block = self.size(-1) > 0 && (replacement || samples == 1) ? block_of(self.size(-1), samples) : 0;
+  if (block > 0 && out.is_contiguous()) return draw_by_blocks(self.contiguous(), block, samples, generator, out), out;
   const Tensor weights = self.to(at::kFloat).contiguous();
   // All are on their way before the first is waited for. A NaN is both extrema, and in no order with a number.
   const auto [least, most] = at::aminmax(weights);

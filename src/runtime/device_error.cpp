@@ -49,8 +49,12 @@ void check(const Slot& slot) {
   state = 0;
   TORCH_CHECK(found.state != ErrorRecord::kOutsideUnit, slot.op, ": all elements of ",
               found.dimension == 0 ? "input" : "target", " should be between 0 and 1");
-  TORCH_CHECK_INDEX(false, slot.op, ": index ", found.index, " is out of bounds for dimension ",
-                    found.dimension, " with size ", found.size);
+  // In PyTorch's words.
+  TORCH_CHECK(found.state != ErrorRecord::kWeights,
+              found.dimension ? "probability tensor contains either `inf`, `nan` or element < 0"
+                              : "invalid multinomial distribution (sum of probabilities <= 0)");
+  TORCH_CHECK_INDEX(false, slot.op, ": index ", found.index, " is out of bounds for dimension ", found.dimension,
+                    " with size ", found.size);
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ def cases() -> Iterator[Case]:
                    reference="none")  # fmt: skip
     mean = values(N, low=0.1, high=40)
     yield case("gamma", torch._standard_gamma, mean, reference="none")
+    for dtype in FLOAT:
+        weights = values(3, 700, dtype=dtype, low=0, high=1)
+        yield case(f"multinomial {TAGS[dtype]}", torch.multinomial, weights, 300, True, reference="none")
     yield case("binomial", lambda n, p: torch.binomial((4 * n).floor(), p), mean, values(N, low=0, high=1),
                reference="none")  # fmt: skip
     for dtype in FLOAT:

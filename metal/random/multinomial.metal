@@ -1,0 +1,73 @@
+// Draws of columns of a row, with replacement, each with the probability that its weight has of the row's sum.
+#include "lib/collective.h"
+#include "lib/error.h"
+#include "lib/instantiate.h"
+#include "lib/random.h"
+#include "random/params.h"
+
+// One threadgroup per row: the sums of its blocks, what lies before the end of each, and for every sample first the
+// block that it falls into and then the column.
+template <typename T>
+kernel void multinomial(device long* out [[buffer(0)]], device const T* weights [[buffer(1)]],
+                        constant MultinomialParams& p [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
+                        MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float ends[kMultinomialBlocks];
+  threadgroup uint invalid[kMultinomialBlocks];
+  threadgroup uint last;  // block with a weight
+  device const T* row = weights + ulong(g.group.x) * p.columns;
+  for (uint b = g.index; b < p.blocks; b += g.count) {
+    const uint end = min((b + 1) * p.block, p.columns);
+    float sum = 0.0f;
+    uint bad = 0;
+    MPSX_REDUCE(+ : sum, bad)
+    for (uint i = b * p.block; i < end; ++i) {
+      const float w = float(row[i]);
+      sum += w;
+      bad += uint(!(w >= 0.0f && w < INFINITY));
+    }
+    ends[b] = sum;
+    invalid[b] = bad;
+  }
+  tg_barrier();
+  if (g.index == 0) {
+    float sum = 0.0f;
+    uint bad = 0, weighted = p.blocks;
+    for (uint b = 0; b < p.blocks; ++b) {
+      weighted = ends[b] > 0.0f ? b : weighted;
+      bad += invalid[b];
+      sum += ends[b];
+      ends[b] = sum;
+    }
+    last = weighted;
+    if (bad > 0 || weighted == p.blocks) {
+      report_weights(errors, bad > 0);
+      last = 0;
+    }
+  }
+  tg_barrier();
+  const float total = ends[p.blocks - 1];
+  for (uint s = g.index; s < p.samples; s += g.count) {
+    const ulong place = ulong(g.group.x) * p.samples + s, counter = p.offset + place;
+    const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
+    const float wanted = uniform_unit(bits.x) * total;
+    uint b = 0, above = last;  // the first block that ends above what is wanted; rounding may leave none
+    while (b < above) {
+      const uint middle = (b + above) / 2;
+      if (ends[middle] > wanted) above = middle;
+      else b = middle + 1;
+    }
+    const uint end = min((b + 1) * p.block, p.columns);
+    float sum = b == 0 ? 0.0f : ends[b - 1];
+    uint column = b * p.block;
+    for (uint i = column; i < end && sum <= wanted; ++i) {
+      const float w = float(row[i]);
+      sum += w;
+      column = w > 0.0f ? i : column;  // what has no weight is never drawn
+    }
+    out[place] = column;
+  }
+}
+
+#define MULTINOMIAL(T, TAG, ...) MPSX_KERNEL("multinomial_" #TAG, multinomial<T>)
+MPSX_FOR_FLOAT(MULTINOMIAL, )
