@@ -11,6 +11,12 @@ struct WindowPoolParams {
   int32_t width;  // at most that of a window along the innermost dimension
 };
 
+// Elements of a plane of the input and of the result.
+struct WindowPlaneParams {
+  int32_t in, out;
+  float zero;  // 0
+};
+
 // Sums of the windows of planes that overlap: what im2col took from them, put back.
 struct FoldParams {
   int32_t height, width;    // of a plane of the result

@@ -1,6 +1,8 @@
 // Maxima of windows that lie anywhere: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
+#include "lib/collective.h"
+#include "lib/error.h"
 #include "pool/window.h"
 #include "pool/window_params.h"
 
@@ -58,5 +60,63 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
+// The gradient where windows share no element: what a maximum gets is moved to its place, the others get nothing. One
+// threadgroup per plane. Bits are moved, named by their size.
+template <typename T>
+kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                           device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],
+                           device ErrorRecord* errors [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const uint count = uint(p.in), windows = uint(p.out);
+  device T* to = grad_in + ulong(g.group.x) * count;
+  device const T* from = grad_out + ulong(g.group.x) * windows;
+  device const long* at = indices + ulong(g.group.x) * windows;
+  MPSX_VECTORIZE
+  for (uint i = g.index; i < count; i += g.count) to[i] = T(0);
+  tg_device_barrier();
+  for (uint i = g.index; i < windows; i += g.count) {
+    const long place = checked_index(at[i], long(count), false, 1, errors);
+    if (place >= 0) to[place] = from[i];
+  }
+}
+
+// The same of windows that share elements: a CPU's thread, which has the plane to itself, adds up in order; a small plane
+// of halves in float32, since an addition in memory waits until the one before it is rounded. p.zero, since of zeros that
+// it knows a compiler makes a call of memset, whose long stores bypass the cache that is read next.
+#if !MPSX_VECTOR_BYTES
+enum : uint { kSmallPlane = 2048 };
+template <typename C, typename T>
+inline void add_windows(thread C* sum, uint count, device const T* from, device const long* at, uint windows,
+                        float zero, device ErrorRecord* errors) {
+  MPSX_VECTORIZE
+  for (uint i = 0; i < count; ++i) sum[i] = C(zero);
+  for (uint i = 0; i < windows; ++i) {
+    const long place = checked_index(at[i], long(count), false, 1, errors);
+    if (place >= 0) sum[place] = C(float(sum[place]) + float(from[i]));
+  }
+}
+template <typename T>
+kernel void window_max_bwd_shared(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                  device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],
+                                  device ErrorRecord* errors [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const uint count = uint(p.in), windows = uint(p.out);
+  device T* to = grad_in + ulong(g.group.x) * count;
+  device const T* from = grad_out + ulong(g.group.x) * windows;
+  device const long* at = indices + ulong(g.group.x) * windows;
+  if (sizeof(T) == sizeof(float) || count > kSmallPlane) return add_windows(to, count, from, at, windows, p.zero, errors);
+  float sum[kSmallPlane];
+  add_windows(sum, count, from, at, windows, p.zero, errors);
+  MPSX_VECTORIZE
+  for (uint i = 0; i < count; ++i) to[i] = T(sum[i]);
+}
+#define WINDOW_SHARED(T, TAG, ...) MPSX_KERNEL("window_max_bwd_shared_" #TAG, window_max_bwd_shared<T>)
+MPSX_FOR_FLOAT(WINDOW_SHARED, )
+#endif
+
 #define WINDOW_MAX(T, TAG, ...) MPSX_KERNEL("window_max_" #TAG, window_max<T>)
 MPSX_FOR_REAL(WINDOW_MAX, )
+MPSX_KERNEL("window_max_bwd_i8", window_max_bwd<char>)
+MPSX_KERNEL("window_max_bwd_i16", window_max_bwd<short>)
+MPSX_KERNEL("window_max_bwd_i32", window_max_bwd<int>)
+MPSX_KERNEL("window_max_bwd_i64", window_max_bwd<long>)

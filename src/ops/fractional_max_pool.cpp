@@ -115,7 +115,7 @@ Tensor& fractional_backward_out(const Tensor& grad, const Tensor& self, IntArray
               "fractional_max_pool_backward: expected a gradient and indices of the result's shape, got ", grad.sizes(),
               " and ", indices.sizes());
   at::native::resize_output(grad_input, self.sizes());
-  spread_gradient(grad, indices, grad_input, D);
+  spread_gradient("fractional_max_pool", grad, indices, grad_input, D, false);
   return grad_input;
 }
 template <size_t D>

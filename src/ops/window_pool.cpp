@@ -13,8 +13,10 @@
 
 #include <algorithm>
 
+#include "ops/indexing.h"
 #include "ops/pool.h"
 #include "ops/structured.h"
+#include "runtime/device_error.h"
 
 namespace mpsx::ops {
 
@@ -54,17 +56,36 @@ Tensor planes_as_rows(const Tensor& t, size_t dims) {
   return t.contiguous().view({plane == 0 ? 0 : t.numel() / plane, plane});
 }
 
-void spread_gradient(const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims) {
+void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                     bool apart) {
+  static const KernelSet moved("window_max_bwd"), added("window_max_bwd_shared");
   if (grad_input.numel() == 0) return;
-  if (grad_input.is_contiguous()) {
-    grad_input.zero_();
-    if (grad.numel() > 0)
-      planes_as_rows(grad_input, dims).scatter_add_(1, planes_as_rows(indices, dims), planes_as_rows(grad, dims));
+  if (!grad_input.is_contiguous()) {
+    const Tensor dense = at::empty(grad_input.sizes(), grad_input.options());
+    spread_gradient(op, grad, indices, dense, dims, apart);
+    grad_input.copy_(dense);
     return;
   }
-  const Tensor dense = at::empty(grad_input.sizes(), grad_input.options());
-  spread_gradient(grad, indices, dense, dims);
-  grad_input.copy_(dense);
+  const Tensor to = planes_as_rows(grad_input, dims);
+  // On a GPU threads would add to one place at once.
+  const bool kernel = apart || (runtime::driver().info().vector_bytes == 0 && is_float_tag(tag_of(to)));
+  if (grad.numel() == 0 || !kernel || to.size(0) > int64_t(UINT32_MAX)) {
+    grad_input.zero_();
+    if (grad.numel() > 0) to.scatter_add_(1, planes_as_rows(indices, dims), planes_as_rows(grad, dims));
+    return;
+  }
+  const Tensor from = planes_as_rows(grad, dims), places = planes_as_rows(indices, dims);
+  const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1)), 0};
+  Launch(apart ? moved.get(bits_tag(to)) : added.get(tag_of(to)))
+      .pointer(to.data_ptr())
+      .pointer(from.const_data_ptr())
+      .pointer(places.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record(op))
+      .groups({uint32_t(to.size(0)), 1, 1}, runtime::threads_for_row(uint64_t(p.in)))
+      .work(uint64_t(p.in) + 4 * uint64_t(p.out))
+      .run();
+  runtime::check_device_errors();
 }
 
 namespace {
@@ -156,7 +177,9 @@ Tensor& max_pool3d_backward_out(const Tensor& grad, const Tensor& self, IntArray
   const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
   if (at::native::resize_output(grad_input, self.sizes()))
     grad_input.unsafeGetTensorImpl()->empty_tensor_restride(format);
-  spread_gradient(grad, indices, grad_input, 3);
+  bool apart = true;
+  for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
+  spread_gradient("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, apart);
   return grad_input;
 }
 Tensor max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
@@ -201,7 +224,10 @@ Tensor& adaptive_backward_out(const Tensor& grad, const Tensor& self, const Tens
            grad_input;
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, indices);
-  spread_gradient(grad, indices, outputs.result(), D);
+  bool apart = true;
+  for (int64_t d = 1; d <= int64_t(D); ++d) apart = apart && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
+  spread_gradient(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
+                  outputs.result(), D, apart);
   outputs.finish();
   return grad_input;
 }

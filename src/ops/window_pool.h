@@ -42,7 +42,9 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
 
 // The planes of a tensor, of `dims` dimensions each, as rows.
 Tensor planes_as_rows(const Tensor& t, size_t dims);
-// Adds the gradient up where the maxima were; writes all of `grad_input`.
-void spread_gradient(const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims);
+// Adds the gradient up where the maxima were; writes all of `grad_input`. `apart`: no element is in two windows. `op`:
+// for the message about an index that is out of range.
+void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                     bool apart);
 
 }  // namespace mpsx::ops

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, TAGS
 
-from kernel_cases import Case, case, values
+from kernel_cases import Case, case, values, whole
 
 aten = torch.ops.aten
 FORMATS = {"planes": torch.contiguous_format, "channels last": torch.channels_last}
@@ -38,6 +38,13 @@ def max_pool3d(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0), return_indices=True)
 
 
+def max_pool3d_gradient(x: torch.Tensor, g: torch.Tensor, stride: tuple[int, int, int]) -> torch.Tensor:
+    """Windows that share elements or not, as the stride says."""
+    window = ((2, 3, 2), stride, (1, 1, 0), (1, 1, 1), False)
+    _, indices = aten.max_pool3d_with_indices(x, *window)
+    return aten.max_pool3d_with_indices_backward(g, x, *window, indices)
+
+
 def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
     """Windows that overlap, or with gaps between them."""
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
@@ -46,8 +53,15 @@ def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
 def windows() -> Iterator[Case]:
     """Maxima of windows from tables, and sums of windows."""
     for dtype in DTYPES["REAL"]:
-        yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9),
-                   reference="same")  # fmt: skip
+        x, g = values(2, 3, 4, 7, 9, dtype=dtype, low=-9, high=9), values(2, 3, 3, 3, 3, dtype=dtype, low=-9, seed=1)
+        yield case(f"max_pool3d {TAGS[dtype]}", max_pool3d, x, reference="same")
+        # PyTorch's CPU has no gradient for integers.
+        yield case(f"max_pool3d gradient {TAGS[dtype]}", max_pool3d_gradient, x, g, (2, 3, 3),
+                   reference="same" if dtype in FLOAT else "none")  # fmt: skip
+        if dtype in FLOAT:
+            g = whole(2, 3, 5, 4, 8, dtype=dtype, seed=2)
+            yield case(f"max_pool3d gradient, shared {TAGS[dtype]}", max_pool3d_gradient, x, g, (1, 2, 1),
+                       reference="same")  # fmt: skip
     for dtype in FLOAT:
         for stride, count in (([1, 1], 6 * 65), ([2, 3], 3 * 22)):
             yield case(f"col2im {stride} {TAGS[dtype]}", fold, values(2, 12, count, dtype=dtype), stride)
