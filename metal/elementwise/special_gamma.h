@@ -37,20 +37,21 @@ inline float log_gamma(float x) {
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
 
-// psi: the recurrence up to 10, and its asymptotic series from there.
-inline float digamma_positive(float x) {
-  float sum = 0.0f;
-  for (; x < 10.0f; x += 1.0f) sum -= 1.0f / x;
-  const float z = 1.0f / (x * x);
-  return sum + precise::log(x) - 0.5f / x - (x < 1e17f ? z * polynomial(z, kDigamma, 7) : 0.0f);
-}
+// psi: the recurrence up to 10, and its asymptotic series from there; below 0 by its reflection. Without branches.
 inline float digamma(float x) {
-  if (isinf(x)) return x > 0.0f ? x : NAN;
-  if (x == 0.0f) return copysign(INFINITY, -x);
-  if (x > 0.0f) return digamma_positive(x);
-  if (x == trunc(x)) return NAN;
+  float t = x > 0.0f ? x : 1.0f - x, sum = 0.0f;
+  for (uint i = 0; i < 10; ++i) {
+    const bool below = t < 10.0f;
+    sum -= below ? 1.0f / t : 0.0f;
+    t = below ? t + 1.0f : t;
+  }
+  const float z = 1.0f / (t * t);
+  const float y = sum + precise::log(t) - 0.5f / t - (t < 1e17f ? z * polynomial(z, kDigamma, 7) : 0.0f);
   const float r = x - round_to_even(x);
-  return digamma_positive(1.0f - x) - M_PI_F / precise::tan(M_PI_F * r);
+  const float value = x > 0.0f ? y : y - M_PI_F / precise::tan(M_PI_F * r);
+  const float pole = x == 0.0f ? copysign(INFINITY, -x) : NAN;
+  const bool at_pole = x <= 0.0f && x == trunc(x);
+  return x == INFINITY ? x : (at_pole ? pole : value);
 }
 
 inline float trigamma(float x) {
