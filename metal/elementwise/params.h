@@ -17,6 +17,7 @@ struct ScalarParams {
   int64_t i[4];
   uint32_t inlined;  // bit k: operand k is not memory but scalar 0
   uint32_t count;    // elements of a dense dispatch
+  float zero;        // 0; see kept in elementwise/scalars.h
 };
 
 // start + i * step for i = first, first + 1, …

@@ -50,9 +50,11 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
                            device const T* target [[buffer(2)]], device const T* weight [[buffer(3)]],
                            constant PointwiseLossParams& p [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
   const uint count = uint(p.count);
-  MPSX_EACH_LANE(T, i, tid, count) {
-    const float w = p.has_weight ? float(weight[i]) : 1.0f;
-    out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter) * w);
+  if (p.has_weight) {
+    MPSX_EACH_LANE(T, i, tid, count)
+    out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter) * float(weight[i]));
+  } else {
+    MPSX_EACH_LANE(T, i, tid, count) out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter));
   }
 }
 
@@ -120,10 +122,16 @@ kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* 
                                device const T* weight [[buffer(4)]], constant PointwiseLossParams& p [[buffer(5)]],
                                uint tid [[thread_position_in_grid]]) {
   const uint count = uint(p.count);
-  MPSX_EACH_LANE(T, i, tid, count) {
-    const float w = p.has_weight ? float(weight[i]) : 1.0f;
-    const float g = float(grad_out[REDUCED ? 0 : i]);
-    grad_in[i] = T(p.scale * g * Op::slope(float(x[i]), float(target[i]), p.parameter) * w);
+  if (p.has_weight) {
+    MPSX_EACH_LANE(T, i, tid, count) {
+      const float g = p.scale * float(grad_out[REDUCED ? 0 : i]);
+      grad_in[i] = T(g * Op::slope(float(x[i]), float(target[i]), p.parameter) * float(weight[i]));
+    }
+  } else {
+    MPSX_EACH_LANE(T, i, tid, count) {
+      const float g = p.scale * float(grad_out[REDUCED ? 0 : i]);
+      grad_in[i] = T(g * Op::slope(float(x[i]), float(target[i]), p.parameter));
+    }
   }
 }
 

@@ -210,6 +210,12 @@ Tensor smooth_l1_loss_new(const Tensor& self, const Tensor& target, int64_t redu
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
   return into(out, smooth_l1_loss_new(self, target, reduction, beta));
 }
+Tensor smooth_l1_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                                   double beta) {
+  if (!has_kernel(self, target) || !same_kind(self, grad))
+    return fallback_call<Tensor>("aten::smooth_l1_loss_backward", "", grad, self, target, reduction, beta);
+  return backward(smooth_l1(), grad, self, target, {}, reduction, beta);
+}
 Tensor& smooth_l1_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
                                     double beta, Tensor& out) {
   if (!has_kernel(self, target) || !same_kind(self, grad)) {
@@ -226,6 +232,12 @@ Tensor huber_loss_new(const Tensor& self, const Tensor& target, int64_t reductio
 }
 Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
   return into(out, huber_loss_new(self, target, reduction, delta));
+}
+Tensor huber_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                               double delta) {
+  if (!has_kernel(self, target) || !same_kind(self, grad))
+    return fallback_call<Tensor>("aten::huber_loss_backward", "", grad, self, target, reduction, delta);
+  return backward(huber(), grad, self, target, {}, reduction, delta);
 }
 Tensor& huber_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
                                 double delta, Tensor& out) {
@@ -266,9 +278,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("mse_loss_backward.grad_input", &mse_loss_backward_out);
   m.impl("smooth_l1_loss", &smooth_l1_loss_new);
   m.impl("smooth_l1_loss.out", &smooth_l1_loss_out);
+  m.impl("smooth_l1_loss_backward", &smooth_l1_loss_backward_new);
   m.impl("smooth_l1_loss_backward.grad_input", &smooth_l1_loss_backward_out);
   m.impl("huber_loss", &huber_loss_new);
   m.impl("huber_loss.out", &huber_loss_out);
+  m.impl("huber_loss_backward", &huber_loss_backward_new);
   m.impl("huber_loss_backward.out", &huber_loss_backward_out);
   m.impl("binary_cross_entropy", &bce_new);
   m.impl("binary_cross_entropy.out", &bce_out);
