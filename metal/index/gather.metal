@@ -2,6 +2,7 @@
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
+#include "lib/copy_run.h"
 #include "lib/index.h"
 
 // Operands: output, input (with stride 0 along the indexed dimension), index, which has been checked.
@@ -28,6 +29,13 @@ template <typename T>
 kernel void move(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant IndexParams& p [[buffer(2)]],
                  uint3 gid [[thread_position_in_grid]]) {
   (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = (in + row_offset(p, 1, gid))[long(gid.x) * p.stride[1][0]];
+}
+// Both lie densely along x: a thread has some neighbours.
+template <typename T>
+kernel void move_runs(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
+                      constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  const uint run = MPSX_VECTOR_BYTES ? lanes<T> : uint(kMoveRun), first = gid.x * run;
+  copy_run(out + row_offset(p, 0, gid) + first, in + row_offset(p, 1, gid) + first, min(run, p.size[0] - first));
 }
 // The output lies densely along x, the input backwards.
 template <typename T>
@@ -59,6 +67,7 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
 #define MOVE(T, TAG)                           \
   MPSX_KERNEL("gather_" #TAG, gather<T>)       \
   MPSX_KERNEL("move_" #TAG, move<T>)           \
+  MPSX_KERNEL("move_runs_" #TAG, move_runs<T>) \
   MPSX_KERNEL("move_back_" #TAG, move_back<T>) \
   MPSX_KERNEL("triangle_" #TAG, triangle<T>)
 MOVE(char, i8)

@@ -28,6 +28,9 @@ struct CatParams {
 // Short rows that a CPU thread handles; a GPU's handles one.
 enum : uint32_t { kCatTile = 256 };
 
+// Neighbouring elements that a CPU thread of move_runs copies.
+enum : uint32_t { kMoveRun = 16384 };
+
 // A grid over at most four dimensions, innermost first (metal/lib/index.h), and an index into one dimension of an operand.
 struct IndexParams {
   uint32_t size[4];

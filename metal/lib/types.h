@@ -7,11 +7,15 @@ using namespace metal;
 // Loop hints. A translator may define them beforehand; they mean nothing to Apple's compiler.
 //   MPSX_REDUCE(+ : sum, count)   the loop below only accumulates into these variables
 //   MPSX_VECTORIZE                the iterations of the loop below do not depend on each other
+//   MPSX_FEW                      the loop below has a few iterations, which are not worth vectors
 #ifndef MPSX_REDUCE
 #define MPSX_REDUCE(...)
 #endif
 #ifndef MPSX_VECTORIZE
 #define MPSX_VECTORIZE
+#endif
+#ifndef MPSX_FEW
+#define MPSX_FEW
 #endif
 
 // Bytes of each operand that a thread of a dense kernel handles; 0 stands for one element.

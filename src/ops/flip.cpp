@@ -14,7 +14,7 @@ namespace mpsx::ops {
 namespace {
 
 Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
-  static const KernelSet move("move"), back("move_back");
+  static const KernelSet move("move"), runs("move_runs"), back("move_back");
   if (!movable(self)) return fallback_call<Tensor>("aten::flip", "", self, dims);
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
@@ -30,13 +30,17 @@ Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
   IndexParams p{};
   const Merged<2> merged(self.sizes(), {out.strides(), strides});
   merged.write(p, 4);
-  const bool backwards = p.stride[0][0] == 1 && p.stride[1][0] == -1;
+  const bool dense = p.stride[0][0] == 1, along = dense && p.stride[1][0] == 1;
+  const KernelSet& kernels = along ? runs : dense && p.stride[1][0] == -1 ? back : move;
+  const bool gpu = runtime::driver().info().vector_bytes > 0;
+  const uint32_t run = !along ? 1 : gpu ? runtime::lanes(self.element_size()) : uint32_t(kMoveRun);
   merged.each_beyond(4, [&](const auto& offsets) {
-    Launch((backwards ? back : move).get(bits_tag(self)))
+    Launch(kernels.get(bits_tag(self)))
         .pointer(at_element(out, offsets[0]))
         .pointer(at_const_element(self, start + offsets[1]))
         .bytes(p)
-        .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+        .threads((p.size[0] + run - 1) / run, p.size[1], uint64_t(p.size[2]) * p.size[3])
+        .work(std::min(run, p.size[0]))
         .run();
   });
   return out;

@@ -56,6 +56,7 @@ def moving_cases() -> Iterator[Case]:
         tag, x = TAGS[dtype], values(5, 7, 19, dtype=dtype, low=-100, high=100)
         yield case(f"flip {tag}", lambda t: torch.flip(t, (1,)), x, reference="same")
         yield case(f"flip rows {tag}", lambda t: torch.flip(t, (0, 2)), x, reference="same")
+        yield case(f"flip rows of gapped {tag}", lambda t: torch.flip(t[..., ::2], (0,)), x, reference="same")
         yield case(f"roll {tag}", lambda t: torch.roll(t, (3, 2), (2, 0)), x, reference="same")
         yield case(f"tril {tag}", lambda t: (torch.tril(t), torch.triu(t, 1)), x, reference="same")
         yield case(f"cat {tag}", lambda t: (torch.cat([t, t[:, :3]], 1), torch.cat([t[..., ::2], t], 2)), x,

@@ -34,6 +34,7 @@
 #if defined(__clang__)
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 // Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
 // And they are the file's own, so that what no kernel calls is not compiled.
 #define MPSX_INLINE_BEGIN                                                                                    \
@@ -52,6 +53,7 @@
 #else
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("GCC ivdep")
+#define MPSX_FEW_LOOP
 #define MPSX_USER_CODE_BEGIN
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
