@@ -81,6 +81,24 @@ def test_gradient(layout: str, window: tuple) -> None:
         assert torch.equal(b.grad.cpu(), a.grad)
 
 
+@pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (2, 3, 0)], ids=str)
+@pytest.mark.parametrize("channels", [8, 64, 77, 139])
+def test_many_channels(channels: int, window: tuple[int, int, int]) -> None:
+    """Channels last, in blocks of 64, of 8 and of what is left."""
+    for dtype in FLOAT:
+        x = torch.randint(-9, 9, (2, channels, 7, 6)).to(dtype).to(memory_format=torch.channels_last)
+        x[0, ::5, 2, 3] = float("nan")
+        a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
+        expected, where = F.max_pool2d(a, *window, return_indices=True)
+        result, indices = F.max_pool2d(b, *window, return_indices=True)
+        torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(indices.cpu(), where)
+        weight = torch.randint(-8, 9, expected.shape).to(dtype)
+        expected.backward(weight)
+        result.backward(weight.to("mpsx"))
+        assert torch.equal(b.grad.cpu(), a.grad)
+
+
 def test_gradient_of_wide_rows() -> None:
     x = torch.randint(-9, 9, (1, 2, 4, 5000)).float()
     a, b = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
@@ -142,7 +160,9 @@ def test_kernels_run() -> None:
     x = torch.randn(1, 4, 6, 6).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         for t in (x, x.to(memory_format=torch.channels_last)):
-            pooled = F.max_pool2d(t.requires_grad_(), 2)
-            pooled.backward(pooled.detach())
-    for kernel in ("max_pool2d", "max_pool2d_bwd", "max_pool2d_last", "max_pool2d_bwd_last"):
+            for stride in (2, 1):
+                pooled = F.max_pool2d(t.requires_grad_(), 2, stride)
+                pooled.backward(pooled.detach())
+    kernels = ("max_pool2d", "max_pool2d_bwd", "max_pool2d_last", "max_pool2d_bwd_last", "max_pool2d_bwd_last_tiled")
+    for kernel in kernels:
         assert f"kernel:{kernel}_f32" in log

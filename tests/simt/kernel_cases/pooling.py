@@ -15,9 +15,9 @@ FORMATS = {"planes": torch.contiguous_format, "channels last": torch.channels_la
 WINDOW = ([3, 2], [2, 2], [1, 1])
 
 
-def max_pool(x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def max_pool(x: torch.Tensor, g: torch.Tensor, *shape: list[int]) -> tuple[torch.Tensor, ...]:
     """The result, where it was found, and the gradient."""
-    window = (*WINDOW, [1, 1], False)
+    window = (*(shape or WINDOW), [1, 1], False)
     result, where = aten.max_pool2d_with_indices(x, *window)
     return result, where, aten.max_pool2d_with_indices_backward(g, x, *window, where)
 
@@ -85,6 +85,8 @@ def cases() -> Iterator[Case]:
             # PyTorch's CPU has no gradient for integers.
             yield case(f"max_pool2d of {where} {TAGS[dtype]}", max_pool, x, g,
                        reference="same" if dtype in FLOAT else "none")  # fmt: skip
+            yield case(f"max_pool2d of tiles of {where} {TAGS[dtype]}", max_pool, x, image(6, 3, 3), [2, 3], [2, 3],
+                       [0, 0], reference="same" if dtype in FLOAT else "none")  # fmt: skip
             if dtype in FLOAT:
                 yield case(f"avg_pool2d of {where} {TAGS[dtype]}", avg_pool, x, g)
                 yield case(f"adaptive_avg_pool2d of {where} {TAGS[dtype]}", adaptive_avg_pool, x, image(5, 3, 2))
