@@ -1,6 +1,7 @@
 // Operators of three tensors.
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
+#include "lib/math.h"
 
 struct where_op {
   template <typename A, typename C>
@@ -20,6 +21,14 @@ struct lerp_op {
   template <typename A, typename C>
   static C apply(A a, C b, C w, Scalars<C>) {
     return fabs(w) < C(0.5f) ? C(a) + w * (b - C(a)) : b - (b - C(a)) * (C(1.0f) - w);
+  }
+};
+// What the second half of glu's input gets: of grad, the first half and itself.
+struct glu_gate_backward_op {
+  template <typename A, typename C>
+  static C apply(A grad, C first, C x, Scalars<C>) {
+    const C gate = sigmoid(x);
+    return C(grad) * first * gate * (C(1.0f) - gate);
   }
 };
 struct clamp_op {
@@ -44,5 +53,6 @@ MPSX_FOR_ALL(WHERE, )
 MPSX_FOR_REAL(TERNARY, addcmul)
 MPSX_FOR_FLOAT(TERNARY, addcdiv)
 MPSX_FOR_FLOAT(TERNARY, lerp)
+MPSX_FOR_FLOAT(TERNARY, glu_gate_backward)
 MPSX_FOR_REAL(TERNARY, clamp)
 MPSX_FOR_REAL(MPSX_UNARY_KERNELS, clamp_numbers, SAME)

@@ -15,10 +15,11 @@ namespace {
 
 constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = kTransposeTile;
-constexpr int64_t kWorthRepeating = 16;   // copies of a value, rather than computing it again
-constexpr uint64_t kWorthTurning = 2048;  // elements of a transposed operand, rather than computing with large strides
-constexpr int64_t kShortRow = 8;          // elements of a row that cost less than the row itself
-constexpr int64_t kPanel = 1 << 17;       // elements of a copy that a core's cache still holds when it is read
+constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
+constexpr uint64_t kWorthTurning = 256;  // elements of a transposed operand, rather than computing with large strides
+constexpr uint64_t kFew = 8192;          // elements that are copied one by one rather than in tiles
+constexpr int64_t kShortRow = 8;         // elements of a row that cost less than the row itself
+constexpr int64_t kPanel = 1 << 17;      // elements of a copy that a core's cache still holds when it is read
 
 // A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
 int64_t integer_part(double x) {
@@ -86,18 +87,20 @@ struct ElementwiseKernels::Operands {
   }
   // Contiguous along the second dimension, as a transposed operand is.
   bool turned(int k) const {
-    return ndim >= 2 && inner(k) > 1 && stride[k][1] == element[k] && std::min(size[0], size[1]) >= kTile / 2;
+    const bool tiles = std::min(size[0], size[1]) >= kTile / 2 || numel <= kFew;
+    return tiles && inner(k) > 1 && stride[k][1] == element[k];
   }
   // The output is dense along x, and so are the inputs but for some that are the same along it, or transposed.
   bool worth_spreading() const {
+    if (ndim < 2) return false;
     bool repeated = false, dense_along = false, any_turned = false;
     for (int k = 1; k < count; ++k) {
       const int64_t step = inner(k);
       if (step != 0 && step != 1 && !turned(k)) return false;
       (step == 0 ? repeated : step == 1 ? dense_along : any_turned) = true;
     }
-    if (inner(0) != 1 || size[0] < kWorthRepeating) return false;
-    return any_turned ? numel >= kWorthTurning : repeated && dense_along;
+    if (inner(0) != 1) return false;
+    return any_turned ? numel >= kWorthTurning : size[0] >= kWorthRepeating && repeated && dense_along;
   }
   // The dimension that is worth looping over in place of a short innermost one; 0 if there is none.
   int longer() const {
@@ -109,6 +112,17 @@ struct ElementwiseKernels::Operands {
   void swap_dimensions(int a, int b) {
     std::swap(size[a], size[b]);
     for (int k = 0; k < count; ++k) std::swap(stride[k][a], stride[k][b]);
+  }
+  // One dimension, where every operand has its elements one after the other.
+  void merge() {
+    for (int k = 0; k < count; ++k) {
+      int64_t step = element[k];
+      for (int d = 0; d < ndim; step *= size[d++])
+        if (stride[k][d] != step && size[d] != 1) return;
+    }
+    ndim = 1;
+    size[0] = int64_t(numel);
+    for (int k = 0; k < count; ++k) stride[k][0] = element[k];
   }
   // Calls body for parts of at most kPanel elements.
   template <typename Body>
@@ -244,16 +258,16 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
                           o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= kTile / 2 &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
+  if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
+    if (o.repeats()) return run_repeated(o, tag, second, s);
+    if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
+  }
   if (const int d = o.longer(); d > 0 && runtime::driver().info().vector_bytes == 0) {
     o.each_panel([&](Operands panel) {
       panel.swap_dimensions(0, d);
       run_strided(panel, tag, second, s);
     });
     return;
-  }
-  if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
-    if (o.repeats()) return run_repeated(o, tag, second, s);
-    if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
   runtime::KernelEntry& kernel = set->get(tag, second);
   std::array<at::IntArrayRef, kMaxOperands> strides;
@@ -341,7 +355,10 @@ void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, cons
     copy_strided(copy);
   }
   wide.point_inlined();
-  run_strided(wide, tag, second, s);
+  wide.merge();
+  if (!wide.all_dense()) return run_strided(wide, tag, second, s);
+  ScalarParams dense = s;
+  run_dense(wide, tag, second, dense);
 }
 
 Tensor to_common(const Tensor& t, at::ScalarType common) {

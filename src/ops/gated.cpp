@@ -4,8 +4,6 @@
 #include <ATen/ops/glu_meta.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/sigmoid_backward.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
 
@@ -19,20 +17,33 @@ namespace {
 using at::Scalar;
 using Pair = std::tuple<Tensor, Tensor>;
 
+void run_glu_gate(const Tensor& grad, const Tensor& first, const Tensor& second, const Tensor& out) {
+  static const ElementwiseKernels kernels("glu_gate_backward", 3);
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .add_output(out)
+                                .add_const_input(grad)
+                                .add_const_input(first)
+                                .add_const_input(second)
+                                .build();
+  kernels.run(iter, tag_of(first), ScalarParams{});
+}
 void run(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& second, const Tensor& out) {
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(out).add_const_input(first).add_const_input(second).build();
   kernels.run(iter, tag_of(first), ScalarParams{});
 }
 
-Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
+const ElementwiseKernels& glu_kernels() {
   static const ElementwiseKernels kernels("glu", 2);
+  return kernels;
+}
+Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
   if (!has_float_kernel(self) || out.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::glu", "out", self, dim, out), out;
   Structured<at::meta::structured_glu> outputs(out);
   outputs.meta(self, dim);
   const int64_t along = at::maybe_wrap_dim(dim, self.dim()), half = self.size(along) / 2;
-  run(kernels, narrowed(self, along, 0, half), narrowed(self, along, half, half), outputs.result());
+  run(glu_kernels(), narrowed(self, along, 0, half), narrowed(self, along, half, half), outputs.result());
   outputs.finish();
   return out;
 }
@@ -46,11 +57,10 @@ Tensor& glu_backward_out(const Tensor& grad, const Tensor& self, int64_t dim, Te
   TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ",
               self.size(dim));
   at::native::resize_output(grad_input, self.sizes());
-  const auto halves = self.chunk(2, dim), parts = grad_input.chunk(2, dim);
-  const Tensor g = grad.to(at::kFloat), gate = at::sigmoid(halves[1].to(at::kFloat));  // rounded once, in the end
-  const Tensor second = at::sigmoid_backward(at::mul(g, halves[0].to(at::kFloat)), gate);
-  parts[0].copy_(at::mul(g, gate));
-  parts[1].copy_(second);
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim()), half = self.size(along) / 2;
+  const Tensor first = narrowed(self, along, 0, half), second = narrowed(self, along, half, half);
+  run(glu_kernels(), grad, second, narrowed(grad_input, along, 0, half));
+  run_glu_gate(grad, first, second, narrowed(grad_input, along, half, half));
   return grad_input;
 }
 Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {

@@ -108,6 +108,10 @@ def two_operands(
 
 
 def three_operands() -> Iterator[Case]:
+    for dtype in FLOAT:
+        for dim, part in ((0, "dense"), (1, "gapped")):
+            x, g = values(6, 70, dtype=dtype), values(*((3, 70), (6, 35))[dim], dtype=dtype, seed=1)
+            yield case(f"glu gradient, {part} {TAGS[dtype]}", aten.glu_backward, g, x, dim)
     operators = {
         "where": (lambda a, b, c: torch.where(a > 0, b, c), DTYPES["ALL"]),
         "addcmul": (lambda a, b, c: torch.addcmul(a, b, c, value=2), DTYPES["REAL"]),
