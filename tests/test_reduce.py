@@ -232,3 +232,22 @@ def test_errors() -> None:
         torch.ones(3, 4, device="mpsx").sum((0, 0))
     with pytest.raises(RuntimeError, match="expected out of type"):
         torch.sum(torch.ones(3, device="mpsx"), 0, dtype=torch.float16, out=torch.empty(0, device="mpsx"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_repeated_elements(dtype: torch.dtype) -> None:
+    """What strides of 0 repeat is read once, and counted as often as it is there."""
+    base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
+    if dtype.is_floating_point:
+        base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")
+    x = base.expand(5, 70, 3, 9)
+    for dims in ((0,), (1,), (2,), (3,), (1, 3), (0, 1), (2, 3), (0, 1, 2, 3)):
+        for name in ("sum", "prod", "amax", "any"):
+            if name == "prod" and len(dims) > 1:
+                continue
+            where = dims[0] if name == "prod" else dims
+            expected, result = (getattr(t, name)(where) for t in (x, on_device(x)))
+            torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
+        if dtype.is_floating_point:
+            expected, result = (torch.linalg.vector_norm(t, 3, dims) for t in (x, on_device(x)))
+            torch.testing.assert_close(result.cpu(), expected, equal_nan=True)

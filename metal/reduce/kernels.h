@@ -51,7 +51,7 @@ template <> struct Fold<CombineSum> {
 
 // The inner loops of rows, one for every way to combine, since a loop hint names the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
-#define MPSX_ROW_LOOP(COMBINE, HINT, STEP)                                                                       \
+#define MPSX_ROW_LOOP(COMBINE, HINT, STEP, REPEATED)                                                             \
   template <typename Op, typename T>                                                                             \
   struct RowLoop<COMBINE, Op, T> {                                                                               \
     typedef typename Op::Acc A;                                                                                  \
@@ -73,18 +73,20 @@ template <typename Combine, typename Op, typename T> struct RowLoop;
       }                                                                                                          \
       return s;                                                                                                  \
     }                                                                                                            \
-    /* n times the same element. */                                                                              \
-    static A same(device const T* x, uint n, uint index, uint count, float p) {                                  \
-      typedef compute_t<T> C;                                                                                    \
+    /* n times the same value. */                                                                                \
+    static A times(A v, uint share) {                                                                            \
       A s = Identity<COMBINE, A>::value();                                                                       \
-      const A v = Op::map(C(*x), p);                                                                             \
-      HINT for (uint i = index; i < n; i += count) STEP;                                                         \
+      REPEATED;                                                                                                  \
       return s;                                                                                                  \
     }                                                                                                            \
+    static A same(device const T* x, uint n, uint index, uint count, float p) {                                  \
+      typedef compute_t<T> C;                                                                                    \
+      return times(Op::map(C(*x), p), index < n ? (n - index + count - 1) / count : 0u);                         \
+    }                                                                                                            \
   };
-MPSX_ROW_LOOP(CombineSum, MPSX_REDUCE(+ : s), s += v)
-MPSX_ROW_LOOP(CombineProduct, MPSX_REDUCE(* : s), s *= v)
-MPSX_ROW_LOOP(CombineMax, MPSX_REDUCE(max : s), s = s < v ? v : s)
+MPSX_ROW_LOOP(CombineSum, MPSX_REDUCE(+ : s), s += v, s = share > 0 ? A(v * A(share)) : s)
+MPSX_ROW_LOOP(CombineProduct, MPSX_REDUCE(* : s), s *= v, for (uint i = 0; i < share; ++i) s *= v)
+MPSX_ROW_LOOP(CombineMax, MPSX_REDUCE(max : s), s = s < v ? v : s, s = share > 0 ? v : s)
 
 // One threadgroup reduces a row (or, of a split one, a part).
 template <typename T, typename O, typename Op>
@@ -104,7 +106,9 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   }
   const ReduceRange r = reduce_row_range(p, g.group);
   A total = Identity<Combine, A>::value(), low = A(0);
-  for (ulong line = r.first; line < r.last; ++line) {
+  const bool one = one_line(p, r);
+  const ulong last = one ? r.first + 1 : r.last;
+  for (ulong line = r.first; line < last; ++line) {
     device const T* row = x + (r.input + line_offset(p, line));
     for (ulong b = r.begin; b < r.end; b += kReduceBlock) {
       const uint n = uint(smaller(r.end - b, kReduceBlock));
@@ -119,8 +123,9 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
       Fold<Combine>::add(total, low, block);
     }
   }
-  const A v = tg_reduce<Combine>(Fold<Combine>::settle(total, low), scratch, g);
+  A v = tg_reduce<Combine>(Fold<Combine>::settle(total, low), scratch, g);
   if (g.index != 0) return;
+  if (one) v = Loop::times(v, uint(r.last - r.first));
   if (p.splits > 1)
     parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = v;
   else
@@ -141,8 +146,10 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const uint n = uint(r.end - r.begin);
   const float exponent = p.p;
   for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
-  for (ulong first = r.first; first < r.last; first += kLineBlock) {
-    const ulong last = smaller(first + kLineBlock, r.last);
+  const bool one = one_line(p, r);
+  const ulong end = one ? r.first + 1 : r.last;
+  for (ulong first = r.first; first < end; first += kLineBlock) {
+    const ulong last = smaller(first + kLineBlock, end);
     for (uint c = g.index; c < n; c += g.count) block[c] = Identity<Combine, A>::value();
     ulong line = first;
     for (; line + 3 < last; line += 4) {
@@ -166,6 +173,12 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
       A t = total[c], l = low[c];
       Fold<Combine>::add(t, l, block[c]);
       total[c] = t, low[c] = l;
+    }
+  }
+  if (one) {
+    for (uint c = g.index; c < n; c += g.count) {
+      total[c] = RowLoop<Combine, Op, T>::times(total[c], uint(r.last - r.first));
+      low[c] = A(0);
     }
   }
   // Two loops: one with both stores would be vectorised with masks, and a masked store to memory that is not there, as
