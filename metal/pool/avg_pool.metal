@@ -20,6 +20,7 @@ inline void spread_taps(thread float* to, thread const float* from, int n, int s
 // The windows [ox, ox + count) against the columns [x, x + n). collect: each window adds up its columns; spread: each
 // column adds up its windows.
 struct Regular {
+  enum : bool { kRegular = true };
   RegularWindow rows, columns;
   int include_pad, divisor_override;
   explicit Regular(constant Pool2dParams& p)
@@ -78,6 +79,7 @@ struct Regular {
 };
 
 struct Adaptive {
+  enum : bool { kRegular = false };
   AdaptiveWindow rows, columns;
   explicit Adaptive(constant Pool2dParams& p) : rows(p.in_h, p.out_h), columns(p.in_w, p.out_w) {}
   int row_size(int oy) const { return rows.end(oy) - rows.begin(oy); }
@@ -101,6 +103,52 @@ struct Adaptive {
   }
 };
 
+#if !MPSX_VECTOR_BYTES
+// On a CPU windows of few elements: their sums are held by registers, where rows are too short to be added up first.
+enum : int { kFewTaps = 16 };
+template <int N, int S, typename T>
+inline void means_inside(device T* to, device const T* first, int in_w, int rows, RegularWindow columns, float divisor) {
+  const int step = S ? S : columns.stride;
+  float sum[N];
+  for (int j = 0; j < N; ++j) sum[j] = 0.0f;
+  for (int y = 0; y < rows; ++y)
+    for (int k = 0; k < columns.kernel_size; ++k)
+      for (int j = 0; j < N; ++j) sum[j] += float(first[y * in_w + k + j * step]);
+  for (int j = 0; j < N; ++j) to[j] = T(sum[j] / divisor);
+}
+template <typename T>
+inline void few_taps(device T* to, device const T* x, Regular w, int oy, int ox, int end) {
+  const int y = w.rows.begin(oy), rows = w.rows.end(oy) - y, in_w = w.columns.in, stride = w.columns.stride;
+  while (ox < end) {
+    const int x0 = ox * stride - w.columns.pad, spare = in_w - x0 - w.columns.kernel_size;
+    const int inside = x0 < 0 || spare < 0 ? 0 : min(end - ox, spare / stride + 1);
+    device const T* from = x + y * in_w + x0;
+    const float divisor = float(w.row_size(oy) * w.column_size(ox));
+    int n = 1;
+    if (inside >= 16) {
+      n = 16;
+      if (stride == 2) means_inside<16, 2>(to, from, in_w, rows, w.columns, divisor);
+      else means_inside<16, 0>(to, from, in_w, rows, w.columns, divisor);
+    } else if (inside >= 4) {
+      n = 4;
+      if (stride == 2) means_inside<4, 2>(to, from, in_w, rows, w.columns, divisor);
+      else means_inside<4, 0>(to, from, in_w, rows, w.columns, divisor);
+    } else {
+      const int begin = w.columns.begin(ox), last = w.columns.end(ox);
+      float sum = 0.0f;
+      for (int i = 0; i < rows; ++i)
+        MPSX_FEW
+        for (int k = begin; k < last; ++k) sum += float(x[(y + i) * in_w + k]);
+      *to = T(sum / divisor);
+    }
+    ox += n;
+    to += n;
+  }
+}
+template <typename T>
+inline void few_taps(device T*, device const T*, Adaptive, int, int, int) {}
+#endif
+
 // gid = (tile of output x, output y, plane).
 template <typename T, typename Windows>
 kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -109,6 +157,11 @@ kernel void avg_pool(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   const int oy = int(gid.y), ox = int(gid.x) * kTile, count = min(kTile, p.out_w - ox);
   device const T* x = in + ulong(gid.z) * ulong(p.in_h) * ulong(p.in_w);
   device T* to = out + ((ulong(gid.z) * ulong(p.out_h) + gid.y) * ulong(p.out_w) + ulong(ox));
+#if !MPSX_VECTOR_BYTES
+  if (Windows::kRegular && p.out_w <= 8 && p.kernel_h * p.kernel_w <= kFewTaps) {
+    return few_taps(to, x, w, oy, ox, ox + count);
+  }
+#endif
   const int y_first = w.rows.begin(oy), y_end = w.rows.end(oy);
   const int x_first = w.columns.begin(ox), x_end = w.columns.end(ox + count - 1);
   float sum[kTile], column[kTile];

@@ -1,5 +1,8 @@
 #include "ops/indexing.h"
 
+#include <ATen/ops/empty.h>
+
+#include "ops/narrow.h"
 #include "runtime/device_error.h"
 
 namespace mpsx::ops {
@@ -54,6 +57,16 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+  // What is the same along other dimensions is selected once.
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
+    at::DimVector sizes(out.sizes().begin(), out.sizes().end());
+    sizes[size_t(d)] = 1;
+    const Tensor once = at::empty(sizes, out.options());
+    select_rows_into(op, once, narrowed(self, d, 0, 1), dim, index);
+    out.copy_(once.expand(out.sizes()));
+    return;
+  }
   // Whole rows are copied from where they lie, at any distance.
   const bool rows = dim == 0 && self.dim() > 0 && self.size(0) > 0 && self.select(0, 0).is_contiguous();
   const Tensor in = rows ? self : self.contiguous();
