@@ -42,8 +42,20 @@ struct norm_inf {
 template <typename Norm>
 inline float distance_of(device const float* a, device const float* b, uint n, float p) {
   float sum = 0.0f;
+  uint first = 0;
+#if !MPSX_VECTOR_BYTES
+  if (n <= 64) {  // a few vectors, which are added up to one before its elements are
+    float sums[16];
+    for (uint k = 0; k < 16; ++k) sums[k] = 0.0f;
+    for (; first + 16 <= n; first += 16)
+      for (uint k = 0; k < 16; ++k) sums[k] += Norm::part(a[first + k] - b[first + k], p);
+    for (uint k = 0; k < 8; ++k) sums[k] += sums[k + 8];
+    for (uint k = 0; k < 4; ++k) sums[k] += sums[k + 4];
+    sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+  }
+#endif
   MPSX_REDUCE(+ : sum)
-  for (uint i = 0; i < n; ++i) sum += Norm::part(a[i] - b[i], p);
+  for (uint i = first; i < n; ++i) sum += Norm::part(a[i] - b[i], p);
   return Norm::whole(sum, p);
 }
 template <>
@@ -75,6 +87,24 @@ kernel void pair_distance(device float* out [[buffer(0)]], device const float* a
     out[pair_place(i, j, p.rows)] = distance_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p);
 }
 
+// What `n` neighbouring coordinates of a point, or N where that is not 0, which registers hold, get of the others.
+template <typename Norm, int N>
+inline void gradient_of(device float* to, device const float* grad, device const float* x, device const float* others,
+                        device const float* distances, constant DistanceParams& p, ulong row, uint point, uint count) {
+  const uint n = N ? uint(N) : count;
+  float sum[N ? N : int(kTile)];
+  for (uint i = 0; i < n; ++i) sum[i] = 0.0f;
+  for (uint j = 0; j < p.others; ++j) {
+    if (p.pairs && j == point) continue;  // a point and itself are no pair
+    const ulong at = p.pairs ? pair_place(min(point, j), max(point, j), p.rows) : row * p.others + j;
+    device const float* y = others + ulong(j) * p.size;
+    const float distance = distances[at], factor = Norm::factor(grad[at], distance);
+    MPSX_VECTORIZE
+    for (uint i = 0; i < n; ++i) sum[i] += factor * Norm::slope(x[i] - y[i], distance, p.p);
+  }
+  for (uint i = 0; i < n; ++i) to[i] = sum[i];
+}
+
 // The gradient of the first points. gid = (piece of a row, point, batch).
 template <typename Norm>
 kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float* grad [[buffer(1)]],
@@ -82,20 +112,16 @@ kernel void distance_bwd(device float* grad_a [[buffer(0)]], device const float*
                          device const float* distances [[buffer(4)]], constant DistanceParams& p [[buffer(5)]],
                          uint3 gid [[thread_position_in_grid]]) {
   const uint first = gid.x * kTile, n = min(kTile, p.size - first);
-  const ulong row = ulong(gid.z) * p.rows + gid.y;
-  device const float* x = a + row * p.size + first;
+  const ulong row = ulong(gid.z) * p.rows + gid.y, at = row * p.size + first;
   device const float* others = b + ulong(gid.z) * p.others * p.size + first;
-  float sum[kTile];
-  for (uint i = 0; i < n; ++i) sum[i] = 0.0f;
-  for (uint j = 0; j < p.others; ++j) {
-    if (p.pairs && j == gid.y) continue;  // a point and itself are no pair
-    const ulong at = p.pairs ? pair_place(min(gid.y, j), max(gid.y, j), p.rows) : row * p.others + j;
-    device const float* y = others + ulong(j) * p.size;
-    const float distance = distances[at], factor = Norm::factor(grad[at], distance);
-    MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) sum[i] += factor * Norm::slope(x[i] - y[i], distance, p.p);
-  }
-  for (uint i = 0; i < n; ++i) grad_a[row * p.size + first + i] = sum[i];
+  uint i = 0;
+#if !MPSX_VECTOR_BYTES
+  for (; i + 32 <= n; i += 32)
+    gradient_of<Norm, 32>(grad_a + at + i, grad, a + at + i, others + i, distances, p, row, gid.y, 32);
+  for (; i + 16 <= n; i += 16)
+    gradient_of<Norm, 16>(grad_a + at + i, grad, a + at + i, others + i, distances, p, row, gid.y, 16);
+#endif
+  if (i < n) gradient_of<Norm, 0>(grad_a + at + i, grad, a + at + i, others + i, distances, p, row, gid.y, n - i);
 }
 
 #define DISTANCE(NORM)                                          \
