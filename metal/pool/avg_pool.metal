@@ -147,6 +147,25 @@ inline void few_taps(device T* to, device const T* x, Regular w, int oy, int ox,
 }
 template <typename T>
 inline void few_taps(device T*, device const T*, Adaptive, int, int, int) {}
+
+// The gradient of short rows where windows lie side by side: rows [y, end) of the input.
+template <typename T>
+inline void spread_tiles(device T* to, device const T* g, Regular w, int y, int end) {
+  const int height = w.rows.kernel_size, width = w.columns.kernel_size, out_w = w.columns.out, in_w = w.columns.in;
+  for (int iy = y; iy < end; ++iy) {
+    device T* row = to + iy * in_w;
+    const int oy = iy / height;
+    device const T* from = g + oy * out_w;
+    const float divisor = oy < w.rows.out ? float(w.row_size(oy) * w.column_size(0)) : 1.0f;
+    for (int ox = 0; ox < out_w; ++ox) {
+      const T v = oy < w.rows.out ? T(float(from[ox]) / divisor) : T(0.0f);
+      MPSX_FEW
+      for (int k = 0; k < width; ++k) row[ox * width + k] = v;
+    }
+  }
+}
+template <typename T>
+inline void spread_tiles(device T*, device const T*, Adaptive, int, int) {}
 #endif
 
 // gid = (tile of output x, output y, plane).
@@ -219,6 +238,11 @@ kernel void avg_pool_bwd(device T* grad_in [[buffer(0)]], device const T* grad_o
   const int y_first = int(gid.y) * p.band, y_end = min(y_first + p.band, p.in_h);
   device const T* g = grad_out + ulong(gid.z) * ulong(p.out_h) * ulong(p.out_w);
   device T* to = grad_in + (ulong(gid.z) * ulong(p.in_h) * ulong(p.in_w) + ulong(ix));
+#if !MPSX_VECTOR_BYTES
+  if (Windows::kRegular && p.in_w <= 16 && p.kernel_h == p.stride_h && p.kernel_w == p.stride_w && p.pad_h == 0 &&
+      p.pad_w == 0 && p.in_w == p.out_w * p.kernel_w)
+    return spread_tiles(to, g, w, y_first, y_end);
+#endif
   const int ox_first = w.columns.first(ix), ox_last = w.columns.last(ix + n - 1);
   float sum[kTile], window[kTile], size[kTile];
   int oy_first = -1, oy_last = -1, sized = -1;

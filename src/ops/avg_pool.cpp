@@ -55,10 +55,14 @@ void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArra
   p.divisor = pool_size(divisor.value_or(0));
 }
 
+const Kernels& regular() {
+  static const Kernels kernels("avg_pool2d");
+  return kernels;
+}
+
 template <typename Outputs>
 void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
              bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
-  static const Kernels kernels("avg_pool2d");
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   const Tensor& out = outputs.result();
   if (out.numel() > 0 && is_whole_pool(self)) {
@@ -68,7 +72,7 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
     const Tensor in = self.contiguous(layout.format);
     Pool2dParams p = pool_params(in, out.sizes());
     set_window(p, kernel, stride, padding, count_include_pad, divisor);
-    launch(kernels, layout, out, in, p, uint64_t(p.kernel_h) * uint64_t(p.kernel_w), false);
+    launch(regular(), layout, out, in, p, uint64_t(p.kernel_h) * uint64_t(p.kernel_w), false);
   }
   outputs.finish();
 }
@@ -153,7 +157,13 @@ Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
   const Tensor out = at::empty(sizes, self.options().memory_format(layout.format));
   if (out.numel() == 0) return out;
   const Tensor in = self.contiguous(layout.format);
-  const Pool2dParams p = pool_params(in, sizes);
+  Pool2dParams p = pool_params(in, sizes);
+  if (p.in_h % p.out_h == 0 && p.in_w % p.out_w == 0 && p.out_w > 1) {
+    const int64_t window[] = {p.in_h / p.out_h, p.in_w / p.out_w};
+    set_window(p, window, window, {0}, true, {});
+    launch(regular(), layout, out, in, p, uint64_t(window[0] * window[1]), false);
+    return out;
+  }
   launch(kernels, layout, out, in, p, uint64_t((p.in_h / p.out_h + 1) * (p.in_w / p.out_w + 1)), false);
   return out;
 }

@@ -120,7 +120,7 @@ bool integer_overflow_rule(at::ScalarType type, const Tensor& a, const Scalar& e
 bool is_small(at::ScalarType type, const Scalar& exponent) {
   if (exponent.isComplex()) return false;
   const double e = exponent.toDouble();
-  if (e == 2.0 || e == 3.0) return type != at::kBool;
+  if (e == 1.0 || e == 2.0 || e == 3.0) return type != at::kBool;
   return !at::isIntegralType(type, true) && (e == 0.5 || e == -0.5 || e == -1.0 || e == -2.0);
 }
 Tensor multiplied_out(const Tensor& a, double exponent, const Tensor& out) {
@@ -130,6 +130,7 @@ Tensor multiplied_out(const Tensor& a, double exponent, const Tensor& out) {
   return iter.output();
 }
 Tensor pow_small(const Tensor& a, double exponent) {
+  if (exponent == 1.0) return a.clone();
   if (exponent == 0.5) return a.sqrt();
   if (exponent == -0.5) return a.rsqrt();
   if (exponent == -1.0) return a.reciprocal();
