@@ -288,6 +288,30 @@ inline void repeat(device T* to, int distance, int n) {
   }
 }
 
+// What one pixel's `count` channels, or N where that is not 0, which registers hold, get of windows; `from`: of the first.
+template <int N, typename T, typename Windows>
+inline void spread_pixel(device T* to, device const T* from, constant Pool2dParams& p, Windows w, int oy_first,
+                         int oy_last, int ox_first, int ox_last, int count) {
+  const int n = N ? N : count;
+  if (oy_last - oy_first == 1 && ox_last - ox_first == 1) {
+    const float divisor = float(w.row_size(oy_first) * w.column_size(ox_first));
+    MPSX_VECTORIZE
+    for (int j = 0; j < n; ++j) to[j] = T(float(from[j]) / divisor);
+    return;
+  }
+  float sum[N ? N : kTile];
+  for (int j = 0; j < n; ++j) sum[j] = 0.0f;
+  for (int oy = oy_first; oy < oy_last; ++oy) {
+    for (int ox = ox_first; ox < ox_last; ++ox) {
+      const float divisor = float(w.row_size(oy) * w.column_size(ox));
+      device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(p.channels);
+      MPSX_VECTORIZE
+      for (int j = 0; j < n; ++j) sum[j] += float(g[j]) / divisor;
+    }
+  }
+  for (int j = 0; j < n; ++j) to[j] = T(sum[j]);
+}
+
 // Neighbouring pixels of one row of the input, channels_last. `to`: the channels of the first. A CPU's thread copies
 // what lies in the same windows as the pixel before it; a GPU's group has one pixel.
 template <typename T, typename Windows>
@@ -300,27 +324,13 @@ inline void spread_pixels(device T* to, device const T* grad_out, constant Pool2
     while (ix >= leaves && ox_first < p.out_w) leaves = w.columns.end(++ox_first);
     while (ix >= enters && ox_last < p.out_w) enters = ++ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
     device const T* from = grad_out + (ulong(oy_first) * ulong(p.out_w) + ulong(ox_first)) * ulong(channels);
-    const bool one = oy_last - oy_first == 1 && ox_last - ox_first == 1;
-    for (int c = int(tid) * kTile; c < channels; c += int(threads) * kTile) {
-      const int count = min(kTile, channels - c);
-      if (one) {
-        const float divisor = float(w.row_size(oy_first) * w.column_size(ox_first));
-        MPSX_VECTORIZE
-        for (int j = 0; j < count; ++j) to[c + j] = T(float(from[c + j]) / divisor);
-        continue;
-      }
-      float sum[kTile];
-      for (int j = 0; j < count; ++j) sum[j] = 0.0f;
-      for (int oy = oy_first; oy < oy_last; ++oy) {
-        for (int ox = ox_first; ox < ox_last; ++ox) {
-          const float divisor = float(w.row_size(oy) * w.column_size(ox));
-          device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(channels) + c;
-          MPSX_VECTORIZE
-          for (int j = 0; j < count; ++j) sum[j] += float(g[j]) / divisor;
-        }
-      }
-      for (int j = 0; j < count; ++j) to[c + j] = T(sum[j]);
-    }
+    int c = int(tid) * kTile;
+#if !MPSX_VECTOR_BYTES
+    for (; c + 8 <= channels && channels < kTile; c += 8)
+      spread_pixel<8>(to + c, from + c, p, w, oy_first, oy_last, ox_first, ox_last, 8);
+#endif
+    for (; c < channels; c += int(threads) * kTile)
+      spread_pixel<0>(to + c, from + c, p, w, oy_first, oy_last, ox_first, ox_last, min(kTile, channels - c));
     // Past the last window both stay where they are.
     const int leave = ox_first < p.out_w ? leaves : x_end, enter = ox_last < p.out_w ? enters : x_end;
     const int next = kTile == 1 ? ix + 1 : max(min(min(leave, enter), x_end), ix + 1);
