@@ -87,12 +87,12 @@ struct ElementwiseKernels::Operands {
   }
   // Contiguous along the second dimension, as a transposed operand is.
   bool turned(int k) const {
+    if (ndim < 2) return false;
     const bool tiles = std::min(size[0], size[1]) >= kTile / 2 || numel <= kFew;
     return tiles && inner(k) > 1 && stride[k][1] == element[k];
   }
   // The output is dense along x, and so are the inputs but for some that are the same along it, or transposed.
   bool worth_spreading() const {
-    if (ndim < 2) return false;
     bool repeated = false, dense_along = false, any_turned = false;
     for (int k = 1; k < count; ++k) {
       const int64_t step = inner(k);
