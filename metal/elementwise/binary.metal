@@ -26,6 +26,15 @@ struct copysign_op;
 COPYSIGN(half)
 COPYSIGN(bfloat)
 
+// renorm: x of a vector with this norm, which is to be s.a at most. 1e-7 is PyTorch's own, so that no norm divides as zero.
+struct shortened_op {
+  template <typename C>
+  static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }
+};
+MPSX_KERNEL("shortened_dense_f32", binary_dense<float, float, shortened_op>)
+MPSX_KERNEL("shortened_rows_10_f32", binary_rows<float, float, shortened_op, 1, 0>)
+MPSX_KERNEL("shortened_any_f32", binary_any<float, float, shortened_op>)
+
 #define MPSX_ORDER_SWAPS(...)
 #define MPSX_ORDER_FIXED(TYPES, NAME, RESULT) MPSX_FOR_##TYPES(MPSX_BINARY_LEFT_KERNELS, NAME, RESULT)
 #define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...)      \

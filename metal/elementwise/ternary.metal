@@ -23,6 +23,11 @@ struct lerp_op {
     return fabs(w) < C(0.5f) ? C(a) + w * (b - C(a)) : b - (b - C(a)) * (C(1.0f) - w);
   }
 };
+// The same with a weight that is a number: s.a.
+struct lerp_number_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C> s) { return lerp_op::apply<C, C>(a, b, s.a, s); }
+};
 // What the second half of glu's input gets: of grad, the first half and itself.
 struct glu_gate_backward_op {
   template <typename A, typename C>
@@ -54,5 +59,9 @@ MPSX_FOR_REAL(TERNARY, addcmul)
 MPSX_FOR_FLOAT(TERNARY, addcdiv)
 MPSX_FOR_FLOAT(TERNARY, lerp)
 MPSX_FOR_FLOAT(TERNARY, glu_gate_backward)
+#define LERP_NUMBER(T, TAG, ...)                                               \
+  MPSX_KERNEL("lerp_number_dense_" #TAG, binary_dense<T, T, lerp_number_op>)   \
+  MPSX_KERNEL("lerp_number_any_" #TAG, binary_any<T, T, lerp_number_op>)
+MPSX_FOR_FLOAT(LERP_NUMBER, )
 MPSX_FOR_REAL(TERNARY, clamp)
 MPSX_FOR_REAL(MPSX_UNARY_KERNELS, clamp_numbers, SAME)

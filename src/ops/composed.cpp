@@ -120,6 +120,14 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   return self.unflatten(1, {groups, channels / groups}).transpose(1, 2).flatten(1, 2).contiguous(format);
 }
 
+// float32 x, of vectors with these norms, into `out` (undefined: allocated here).
+Tensor shortened(const Tensor& x, const Tensor& norm, double longest, const Tensor& out) {
+  static const ElementwiseKernels kernels("shortened", 2);
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).add_const_input(norm).build();
+  kernels.run(iter, Tag::f32, scalar_params(longest));
+  return iter.output();
+}
+
 // Sub-tensors along `dim` that are longer than the norm allows are made as long as it allows.
 Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
   const bool complex = is_plain_complex(self) && is_plain_complex(out);
@@ -133,12 +141,13 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
     if (d != kept) others.push_back(d);
   const auto type = complex ? std::nullopt : std::make_optional(at::kFloat);
   const Tensor norm = at::linalg_vector_norm(self, p, others, true, type);
-  const Tensor factor = shortening(norm, longest.toDouble());
   Tensor result = outputs.result();
-  if (result.scalar_type() == factor.scalar_type() && !result.is_same(self))
-    at::mul_out(result, self, factor);
+  if (complex)
+    result.copy_(at::mul(self, shortening(norm, longest.toDouble())));
+  else if (result.scalar_type() == at::kFloat && self.scalar_type() == at::kFloat)
+    shortened(self, norm, longest.toDouble(), result);
   else
-    result.copy_(at::mul(complex ? self : self.to(at::kFloat), factor));
+    result.copy_(shortened(self.to(at::kFloat), norm, longest.toDouble(), Tensor()));
   outputs.finish();
   return out;
 }

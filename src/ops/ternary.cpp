@@ -326,8 +326,11 @@ Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char*
     if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
     return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;
   }
-  if (number) check_holds(at::toOpMathType(a.scalar_type()), *number);
-  run(kernels, a.scalar_type(), a, b, number ? wrapped_number(*number) : w, ScalarParams{}, out);
+  if (!number) return run(kernels, a.scalar_type(), a, b, w, ScalarParams{}, out), out;
+  static const ElementwiseKernels of_number("lerp_number", 2);
+  check_holds(at::toOpMathType(a.scalar_type()), *number);
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(a).add_const_input(b).build();
+  of_number.run(iter, tag_of(a), scalar_params(*number));
   return out;
 }
 Tensor& lerp_scalar_out(const Tensor& a, const Tensor& b, const Scalar& w, Tensor& out) {

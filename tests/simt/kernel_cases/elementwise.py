@@ -107,11 +107,20 @@ def two_operands(
         yield case(f"{label}, gapped", function, gapped(a), b, reference=reference)
 
 
+def renorm_cases() -> Iterator[Case]:
+    x = matrix(torch.float32)
+    for name, vectors, dim in (("rows", x, 0), ("columns", x, 1), ("one row", x[:1], 1)):
+        yield case(f"renorm of {name}", torch.renorm, vectors, 2, dim, 2.5)
+
+
 def three_operands() -> Iterator[Case]:
     for dtype in FLOAT:
         for dim, part in ((0, "dense"), (1, "gapped")):
             x, g = values(6, 70, dtype=dtype), values(*((3, 70), (6, 35))[dim], dtype=dtype, seed=1)
             yield case(f"glu gradient, {part} {TAGS[dtype]}", aten.glu_backward, g, x, dim)
+        a, b = matrix(dtype), matrix(dtype, seed=1)
+        yield case(f"lerp, number {TAGS[dtype]}", lambda a, b: torch.lerp(a, b, 0.25), a, b)
+        yield case(f"lerp, number, gapped {TAGS[dtype]}", lambda a, b: torch.lerp(a, b, 0.75), gapped(a), b)
     operators = {
         "where": (lambda a, b, c: torch.where(a > 0, b, c), DTYPES["ALL"]),
         "addcmul": (lambda a, b, c: torch.addcmul(a, b, c, value=2), DTYPES["REAL"]),
@@ -210,4 +219,5 @@ def cases() -> Iterator[Case]:
     yield from unary_cases()
     yield from binary_cases()
     yield from three_operands()
+    yield from renorm_cases()
     yield from activation_cases()
