@@ -120,3 +120,16 @@ def test_errors() -> None:
         F.fractional_max_pool2d(x[0], 3, (4, 4))
     with raises_late(IndexError, match=r"max_unpool|scatter"):
         F.max_unpool2d(x[0, :, :1, :1, 0], torch.full((2, 1, 1), 99, device="mpsx"), 2)
+
+
+@pytest.mark.parametrize("stride", [2, 1])
+def test_gradient_of_bad_indices(stride: int) -> None:
+    """A place outside of its plane is an error, whether windows share elements or not."""
+    out = 2 if stride == 2 else 3
+    x, g = torch.randn(1, 2, 4, 4, 4, device="mpsx"), torch.ones(1, 2, out, out, out, device="mpsx")
+    indices = torch.zeros(1, 2, out, out, out, dtype=torch.long)
+    indices[0, 1, 1, 1, 1] = 64
+    with raises_late(IndexError, match="index 64 is out of bounds"):
+        torch.ops.aten.max_pool3d_with_indices_backward(
+            g, x, [2] * 3, [stride] * 3, [0] * 3, [1] * 3, False, indices.to("mpsx")
+        )
