@@ -140,7 +140,7 @@ Tensor pow_small(const Tensor& a, double exponent) {
 }
 Tensor& pow_small_out(const Tensor& a, double exponent, Tensor& out) {
   const bool here = std::fabs(exponent) >= 2.0 && out.scalar_type() == a.scalar_type() && out.device() == a.device();
-  if (!here) return write_out("pow", pow_small(a, exponent), out);
+  if (!here) return write_out("pow", exponent == 1.0 ? a : pow_small(a, exponent), out);
   multiplied_out(a, exponent, out);
   return out;
 }
