@@ -9,6 +9,14 @@ inline T lowest_of(T) {
   return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
 }
 
+// v, which lies at `position`, against the best so far: NaN wins, the last of several too. Without branches.
+template <typename C>
+inline void take(thread C& best, thread int& where, C v, int position) {
+  const bool taken = (v > best) | is_nan(v);
+  best = taken ? v : best;
+  where = taken ? position : where;
+}
+
 // N neighbouring windows, S elements apart (0: `stride`), that lie inside but for rows; registers hold them.
 template <int N, int S, typename T>
 inline void windows_inside(device T* out, device long* indices, device const T* x, constant Pool2dParams& p, int y0,
@@ -28,9 +36,7 @@ inline void windows_inside(device T* out, device long* indices, device const T* 
       const int position = iy * p.in_w + x0 + kx * p.dilation_w;
       for (int j = 0; j < N; ++j) {
         const C v = C(x[position + j * step]);
-        const bool taken = (v > best[j]) | is_nan(v);
-        best[j] = taken ? v : best[j];
-        where[j] = taken ? position + j * step : where[j];
+        take(best[j], where[j], v, position + j * step);
       }
     }
   }
@@ -60,9 +66,7 @@ inline void windows_at_edge(device T* out, device long* indices, device const T*
       for (int j = lo; j < hi; ++j) {
         const int position = iy * p.in_w + tap + j * p.stride_w;
         const C v = C(x[position]);
-        const bool taken = (v > best[j]) | is_nan(v);
-        best[j] = taken ? v : best[j];
-        where[j] = taken ? position : where[j];
+        take(best[j], where[j], v, position);
       }
     }
   }
@@ -140,9 +144,7 @@ inline void window_last(device T* out, device long* indices, device const T* x, 
       MPSX_VECTORIZE
       for (int j = 0; j < n; ++j) {
         const C v = C(tap[j]);
-        const bool taken = (v > best[j]) | is_nan(v);
-        best[j] = taken ? v : best[j];
-        where[j] = taken ? position : where[j];
+        take(best[j], where[j], v, position);
       }
     }
   }
