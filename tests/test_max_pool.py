@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from layouts import on_device
-from tables import FLOAT, INT
+from tables import FLOAT, INT, TAGS
 
 import mpsx
 
@@ -166,3 +166,42 @@ def test_kernels_run() -> None:
     kernels = ("max_pool2d", "max_pool2d_bwd", "max_pool2d_last", "max_pool2d_bwd_last", "max_pool2d_bwd_last_tiled")
     for kernel in kernels:
         assert f"kernel:{kernel}_f32" in log
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True)])
+def test_max_pool1d_without_places(dtype: torch.dtype, window: tuple) -> None:
+    """Where nobody differentiates it there are no indices, and the result is the same."""
+    x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
+    if dtype.is_floating_point:
+        x[0, 0, 7] = x[1, 1, 140] = float("nan")
+    expected = F.max_pool1d(x.float(), *window).to(dtype)
+    with mpsx.profiler.launch_log() as log:
+        result = F.max_pool1d(on_device(x), *window)
+    assert f"kernel:max_pool1d_{TAGS[dtype]}" in log
+    torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+    strided = on_device(x.repeat_interleave(2, 2))[..., ::2]
+    torch.testing.assert_close(F.max_pool1d(strided, *window).cpu(), expected, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(F.max_pool1d(on_device(x[0]), *window).cpu(), expected[0], equal_nan=True)
+
+
+def test_max_pool1d_is_differentiated() -> None:
+    """In reverse, forward, and under vmap."""
+    values, tangent = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
+    found = []
+    for device in ("cpu", "mpsx"):
+        x = values.to(device).requires_grad_()
+        result = F.max_pool1d(x, 3, 2)
+        (grad,) = torch.autograd.grad(result, x, torch.ones_like(result))
+        _, forward = torch.func.jvp(lambda t: F.max_pool1d(t, 3, 2), (x.detach(),), (tangent.to(device),))
+        mapped = torch.vmap(lambda t: F.max_pool1d(t, 3, 2))(x.detach())
+        with torch.no_grad():
+            found.append([t.cpu() for t in (result, grad, forward, mapped, F.max_pool1d(x, 3, 2))])
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+
+
+def test_max_pool1d_of_wrong_windows() -> None:
+    x = on_device(torch.ones(2, 5))
+    for window, message in (((0,), "greater than zero"), ((3, 1, 2), "at most half"), ((9,), "Invalid computed")):
+        with pytest.raises(RuntimeError, match=message):
+            F.max_pool1d(x, *window)

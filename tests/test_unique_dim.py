@@ -34,6 +34,24 @@ def test_unique(dtype: torch.dtype) -> None:
     same(torch.unique(on_device(line), dim=0, return_counts=True), torch.unique(line, dim=0, return_counts=True))
 
 
+@pytest.mark.parametrize("dtype", DTYPES["ALL"])
+@pytest.mark.parametrize("count", [1, 700, 5000])
+def test_unique_of_all(dtype: torch.dtype, count: int) -> None:
+    """One chunk and several; every combination of what is asked for; runs that reach over a chunk's end."""
+    numbers = torch.randint(0, 3 if count < 5000 else 100, (count,)).to(dtype)
+    special = numbers.clone()
+    if dtype.is_floating_point:
+        special[::7] = float("nan")
+    for asked in ((False, False), (True, False), (False, True), (True, True)):
+        # Each NaN is one of its own, and which is the first of them PyTorch leaves open.
+        x = numbers if asked[0] else special
+        for t in (x, x.flip(0)[::2], x[: count // 10 * 10].view(-1, 5) if count > 5 else x):
+            for function in (torch.unique, torch.unique_consecutive):
+                ours = function(on_device(t), return_inverse=asked[0], return_counts=asked[1])
+                theirs = function(t, return_inverse=asked[0], return_counts=asked[1])
+                same(*(r if isinstance(r, tuple) else (r,) for r in (ours, theirs)))
+
+
 def test_unique_of_nothing() -> None:
     x = torch.empty(0, 3)
     for function in (torch.unique, torch.unique_consecutive):

@@ -54,11 +54,27 @@ def grid_of(x: torch.Tensor) -> torch.Tensor:
     return F.affine_grid(theta, (n, 1, h, w), align_corners=False).to(x.dtype).to(x.device)
 
 
+def nothing(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """No further arguments."""
+    return ()
+
+
 def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
-         *rest: object, **named: object) -> None:  # fmt: skip
-    """A function and its gradient."""
-    BREADTH[name] = lambda x: partial(function, prepare(x), *rest, **named)
-    BREADTH[f"{name}_bwd"] = lambda x: backward(prepare(x), lambda p: function(p, *rest, **named))
+         *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = nothing,
+         **named: object) -> None:  # fmt: skip
+    """A function and its gradient. `given`: further arguments, made of the first one and not timed."""
+
+    def run(x: torch.Tensor) -> Run:
+        p = prepare(x)
+        return partial(function, p, *given(p), *rest, **named)
+
+    BREADTH[name] = run
+    BREADTH[f"{name}_bwd"] = lambda x: backward(prepare(x), lambda p: function(p, *given(p), *rest, **named))
+
+
+def others(p: torch.Tensor) -> tuple[torch.Tensor]:
+    """A second argument of the first one's shape."""
+    return (like(p),)
 
 
 def same(x: torch.Tensor) -> torch.Tensor:
@@ -86,7 +102,7 @@ BREADTH["masked_fill"] = lambda x: partial(torch.masked_fill, x, x > 0, 1.0)
 BREADTH["nan_to_num"] = lambda x: partial(torch.nan_to_num, x)
 for name in ("gelu", "silu", "mish", "elu", "hardswish", "softplus", "leaky_relu", "hardtanh", "logsigmoid", "glu"):
     both(name, getattr(F, name), same)
-both("prelu", lambda p: F.prelu(p, like(p)[0]), same)
+both("prelu", F.prelu, same, given=lambda p: (like(p)[0],))
 
 # Reductions and scans.
 for name in ("prod", "logsumexp", "std", "all", "median", "cumsum", "cumprod", "logcumsumexp", "cummax", "sort",
@@ -142,7 +158,7 @@ both("interpolate_area_half", F.interpolate, images, scale_factor=0.5, mode="are
 both("upsample_linear", F.interpolate, signals, scale_factor=2, mode="linear")
 both("upsample_trilinear", F.interpolate, volumes, scale_factor=2, mode="trilinear")
 for mode in ("bilinear", "nearest", "bicubic"):
-    both(f"grid_sample_{mode}", lambda p, mode=mode: F.grid_sample(p, grid_of(p), mode, align_corners=False), images)
+    both(f"grid_sample_{mode}", F.grid_sample, images, mode, given=lambda p: (grid_of(p),), align_corners=False)
 both("pixel_shuffle", F.pixel_shuffle, images, 2)
 both("unfold", F.unfold, images, 3, padding=1)
 both("fold", lambda p: F.fold(F.unfold(p, 2), 4 if p.shape[-1] == 4 else p.shape[-1], 2), images)
@@ -168,18 +184,18 @@ both("rms_norm_", lambda p: F.rms_norm(p, p.shape[-1:]), same)
 both("group_norm_", F.group_norm, images, 4)
 both("batch_norm_", lambda p: F.batch_norm(p, None, None, training=True), images)
 both("normalize", F.normalize, same)
-both("cosine_similarity", lambda p: F.cosine_similarity(p, like(p)), same)
+both("cosine_similarity", F.cosine_similarity, same, given=others)
 both("renorm", lambda p: torch.renorm(p, 2, 0, 1.0), same)
 
 # Losses.
 for name in ("l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss", "soft_margin_loss",
              "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "hinge_embedding_loss"):  # fmt: skip
-    both(name, lambda p, name=name: getattr(F, name)(p, like(p)), same)
-both("binary_cross_entropy", lambda p: F.binary_cross_entropy(p, like(p)), unit)
-both("cross_entropy_", lambda p: F.cross_entropy(p, targets(p)), same)
-both("multi_margin_loss", lambda p: F.multi_margin_loss(p, targets(p)), same)
-both("cosine_embedding_loss", lambda p: F.cosine_embedding_loss(p, like(p), like(p)[:, 0]), same)
-both("triplet_margin_loss", lambda p: F.triplet_margin_loss(p, like(p), p.flip(0)), short_rows)
+    both(name, getattr(F, name), same, given=others)
+both("binary_cross_entropy", F.binary_cross_entropy, unit, given=others)
+both("cross_entropy_", F.cross_entropy, same, given=lambda p: (targets(p),))
+both("multi_margin_loss", F.multi_margin_loss, same, given=lambda p: (targets(p),))
+both("cosine_embedding_loss", F.cosine_embedding_loss, same, given=lambda p: (like(p), like(p)[:, 0]))
+both("triplet_margin_loss", F.triplet_margin_loss, short_rows, given=lambda p: (like(p), p.detach().flip(0)))
 
 # Distances and products.
 both("cdist", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:]), same)

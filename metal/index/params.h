@@ -73,6 +73,12 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
+// Runs of equal neighbours among `count` elements, in chunks; which results are wanted. `ordered`: elements were sorted.
+struct UniqueParams {
+  uint64_t count;
+  uint32_t chunk, lengths, inverse, ordered;
+};
+
 // Columns that a CPU thread of tril and triu handles.
 enum : uint32_t { kTriangleTile = 4096 };
 
@@ -86,4 +92,8 @@ struct TriangleParams {
 struct BincountParams {
   uint32_t count, each;
   int64_t bins;
+};
+struct HistcParams {
+  uint32_t count, each, bins;
+  float low, high;
 };

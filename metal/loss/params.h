@@ -20,3 +20,13 @@ struct PointwiseLossParams {
   float scale;          // of the sum, or of the gradient
   uint32_t has_weight;
 };
+
+// Margin losses of rows of `classes` numbers. `scale`: 1 / classes, and of a mean's gradient 1 / (classes * rows).
+struct MarginParams {
+  uint32_t classes;
+  uint32_t squared;     // multi_margin_loss: of squared margins
+  uint32_t has_weight;  // multi_margin_loss: of classes
+  uint32_t reduced;     // backward: one gradient for all rows
+  float margin;         // multi_margin_loss: 1 in multilabel_margin_loss
+  float scale;
+};

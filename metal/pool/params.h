@@ -14,3 +14,15 @@ struct Pool2dParams {
   int32_t band;     // backward: rows of the input that one group or thread owns
   int32_t row_band;  // average pooling's backward in channels_last: these rows, and `band` is pixels of each
 };
+
+// Maxima of windows of rows of `in` elements.
+struct Pool1dParams {
+  int32_t in, out, kernel, stride, pad, dilation;
+};
+
+// Averages of boxes: regular windows of planes of three dimensions, outermost first, or (adaptive) their even shares.
+struct Pool3dParams {
+  int32_t in[3], out[3], kernel[3], stride[3], pad[3];
+  int32_t count_include_pad;
+  int32_t divisor;  // divisor_override, or 0
+};

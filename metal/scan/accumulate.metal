@@ -73,6 +73,20 @@ struct Sum<float> {
   }
 };
 
+// Of halves: float32 is as exact as the CPU's sums of them.
+struct FloatSum {
+  typedef float State;
+  typedef FloatSum Lanes;
+  enum : bool { kSlow = true };
+  static State identity() { return 0.0f; }
+  static void next(thread State& s, float x, uint) { s += x; }
+  static State join(State a, State b) { return a + b; }
+  static float value(thread const State& s) { return s; }
+};
+template <typename T> struct SumOf { typedef Sum<compute_t<T>> type; };
+template <> struct SumOf<half> { typedef FloatSum type; };
+template <> struct SumOf<bfloat> { typedef FloatSum type; };
+
 template <typename C>
 struct Product {
   typedef C State;
@@ -97,8 +111,20 @@ struct Product<float> {
   static float value(thread const State& s) { return value_of(s); }
 };
 
+struct FloatProduct {
+  typedef float State;
+  typedef FloatProduct Lanes;
+  enum : bool { kSlow = true };
+  static State identity() { return 1.0f; }
+  static void next(thread State& s, float x, uint) { s *= x; }
+  static State join(State a, State b) { return a * b; }
+  static float value(thread const State& s) { return s; }
+};
+template <typename T> struct ProductOf { typedef Product<compute_t<T>> type; };
+template <> struct ProductOf<half> { typedef FloatProduct type; };
+template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
+
 // The largest exponent seen, and the sum of exp(x - top).
-template <typename C>
 struct LogSumExp {
   typedef LogSumExp Lanes;
   enum : bool { kSlow = true };
@@ -126,6 +152,8 @@ struct LogSumExp {
   }
   static float value(thread const State& s) { return precise::log(value_of(s.sum)) + s.top; }
 };
+
+template <typename T> struct LogSumExpOf { typedef LogSumExp type; };
 
 template <typename T, typename S>
 struct Accumulated {
@@ -157,8 +185,8 @@ kernel void accumulate_columns(device T* out [[buffer(0)]], device const T* in [
 }
 
 #define MPSX_ACCUMULATE(T, TAG, NAME, OP)                                           \
-  MPSX_KERNEL(#NAME "_rows_" #TAG, accumulate_rows<T, OP<compute_t<T>>>)          \
-  MPSX_KERNEL(#NAME "_columns_" #TAG, accumulate_columns<T, OP<compute_t<T>>>)
-MPSX_FOR_REAL(MPSX_ACCUMULATE, cumsum, Sum)
-MPSX_FOR_REAL(MPSX_ACCUMULATE, cumprod, Product)
-MPSX_FOR_FLOAT(MPSX_ACCUMULATE, logcumsumexp, LogSumExp)
+  MPSX_KERNEL(#NAME "_rows_" #TAG, accumulate_rows<T, typename OP<T>::type>)          \
+  MPSX_KERNEL(#NAME "_columns_" #TAG, accumulate_columns<T, typename OP<T>::type>)
+MPSX_FOR_REAL(MPSX_ACCUMULATE, cumsum, SumOf)
+MPSX_FOR_REAL(MPSX_ACCUMULATE, cumprod, ProductOf)
+MPSX_FOR_FLOAT(MPSX_ACCUMULATE, logcumsumexp, LogSumExpOf)

@@ -6,11 +6,35 @@
 #include "sort/keys.h"
 #include "sort/params.h"
 
+inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
+
 // The bits of a digit: as many as there are counters for, 8 where the group is one thread.
 inline uint digit_bits(GroupThread g) {
   uint bits = 8;
   while (bits > 1 && (g.count << bits) > kCounters) --bits;
   return bits;
+}
+
+// Keys of a row lie in [least, most].
+template <typename K>
+struct Span {
+  K least, most;
+};
+template <typename T>
+inline Span<sort_key_t<T>> span_of(device const T* x, uint n, uint order, threadgroup ulong* scratch, GroupThread g) {
+  typedef sort_key_t<T> K;
+  K least = K(~K(0)), most = 0;
+  MPSX_REDUCE(min : least)
+  for (uint i = g.index; i < n; i += g.count) {
+    const K key = key_in_order(x[i], order);
+    least = key < least ? key : least;
+  }
+  MPSX_REDUCE(max : most)
+  for (uint i = g.index; i < n; i += g.count) {
+    const K key = key_in_order(x[i], order);
+    most = key > most ? key : most;
+  }
+  return {K(tg_min(ulong(least), scratch, g)), K(tg_max(ulong(most), scratch, g))};
 }
 
 struct Digits {

@@ -1,6 +1,7 @@
 // Elements of rows by their rank, without sorting: the digits of the key of that rank, from the first digit on.
 #include "lib/instantiate.h"
 #include "sort/radix.h"
+#include "sort/short_row.h"
 
 // The element of a rank: keys less `least`, without their last `shift` bits, are `prefix`; or smaller, which `before` are.
 template <typename K>
@@ -12,30 +13,6 @@ struct Threshold {
   // (A shift by all bits would be undefined.)
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
 };
-
-// Keys of a row lie in [least, most].
-template <typename K>
-struct Span {
-  K least, most;
-};
-template <typename T>
-inline Span<sort_key_t<T>> span_of(device const T* x, uint n, uint order, threadgroup ulong* scratch, GroupThread g) {
-  typedef sort_key_t<T> K;
-  K least = K(~K(0)), most = 0;
-  MPSX_REDUCE(min : least)
-  for (uint i = g.index; i < n; i += g.count) {
-    const K key = key_in_order(x[i], order);
-    least = key < least ? key : least;
-  }
-  MPSX_REDUCE(max : most)
-  for (uint i = g.index; i < n; i += g.count) {
-    const K key = key_in_order(x[i], order);
-    most = key > most ? key : most;
-  }
-  return {K(tg_min(ulong(least), scratch, g)), K(tg_max(ulong(most), scratch, g))};
-}
-
-inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
 
 // Which element of a row has rank `rank` (from 0). Stops as soon as it is told apart from the others, or (`together`) is
 // the last of those that share its prefix.
@@ -91,12 +68,12 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
 #if !MPSX_VECTOR_BYTES
 // Few elements of a long row, in order: on a CPU one pass that keeps the first ones so far. Key and place in one number
 // are in the order of a stable sort, and most blocks of a row have nothing that comes before the last of those kept.
-template <typename T>
+template <uint Few, typename T>
 inline void few_first(device T* values, device long* places, device const T* x, uint n, uint count, uint order) {
   typedef sort_key_t<T> K;
   enum : uint { kBlock = 64 };
-  ulong kept[kFew + 1], next[kFew + 1];  // from 1 on
-  for (uint i = 0; i <= kFew; ++i) kept[i] = i == 0 ? 0ul : ~0ul;
+  ulong kept[Few + 1], next[Few + 1];  // from 1 on
+  for (uint i = 0; i <= Few; ++i) kept[i] = i == 0 ? 0ul : ~0ul;
   for (uint begin = 0; begin < n;) {
     const uint end = begin < count ? count : min(begin + kBlock, n);
     const K last = K(kept[count] >> 32);
@@ -106,8 +83,8 @@ inline void few_first(device T* values, device long* places, device const T* x, 
     for (uint i = begin; found && i < end; ++i) {
       const ulong item = ulong(key_in_order(x[i], order)) << 32 | i;
       if (item >= kept[count]) continue;
-      for (uint k = 1; k <= kFew; ++k) next[k] = max(kept[k - 1], min(kept[k], item));
-      for (uint k = 1; k <= kFew; ++k) kept[k] = next[k];
+      for (uint k = 1; k <= Few; ++k) next[k] = max(kept[k - 1], min(kept[k], item));
+      for (uint k = 1; k <= Few; ++k) kept[k] = next[k];
     }
     begin = end;
   }
@@ -136,8 +113,8 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   places += ulong(g.group.x) * p.count;
 #if !MPSX_VECTOR_BYTES
   if (sizeof(K) <= 4 && p.count <= kFew) {
-    few_first(values, places, x, n, p.count, p.order);
-    return;
+    if (p.count <= 8) return few_first<8>(values, places, x, n, p.count, p.order);
+    return few_first<kFew>(values, places, x, n, p.count, p.order);
   }
 #endif
   if (n <= kRanked) {
@@ -203,6 +180,14 @@ kernel void select_one(device T* values [[buffer(0)]], device long* places [[buf
     }
     return;
   }
+#if !MPSX_VECTOR_BYTES
+  if (n <= kShortRow) {
+    const uint place = place_in_short_row(x, n, rank);
+    values[g.group.x] = x[place];
+    places[g.group.x] = long(place);
+    return;
+  }
+#endif
   const Threshold<K> found = find_rank(x, n, rank, p.order, false, counts, scratch, spans, g);
   const Part part = part_of(n, g);
   uint equal = 0, all;

@@ -1,5 +1,5 @@
 // Stable sorts of rows, with the places of their elements: by rank where rows are short, else by radix from the last
-// digit on.
+// digit on, of keys less the smallest, so that numbers near each other have few digits.
 #include "lib/instantiate.h"
 #include "sort/radix.h"
 
@@ -43,15 +43,17 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   }
   device K *from = keys + 2 * begin, *to = from + n;
   device uint *from_order = order + 2 * begin, *to_order = from_order + n;
+  threadgroup ulong spans[kScratch];
+  const Span<K> span = span_of(x, n, p.order, spans, g);
   MPSX_VECTORIZE
   for (uint i = g.index; i < n; i += g.count) {
-    from[i] = key_in_order(x[i], p.order);
+    from[i] = K(key_in_order(x[i], p.order) - span.least);
     from_order[i] = i;
   }
   tg_device_barrier();
-  const uint bits = digit_bits(g), digits = 1u << bits;
+  const uint bits = digit_bits(g), digits = 1u << bits, used = bits_of(ulong(K(span.most - span.least)));
   const Part part = part_of(n, g);
-  for (uint shift = 0; shift < sizeof(K) * 8; shift += bits) {
+  for (uint shift = 0; shift < used; shift += bits) {
     const Digits digit = {shift, digits - 1};
     clear_counts(counts, digits, g);
     for (uint i = part.begin; i < part.end; ++i) ++counts[digit.of(from[i]) * g.count + g.index];

@@ -66,6 +66,60 @@ std::vector<Resampling> adaptive(IntArrayRef in, IntArrayRef out, bool transpose
   return steps;
 }
 
+// Boxes that one kernel adds up at once; of others each dimension is averaged in turn.
+constexpr int64_t kSmallBox = 64;
+
+struct Boxes {
+  Pool3dParams p{};
+  int64_t taps = 1;  // elements of a box
+  bool is_regular;
+
+  Boxes(IntArrayRef in, IntArrayRef out, bool regular) : is_regular(regular) {
+    for (size_t d = 0; d < 3; ++d) {
+      p.in[d] = pool_size(in[in.size() - 3 + d]);
+      p.out[d] = pool_size(out[out.size() - 3 + d]);
+    }
+  }
+  static Boxes regular(IntArrayRef in, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                       bool count_include_pad, std::optional<int64_t> divisor) {
+    Boxes b(in, out, true);
+    for (size_t d = 0; d < 3; ++d) {
+      b.p.kernel[d] = pool_size(window_argument(kernel, d, 1));
+      b.p.stride[d] = pool_size(window_argument(stride, d, b.p.kernel[d]));
+      b.p.pad[d] = pool_size(window_argument(padding, d, 0));
+      b.taps *= b.p.kernel[d];
+    }
+    b.p.count_include_pad = count_include_pad;
+    b.p.divisor = pool_size(divisor.value_or(0));
+    return b;
+  }
+  static Boxes adaptive(IntArrayRef in, IntArrayRef out) {
+    Boxes b(in, out, false);
+    for (size_t d = 0; d < 3; ++d) {
+      const int64_t n = std::max(b.p.out[d], 1);
+      b.taps *= b.p.in[d] / n + (b.p.in[d] % n == 0 ? 0 : 2);
+    }
+    return b;
+  }
+  // false: nothing was done.
+  bool average(const Tensor& from, const Tensor& to) const {
+    static const KernelSet windows("avg_pool3d"), shares("adaptive_avg_pool3d");
+    if (taps > kSmallBox || int64_t(p.in[0]) * p.in[1] * p.in[2] > INT32_MAX || !to.is_contiguous()) return false;
+    if (to.numel() == 0) return true;
+    const Tensor in = from.contiguous();
+    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kPoolTile : 1, columns = uint32_t(p.out[2]);
+    const uint64_t rows = uint64_t(p.out[0]) * uint64_t(p.out[1]);
+    Launch((is_regular ? windows : shares).get(tag_of(to)))
+        .pointer(to.mutable_data_ptr())
+        .pointer(in.const_data_ptr())
+        .bytes(p)
+        .threads((columns + tile - 1) / tile, rows, uint64_t(to.numel()) / (rows * columns))
+        .work(uint64_t(std::min(tile, columns)) * uint64_t(std::max<int64_t>(taps, 1)))
+        .run();
+    return true;
+  }
+};
+
 // resample knows the dimensions of a batch; a single image gets one.
 Tensor batched(const Tensor& t) { return t.dim() == 4 ? t.unsqueeze(0) : t; }
 void run(const Tensor& in, std::vector<Resampling> steps, const Tensor& out) {
@@ -83,11 +137,14 @@ Tensor& avg_pool3d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef strid
   Structured<at::meta::structured_avg_pool3d> outputs(out);
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   const Tensor& result = outputs.result();
-  if (!is_whole_pool(self))
-    run(self, regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor, false),
-        result);
-  else if (result.numel() > 0)
+  if (!is_whole_pool(self)) {
+    if (!Boxes::regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor)
+             .average(self, result))
+      run(self, regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor, false),
+          result);
+  } else if (result.numel() > 0) {
     result.copy_(whole_avg_pool(self, result.sizes(), kernel, stride, padding, count_include_pad, divisor, 3));
+  }
   outputs.finish();
   return out;
 }
@@ -126,7 +183,8 @@ Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef size, Tensor& ou
   at::native::resize_output(out, sizes);
   const bool fits = is_plain(out) && out.is_contiguous(out.suggest_memory_format());
   const Tensor result = fits ? out : at::empty(sizes, self.options());
-  run(self, adaptive(self.sizes(), sizes, false), result);
+  if (!Boxes::adaptive(self.sizes(), sizes).average(self, result))
+    run(self, adaptive(self.sizes(), sizes, false), result);
   if (!fits) out.copy_(result);
   return out;
 }

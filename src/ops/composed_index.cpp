@@ -1,8 +1,8 @@
 // Operators on elements by their place or value that are a few others, with no kernel of their own.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_unique2.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -17,42 +17,8 @@
 #include "ops/complex.h"
 #include "ops/composed.h"
 #include "ops/structured.h"
-#include "ops/unique.h"
 
 namespace mpsx::ops {
-
-Runs::Runs(const Tensor& x, bool counts) {
-  const auto longs = x.options().dtype(at::kLong);
-  lengths = at::empty({0}, longs);
-  if (x.size(0) == 0) {
-    firsts = of = lengths;
-    return;
-  }
-  Tensor differs = x.slice(0, 1).ne(x.slice(0, 0, -1));
-  if (x.dim() > 1) differs = differs.any(1);
-  const Tensor starts = at::cat({at::ones({1}, differs.options()), differs});
-  firsts = starts.nonzero().squeeze(1);
-  of = starts.cumsum(0, at::kLong).sub_(1);
-  if (counts) lengths = at::cat({firsts.slice(0, 1), at::full({1}, x.size(0), longs)}).sub_(firsts);
-}
-
-UniqueRows::UniqueRows(const Tensor& self, int64_t d) : dim(at::maybe_wrap_dim(d, self.dim())) {
-  const Tensor moved = self.dim() == 0 ? self.unsqueeze(0) : self.movedim(dim, 0);
-  sizes = moved.sizes().vec();
-  for (size_t i = 1; i < sizes.size(); ++i)
-    TORCH_CHECK(sizes[i] > 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
-  rows = moved.reshape({sizes[0], sizes[0] > 0 ? -1 : 1}).contiguous();
-}
-Tensor UniqueRows::restored(const Tensor& some) const {
-  std::vector<int64_t> shape(sizes);
-  shape[0] = some.size(0);
-  return some.view(shape).movedim(0, dim).contiguous();
-}
-Triple UniqueRows::none() const {
-  const Tensor longs = at::empty({0}, rows.options().dtype(at::kLong));
-  return {at::empty(sizes, rows.options()).movedim(0, dim).contiguous(), longs, longs.clone()};
-}
-
 namespace {
 
 using at::Scalar;
@@ -133,106 +99,6 @@ Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumu
   return self;
 }
 
-Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  if (!has_all_kernels(self))
-    return fallback_call<Triple>("aten::_unique2", "", self, sorted, return_inverse, return_counts);
-  const auto [values, order] = self.flatten().sort();
-  const Runs runs(values, return_counts);
-  Tensor inverse = at::empty({0}, order.options());
-  if (return_inverse) inverse = at::empty_like(order).scatter_(0, order, runs.of).view(self.sizes());
-  return {values.index_select(0, runs.firsts), inverse, runs.lengths};
-}
-Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!has_all_kernels(self))
-    return fallback_call<Triple>("aten::unique_consecutive", "", self, return_inverse, return_counts, dim);
-  const bool rows = dim && self.dim() > 1;
-  if (dim) at::maybe_wrap_dim(*dim, self.dim());
-  if (!rows) {
-    const Tensor x = self.flatten();
-    const Runs runs(x, return_counts);
-    return {x.index_select(0, runs.firsts),
-            return_inverse ? runs.of.view(self.sizes()) : at::empty({0}, runs.of.options()), runs.lengths};
-  }
-  const UniqueRows u(self, *dim);
-  if (u.rows.size(0) == 0) return u.none();
-  const Runs runs(u.rows, return_counts);
-  return {u.restored(u.rows.index_select(0, runs.firsts)), return_inverse ? runs.of : at::empty({0}, runs.of.options()),
-          runs.lengths};
-}
-
-std::tuple<Tensor, Tensor> unique_without_counts(const Tensor& self, bool sorted, bool return_inverse) {
-  auto [values, inverse, counts] = unique(self, sorted, return_inverse, false);
-  return {std::move(values), std::move(inverse)};
-}
-Triple unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
-  return ops::unique_consecutive(self, return_inverse, return_counts, dim);
-}
-
-// How often each whole number from 0 on is there, or the sum of their weights.
-// Of numbers below `bins`, of which there are fewer than 2^32. A CPU's threads count apart, a GPU's together.
-Tensor count_numbers(const Tensor& numbers, int64_t bins) {
-  static const KernelSet kernel("bincount");
-  constexpr int64_t kWorthAPart = 1 << 16, kMostParts = 16;
-  const int64_t count = numbers.numel();
-  const bool wide = runtime::driver().info().vector_bytes == 0;
-  const int64_t most = wide && bins <= kWorthAPart ? std::clamp<int64_t>(count / kWorthAPart, 1, kMostParts) : 1;
-  const int64_t each = wide ? (count + most - 1) / most : 1, threads = (count + each - 1) / each;
-  const Tensor found = at::zeros({wide ? threads : 1, bins}, numbers.options().dtype(at::kInt));
-  const BincountParams p{uint32_t(count), uint32_t(each), bins};
-  Launch(kernel.get())
-      .pointer(found.mutable_data_ptr())
-      .pointer(numbers.const_data_ptr())
-      .bytes(p)
-      .threads(uint64_t(threads))
-      .work(uint64_t(each))
-      .run();
-  return found.size(0) == 1 ? found.select(0, 0).to(at::kLong) : found.sum(0);
-}
-
-Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t least) {
-  const bool weighted = weights && weights->defined() && weights->numel() > 0;
-  const bool whole = at::isIntegralType(self.scalar_type(), false);
-  if (!is_plain(self) || !whole || (weighted && !(is_plain(*weights) && weights->scalar_type() == at::kFloat)))
-    return fallback_call<Tensor>("aten::bincount", "", self, weights, least);
-  TORCH_CHECK(least >= 0, "minlength should be >= 0");
-  const auto longs = self.options().dtype(at::kLong);
-  if (self.dim() == 1 && self.numel() == 0) return at::zeros({least}, longs);
-  TORCH_CHECK(self.dim() == 1 && self.min().item<int64_t>() >= 0,
-              "bincount only supports 1-d non-negative integral inputs.");
-  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
-              "weights should be 1-d and have the same length as input");
-  const int64_t bins = std::max(self.max().item<int64_t>() + 1, least);
-  if (!weighted && self.size(0) <= int64_t(INT32_MAX)) return count_numbers(self.to(at::kLong).contiguous(), bins);
-  const Tensor each = weighted ? *weights : at::ones({1}, longs).expand({self.size(0)});
-  return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
-}
-
-// A histogram of `bins` equal parts of [low, high]; what lies outside counts nowhere.
-Tensor& histc_out(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
-  if (!is_plain(self) || !is_float_tag(tag_of(self)) || out.scalar_type() != self.scalar_type() || !is_plain(out))
-    return fallback_call<Tensor>("aten::histc", "out", self, bins, low, high, out), out;
-  TORCH_CHECK(bins > 0, "histc: expected bins > 0, got ", bins);
-  double first = low.toDouble(), last = high.toDouble();
-  if (first == last && self.numel() > 0) {
-    first = self.min().item<double>();
-    last = self.max().item<double>();
-  }
-  if (first == last) first -= 1, last += 1;
-  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "histc: range of [", first, ", ", last, "] is not finite");
-  TORCH_CHECK(first < last, "histc: expected min < max, got ", first, " and ", last);
-  at::native::resize_output(out, {bins});
-  const Tensor x = self.flatten().to(at::kFloat);
-  const Tensor inside = x.ge(first).logical_and_(x.le(last));
-  const Tensor place = x.sub(first).mul_(double(bins)).div_(last - first).masked_fill_(inside.logical_not(), 0);
-  const Tensor counts = at::zeros({bins}, x.options().dtype(at::kLong));
-  counts.scatter_add_(0, place.to(at::kLong).clamp_max_(bins - 1), inside.to(at::kLong));
-  return out.copy_(counts);
-}
-Tensor histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high) {
-  Tensor out = at::empty({0}, self.options(), at::MemoryFormat::Contiguous);
-  return histc_out(self, bins, low, high, out);
-}
-
 Tensor nonzero_static(const Tensor& numbers, int64_t size, int64_t fill) {
   const Tensor self = truth_of(numbers);
   if (!has_all_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
@@ -269,7 +135,7 @@ Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, do
   if (!is_plain(self) || !is_float_tag(tag_of(self)) || self.dim() != 2 || !is_plain(indices))
     return fallback_call<Tensor>("aten::embedding_renorm_", "", self, indices, longest, p), self;
   if (indices.numel() == 0) return self;
-  const Tensor places = std::get<0>(unique(indices.flatten().to(at::kLong), true, false, false));
+  const Tensor places = std::get<0>(at::_unique2(indices.flatten().to(at::kLong)));
   const Tensor rows = self.index_select(0, places), norms = rows.norm(p, {1}, true, at::kFloat);
   const Tensor scale = shortening(norms, longest);
   return self.index_copy_(0, places, rows.mul(scale).to(self.scalar_type()));
@@ -283,13 +149,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("isin.Scalar_Tensor_out", &isin_of_number_out);
   m.impl("masked_scatter_", &masked_scatter);
   m.impl("put_", &put);
-  m.impl("_unique2", &unique);
-  m.impl("_unique", &unique_without_counts);
-  m.impl("unique_consecutive", &unique_consecutive);
-  m.impl("unique_dim_consecutive", &unique_dim_consecutive);
-  m.impl("bincount", &bincount);
-  m.impl("histc", &histc);
-  m.impl("histc.out", &histc_out);
   m.impl("tril_indices", &triangle_indices<true>);
   m.impl("triu_indices", &triangle_indices<false>);
   m.impl("nonzero_static", &nonzero_static);

@@ -92,8 +92,9 @@ std::tuple<Tensor&, Tensor&> fractional_out(const Tensor& self, IntArrayRef kern
   }
   w.widest(kernel[D - 1]);
   begins.insert(begins.end(), ends.begin(), ends.end());
-  w.table = at::cat(begins, 1);
-  w.p.table = pool_size(w.table.size(1));
+  Tensor tables = at::cat(begins, 1);
+  w.p.table = pool_size(tables.size(1));
+  w.table = LaunchTable(std::move(tables));
   window_max(self, w, out, indices);
   return {out, indices};
 }

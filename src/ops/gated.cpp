@@ -1,5 +1,6 @@
 // Activations of two tensors: glu, prelu, rrelu with its noise.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/glu_meta.h>
 #include <ATen/ops/leaky_relu.h>
@@ -45,6 +46,22 @@ Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) {
   const int64_t along = at::maybe_wrap_dim(dim, self.dim()), half = self.size(along) / 2;
   run(glu_kernels(), narrowed(self, along, 0, half), narrowed(self, along, half, half), outputs.result());
   outputs.finish();
+  return out;
+}
+// The result of a contiguous input is contiguous, which needs no more planning.
+Tensor glu_new(const Tensor& self, int64_t dim) {
+  if (!has_float_kernel(self) || !self.is_contiguous()) {
+    Tensor out = at::empty({0}, self.options());
+    return glu_out(self, dim, out);
+  }
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  const int64_t along = at::maybe_wrap_dim(dim, self.dim()), half = self.size(along) / 2;
+  TORCH_CHECK(self.size(along) % 2 == 0, "Halving dimension must be even, but dimension ", along, " is size ",
+              self.size(along));
+  c10::DimVector sizes(self.sizes());
+  sizes[size_t(along)] = half;
+  Tensor out = at::empty(sizes, self.options());
+  run(glu_kernels(), narrowed(self, along, 0, half), narrowed(self, along, half, half), out);
   return out;
 }
 
@@ -115,6 +132,7 @@ Tensor& rrelu_write(Tensor& self, Tensor& noise, const Scalar& lower, const Scal
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("glu", &glu_new);
   m.impl("glu.out", &glu_out);
   m.impl("glu_backward", &glu_backward);
   m.impl("glu_backward.grad_input", &glu_backward_out);

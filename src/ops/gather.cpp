@@ -2,11 +2,13 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather_meta.h>
 #include <torch/library.h>
 
 #include "ops/indexing.h"
+#include "ops/narrow.h"
 #include "ops/strided.h"
 #include "ops/structured.h"
 
@@ -31,8 +33,10 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
   if (self.dim() == indices.dim() && out.is_contiguous() && selects_rows(indices, dim)) {
     Tensor rows = self;
     for (int64_t d = 0; d < self.dim(); ++d)
-      if (d != dim) rows = rows.narrow(d, 0, indices.size(d));
-    return select_rows_into("gather", out, rows, dim, indices.as_strided({indices.size(dim)}, {indices.stride(dim)}));
+      if (d != dim && rows.size(d) != indices.size(d)) rows = narrowed(rows, d, 0, indices.size(d));
+    const int64_t size[] = {indices.size(dim)}, stride[] = {indices.stride(dim)};
+    return select_rows_into("gather", out, rows, dim,
+                            at::native::as_strided_tensorimpl(indices, size, stride, indices.storage_offset()));
   }
   const Tensor index = dense_index(indices);
   check_index("gather", index, self.dim() == 0 ? 1 : self.size(dim), dim, false);

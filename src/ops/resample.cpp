@@ -1,12 +1,12 @@
 #include "ops/resample.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "ops/launch_table.h"
 #include "resample/params.h"
 
 namespace mpsx::ops {
@@ -17,19 +17,19 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-// Starts, places and weights one after another, in one copy to the device.
-Tensor on_device(const Taps& taps, const Tensor& like) {
+// Starts, places and weights one after another.
+LaunchTable table_of(const Taps& taps, const Tensor& like) {
   static_assert(sizeof(float) == sizeof(int32_t));
   const size_t count = taps.places().size();
   std::vector<int32_t> table(taps.starts());
   table.insert(table.end(), taps.places().begin(), taps.places().end());
   table.resize(table.size() + count);
   if (count > 0) std::memcpy(table.data() + table.size() - count, taps.weights().data(), count * sizeof(float));
-  return at::from_blob(table.data(), {int64_t(table.size())}, at::kInt).to(like.device());
+  return {std::move(table), like};
 }
 
 // Places and weights of taps of which every element has as many: all first ones, then all second ones.
-Tensor even_on_device(const Taps& taps, const Tensor& like) {
+LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.places().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
   for (size_t o = 0; o < out; ++o)
@@ -37,7 +37,7 @@ Tensor even_on_device(const Taps& taps, const Tensor& like) {
       table[k * out + o] = taps.places()[o * each + k];
       std::memcpy(&table[count + k * out + o], &taps.weights()[o * each + k], sizeof(float));
     }
-  return at::from_blob(table.data(), {int64_t(table.size())}, at::kInt).to(like.device());
+  return {std::move(table), like};
 }
 
 // Elements before and within dimension `dim`, as they lie in memory: channels_last puts dimension 1 last.
@@ -57,8 +57,8 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   if (out.numel() == 0) return;
   static const KernelSet one_tap("resample_rows_1"), two_taps("resample_rows_2");
   if (const int64_t each = e.inner == 1 ? step.taps.each() : 0; each == 1 || each == 2) {
-    const Tensor table = even_on_device(step.taps, in);
-    const auto* places = table.const_data_ptr<int32_t>();
+    const LaunchTable table = even_table_of(step.taps, in);
+    const int32_t* places = table.data();
     const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), 1};
     Launch((each == 1 ? one_tap : two_taps).get(tag_of(in), tag_of(out)))
         .pointer(out.data_ptr())
@@ -71,8 +71,8 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
         .run();
     return;
   }
-  const Tensor table = on_device(step.taps, in);
-  const auto* starts = table.const_data_ptr<int32_t>();
+  const LaunchTable table = table_of(step.taps, in);
+  const int32_t* starts = table.data();
   const int32_t* places = starts + step.taps.starts().size();
   const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), length(e.inner)};
   const bool innermost = e.inner == 1;

@@ -8,7 +8,6 @@
 #include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_meta.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -22,7 +21,7 @@ namespace mpsx::ops {
 
 void Windows::upload(const Tensor& like) {
   begins.insert(begins.end(), ends.begin(), ends.end());
-  table = at::from_blob(begins.data(), {int64_t(begins.size())}, at::kInt).to(like.device());
+  table = LaunchTable(std::move(begins), like);
 }
 
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices) {
@@ -40,7 +39,7 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
       .pointer(best.data_ptr())
       .pointer(where.data_ptr())
       .pointer(x.const_data_ptr())
-      .pointer(windows.table.const_data_ptr())
+      .pointer(windows.table.data())
       .bytes(p)
       .groups({uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
       .work(uint64_t(p.out[2]) * uint64_t(p.width) * 8)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/launch_table.h"
 #include "ops/pool.h"
 #include "pool/window_params.h"
 
@@ -13,7 +14,7 @@ namespace mpsx::ops {
 struct Windows {
   WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1};
   std::vector<int32_t> begins, ends;
-  Tensor table;  // on the device
+  LaunchTable table;  // both, one after the other
 
   Windows(at::IntArrayRef in, at::IntArrayRef out, size_t dims) {
     int64_t plane = 1;

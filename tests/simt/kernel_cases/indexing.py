@@ -89,11 +89,23 @@ def finding() -> Iterator[Case]:
 def counting() -> Iterator[Case]:
     """Numbers, of which many are the same."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
+    for dtype in FLOAT:  # of halves PyTorch's CPU has no histc
+        yield case(f"histc {TAGS[dtype]}", torch.histc, whole(41, 67, dtype=dtype, low=-9, high=9), 7, -5, 5,
+                   reference="same" if dtype == torch.float32 else "none")  # fmt: skip
+
+
+def runs() -> Iterator[Case]:
+    """Runs of equal neighbours, of more elements than a chunk has, sorted first or not."""
+    for dtype in DTYPES["ALL"]:
+        x = whole(41, 67, dtype=dtype)
+        yield case(f"unique {TAGS[dtype]}", torch.unique, x, True, True, True, reference="same")
+        yield case(f"unique_consecutive {TAGS[dtype]}", torch.unique_consecutive, x, True, True, reference="same")
 
 
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from counting()
+    yield from runs()
     yield from reading()
     yield from writing()
     yield from adding_rows()

@@ -50,7 +50,28 @@ def classes() -> Iterator[Case]:
                        loss, F.nll_loss, reduction, x, target, g)  # fmt: skip
 
 
+def margins() -> Iterator[Case]:
+    """Rows of more classes than a threadgroup has threads, with labels that end early and come twice."""
+    generator = torch.Generator().manual_seed(0)
+    x, target = values(9, 1100), torch.randint(0, 1100, (9,), generator=generator)
+    labels = torch.randint(0, 1100, (9, 1100), generator=generator)
+    labels[torch.arange(9), torch.arange(9)] = -1
+    labels[8, 3] = labels[8, 1]
+    weight = values(1100, low=0.5, high=2, seed=1)
+    for reduction in ("none", "mean"):
+        g = values(*((9,) if reduction == "none" else ()), seed=2)
+        for p in (1, 2):
+            def weighted(
+                w: torch.Tensor, *rest: torch.Tensor, p: int = p, reduction: str = reduction
+            ) -> tuple[torch.Tensor, ...]:
+                return loss(partial(F.multi_margin_loss, p=p, margin=0.5, weight=w), reduction, *rest)
+
+            yield case(f"multi_margin_loss {p} {reduction}", weighted, weight, x, target, g)
+        yield case(f"multilabel_margin_loss {reduction}", loss, F.multilabel_margin_loss, reduction, x, labels, g)
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from pointwise()
     yield from classes()
+    yield from margins()

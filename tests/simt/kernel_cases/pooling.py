@@ -50,6 +50,26 @@ def fold(columns: torch.Tensor, stride: list[int]) -> torch.Tensor:
     return aten.col2im(columns, [5, 67], [2, 3], [1, 2], [1, 1], stride)
 
 
+def rows() -> Iterator[Case]:
+    """Maxima of windows of rows, without their places."""
+    for dtype in DTYPES["REAL"]:
+        x = values(3, 140, dtype=dtype, low=-9, high=9)
+        for window in ((2,), (5, 3, 2), (3, 1, 1, 4)):
+            # PyTorch's CPU has none for some types.
+            yield case(f"max_pool1d {window} {TAGS[dtype]}", F.max_pool1d, x, *window,
+                       reference="same" if dtype in FLOAT else "none")  # fmt: skip
+
+
+def boxes() -> Iterator[Case]:
+    """Averages of boxes: of even sizes, with padding, and shares of what they do not divide."""
+    for dtype in FLOAT:
+        x = values(2, 3, 4, 7, 39, dtype=dtype)
+        for window in ((2,), ((3, 2, 3), (1, 2, 2), (1, 1, 1), True, False), (2, 3, 0, True, True, 5)):
+            # PyTorch's CPU has no kernel for halves: float64 stands for it.
+            yield case(f"avg_pool3d {window} {TAGS[dtype]}", F.avg_pool3d, x, *window)
+        yield case(f"adaptive_avg_pool3d {TAGS[dtype]}", F.adaptive_avg_pool3d, x, (3, 4, 17))
+
+
 def windows() -> Iterator[Case]:
     """Maxima of windows from tables, and sums of windows."""
     for dtype in DTYPES["REAL"]:
@@ -74,6 +94,8 @@ def windows() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from windows()
+    yield from rows()
+    yield from boxes()
     for where, memory_format in FORMATS.items():
         for dtype in DTYPES["REAL"]:
             def image(height: int, width: int, seed: int, dtype: torch.dtype = dtype,

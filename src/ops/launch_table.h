@@ -1,0 +1,33 @@
+// A small table that one launch reads: copied to the device, but read where it lies by a driver that works in this
+// process and at once.
+#pragma once
+
+#include <ATen/ops/from_blob.h>
+
+#include <utility>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+class LaunchTable {
+ public:
+  LaunchTable() = default;
+  // `like`: a tensor on the device.
+  LaunchTable(std::vector<int32_t> values, const Tensor& like) : values_(std::move(values)) {
+    const auto& driver = runtime::driver().info();
+    if (!driver.unified_addressing || driver.asynchronous)
+      copy_ = at::from_blob(values_.data(), {int64_t(values_.size())}, at::kInt).to(like.device());
+  }
+  // One that is on the device already, dense.
+  explicit LaunchTable(Tensor device) : copy_(std::move(device)) {}
+
+  const int32_t* data() const { return copy_.defined() ? copy_.const_data_ptr<int32_t>() : values_.data(); }
+
+ private:
+  std::vector<int32_t> values_;
+  Tensor copy_;
+};
+
+}  // namespace mpsx::ops
