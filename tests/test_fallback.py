@@ -277,7 +277,7 @@ def test_errors_of_the_cpu_kernel_come_through(silent_fallback: None) -> None:
 
 @vendor.preferred
 def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
-    a, b = torch.ones(4, 4).to("mpsx"), torch.ones(4, 4).to("mpsx")
+    a, b = torch.ones(20, 20).to("mpsx"), torch.ones(20, 20).to("mpsx")
     image, kernel = torch.ones(1, 2, 6, 6).to("mpsx"), torch.ones(3, 2, 3, 3).to("mpsx")
     mpsx._runtime.reset_profile()
     with warnings.catch_warnings():
@@ -296,6 +296,19 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert calls("aten::mm.out") == 0
 
 
+def test_small_products_are_kernels_everywhere(silent_fallback: None) -> None:
+    """The way to a library takes longer than they do."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
+        a, b, v = (torch.randint(-3, 4, size).to(dtype) for size in ((2, 5, 7), (2, 7, 6), (7,)))
+        for function, tensors in ((torch.mm, (a[0], b[0])), (torch.bmm, (a, b)), (torch.bmm, (a[:0], b[:0])),
+                                  (torch.mv, (a[0], v)), (torch.mv, (b[0].t(), v)), (torch.dot, (v, v)),
+                                  (torch.addmv, (v[:5], a[0], v)), (torch.addmv, (v[0], a[0], v))):  # fmt: skip
+            with mpsx.profiler.launch_log() as log:
+                result = function(*(t.to("mpsx") for t in tensors))
+            assert all(entry.startswith("kernel:") for entry in log), (function, log)
+            assert torch.equal(result.cpu(), function(*tensors))
+
+
 @vendor.preferred
 def test_vendor_calls_are_timed_while_profiling(silent_fallback: None) -> None:
     a = torch.ones(64, 64).to("mpsx")
@@ -308,7 +321,7 @@ def test_vendor_calls_are_timed_while_profiling(silent_fallback: None) -> None:
 
 
 def test_launch_log_names_routes(silent_fallback: None) -> None:
-    a = torch.ones(4, 4).to("mpsx")
+    a = torch.ones(20, 20).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         torch.mm(a, a)
         RARE(a)

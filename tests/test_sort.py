@@ -32,11 +32,28 @@ def test_sort(layout: str) -> None:
             for descending in (False, True):
                 with mpsx.profiler.launch_log() as log:
                     ours = torch.sort(d, dim=dim, descending=descending, stable=True)
-                assert not x.numel() or f"kernel:sort_rows_{TAGS[dtype]}" in log
+                kernels = {f"kernel:sort_{shape}_{TAGS[dtype]}" for shape in ("rows", "columns")}
+                assert not x.numel() or kernels & set(log)
                 theirs = torch.sort(x, dim=dim, descending=descending, stable=True)
                 assert ours.values.stride() == theirs.values.stride()
                 assert torch.equal(ours.values.cpu(), theirs.values)
                 assert torch.equal(ours.indices.cpu(), theirs.indices)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 16])
+def test_short_columns(size: int) -> None:
+    """They are sorted where they lie."""
+    for dtype in DTYPES["ALL"]:
+        x = torch.randint(0, 5, (3, size, 130)).to(dtype)
+        if dtype.is_floating_point:
+            x[0, 0, ::3] = float("nan")
+        for descending in (False, True):
+            with mpsx.profiler.launch_log() as log:
+                ours = torch.sort(on_device(x), dim=1, descending=descending, stable=True)
+            assert f"kernel:sort_columns_{TAGS[dtype]}" in log
+            theirs = torch.sort(x, dim=1, descending=descending, stable=True)
+            torch.testing.assert_close(ours.values.cpu(), theirs.values, rtol=0, atol=0, equal_nan=True)
+            assert torch.equal(ours.indices.cpu(), theirs.indices)
 
 
 @pytest.mark.parametrize("size", SIZES)

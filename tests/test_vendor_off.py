@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 FILES = sorted(path.name for path in (HERE / "vendor_off").glob("test_*.py"))
 SCRIPT = """
 import torch, mpsx
-x = torch.ones(3, 3, device="mpsx")
+x = torch.ones(20, 20, device="mpsx")
 with mpsx.profiler.launch_log() as log:
     torch.mm(x, x)
 print(log)

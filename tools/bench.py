@@ -148,7 +148,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
                 continue
             try:
                 cpu, device = compare(make, options.rounds, clock)
-            except RuntimeError as error:  # a type the CPU or the operator lacks
+            except (RuntimeError, TypeError) as error:  # a type the CPU or the operator lacks
                 print(f"{section:<9} {name:<20} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
             yield Row(section, name, dtype, size, layout, threads, cpu, device)

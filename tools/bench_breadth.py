@@ -37,6 +37,11 @@ def signals(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(-1)[: batch * 256].reshape(batch, 4, 64)
 
 
+def small_matrices(x: torch.Tensor) -> torch.Tensor:
+    """About as many elements as x has, in matrices of 32 by 32."""
+    return x.reshape(-1).repeat(2)[: max(1, x.numel() // 1024) * 1024].reshape(-1, 32, 32)
+
+
 def short_rows(x: torch.Tensor) -> torch.Tensor:
     """x's elements in rows of 32."""
     return x.reshape(-1)[: x.numel() // 32 * 32].reshape(-1, 32)
@@ -204,7 +209,7 @@ both("pdist", lambda p: F.pdist(short_rows(p)[:256]), same)
 BREADTH["dot"] = lambda x: partial(torch.dot, x.reshape(-1), like(x).reshape(-1))
 BREADTH["mv"] = lambda x: partial(torch.mv, x, like(x)[0])
 BREADTH["addr"] = lambda x: partial(torch.addr, x, like(x)[:, 0], like(x)[0])
-BREADTH["bmm_small"] = lambda x: partial(torch.bmm, *2 * [short_rows(x)[: x.numel() // 1024 * 32].reshape(-1, 32, 32)])
+BREADTH["bmm_small"] = lambda x: partial(torch.bmm, *2 * [small_matrices(x)])
 BREADTH["cross"] = lambda x: partial(torch.linalg.cross, *2 * [x.reshape(-1)[: x.numel() // 3 * 3].reshape(-1, 3)])
 BREADTH["outer"] = lambda x: partial(torch.outer, like(x)[:, 0], like(x)[0])
 

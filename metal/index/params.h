@@ -42,6 +42,7 @@ struct IndexParams {
 };
 
 // Lines along the indexed dimension, each walked in order by one thread. Operands: self, index, source.
+enum : uint32_t { kFewPlaces = 4096 };  // of halves that one thread of a CPU adds to
 struct ScatterParams {
   uint32_t size[4];        // of the other dimensions, innermost first; the last is 1
   int64_t stride[3][4];

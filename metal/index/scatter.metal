@@ -4,6 +4,7 @@
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
+#include "lib/compute.h"
 #include "lib/index.h"
 
 // Neighbouring lines that a thread walks together: on a CPU enough to fill vectors and cache lines.
@@ -24,6 +25,13 @@ struct scatter_amax {
 struct scatter_amin {
   template <typename T> static T apply(T old, T value) { return propagating_min(old, value); }
 };
+
+// *place becomes what Op makes of it and a value of the source.
+template <typename Op, typename T>
+inline void put(device T* place, T value) {
+  typedef compute_t<T> C;
+  *place = T(Op::template apply<C>(C(*place), C(value)));
+}
 
 // group = (tile of x, y, z) over the dimensions that are not indexed. VALUE: the source is one value, for all.
 template <typename T, typename Op, bool VALUE>
@@ -47,11 +55,11 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
         device const T* own = VALUE ? from : from + long(k) * source_step;
         if (self_pitch == 1 && (VALUE || source_pitch == 1)) {
           MPSX_VECTORIZE
-          for (uint i = x; i < last; ++i) row[i] = Op::template apply<T>(row[i], own[VALUE ? 0 : i]);
+          for (uint i = x; i < last; ++i) put<Op>(row + i, own[VALUE ? 0 : i]);
         } else {
           for (uint i = x; i < last; ++i) {
             device T* place = row + long(i) * self_pitch;
-            *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * source_pitch]);
+            put<Op>(place, own[VALUE ? 0 : long(i) * source_pitch]);
           }
         }
       }
@@ -63,13 +71,13 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
         if (!negative && place_step == 1 && (VALUE || source_step == 1)) {
           for (uint k = 0; k < count; ++k) {
             device T* place = line + known_index(where[k], size, false);
-            *place = Op::template apply<T>(*place, own[VALUE ? 0 : k]);
+            put<Op>(place, own[VALUE ? 0 : k]);
           }
           continue;
         }
         for (uint k = 0; k < count; ++k) {
           device T* place = line + known_index(where[k], size, negative) * place_step;
-          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(k) * source_step]);
+          put<Op>(place, own[VALUE ? 0 : long(k) * source_step]);
         }
       }
     } else {
@@ -79,7 +87,7 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
         for (uint i = x; i < last; ++i) {
           const long position = known_index(where[long(i) * index_pitch], size, negative);
           device T* place = to + long(i) * self_pitch + position * place_step;
-          *place = Op::template apply<T>(*place, own[VALUE ? 0 : long(i) * source_pitch]);
+          put<Op>(place, own[VALUE ? 0 : long(i) * source_pitch]);
         }
       }
     }
@@ -95,11 +103,76 @@ SET(short, i16)
 SET(int, i32)
 SET(long, i64)
 
-// half and bfloat are added up in float by the launcher.
 #define REDUCE(T, TAG, NAME) MPSX_KERNEL("scatter_" #NAME "_" #TAG, scatter<T, scatter_##NAME, false>)
-#define REDUCE_ALL(NAME) REDUCE(float, f32, NAME) MPSX_FOR_INT(REDUCE, NAME)
-REDUCE_ALL(add)
+// Halves are added up and multiplied in float32, which the launcher makes of them where the kernel for few does not.
+#define ACCUMULATE(NAME) REDUCE(float, f32, NAME) MPSX_FOR_INT(REDUCE, NAME)
+ACCUMULATE(add)
 REDUCE(bool, bool, add)
-REDUCE_ALL(prod)
-REDUCE_ALL(amax)
-REDUCE_ALL(amin)
+ACCUMULATE(prod)
+MPSX_FOR_REAL(REDUCE, amax)
+MPSX_FOR_REAL(REDUCE, amin)
+
+#if !MPSX_VECTOR_BYTES
+// A line of which index and source lie densely; halves are made floats some at a time.
+template <typename Op, typename T>
+inline void add_line(thread float* sums, device const long* index, device const T* source, constant ScatterParams& p,
+                     uint3 line) {
+  enum : uint { kPart = 128 };
+  float part[kPart];
+  const long step = p.step[0], size = p.dim_size;
+  const bool negative = p.negative != 0;
+  thread float* to = sums + (row_offset(p, 0, line) + long(line.x) * p.stride[0][0]);
+  device const long* at = index + (row_offset(p, 1, line) + long(line.x) * p.stride[1][0]);
+  device const T* from = source + (row_offset(p, 2, line) + long(line.x) * p.stride[2][0]);
+  for (uint first = 0; first < p.count; first += kPart) {
+    const uint n = min(uint(kPart), p.count - first);
+    MPSX_VECTORIZE
+    for (uint k = 0; k < n; ++k) part[k] = float(from[first + k]);
+    for (uint k = 0; k < n; ++k) {
+      thread float* sum = to + known_index(at[first + k], size, negative) * step;
+      *sum = Op::template apply<float>(*sum, part[k]);
+    }
+  }
+}
+
+// Halves in a dense self of up to kFewPlaces elements, by one thread of a CPU. All that lies in three dimensions beside
+// the indexed one.
+template <typename T, typename Op>
+kernel void scatter_few(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
+                        device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
+                        constant uint& places [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
+  float sums[kFewPlaces];
+  MPSX_VECTORIZE
+  for (uint i = tid; i < places; ++i) sums[i] = float(self[i]);
+  for (uint z = 0; z < p.size[2]; ++z) {
+    for (uint y = 0; y < p.size[1]; ++y) {
+      if (p.step[1] == 1 && p.step[2] == 1 && p.stride[1][0] != 0) {
+        for (uint x = 0; x < p.size[0]; ++x) add_line<Op>(sums, index, source, p, uint3(x, y, z));
+        continue;
+      }
+      for (uint k = 0; k < p.count; ++k) {
+        const uint3 line = uint3(0, y, z);
+        const long to = row_offset(p, 0, line);
+        device const long* at = index + (row_offset(p, 1, line) + long(k) * p.step[1]);
+        device const T* from = source + (row_offset(p, 2, line) + long(k) * p.step[2]);
+        if (p.stride[1][0] == 0 && p.stride[0][0] == 1 && p.stride[2][0] == 1) {
+          thread float* row = sums + (to + known_index(*at, p.dim_size, p.negative != 0) * p.step[0]);
+          MPSX_VECTORIZE
+          for (uint x = 0; x < p.size[0]; ++x) row[x] = Op::template apply<float>(row[x], float(from[x]));
+          continue;
+        }
+        for (uint x = 0; x < p.size[0]; ++x) {
+          const long position = known_index(at[long(x) * p.stride[1][0]], p.dim_size, p.negative != 0);
+          thread float* sum = sums + (to + long(x) * p.stride[0][0] + position * p.step[0]);
+          *sum = Op::template apply<float>(*sum, float(from[long(x) * p.stride[2][0]]));
+        }
+      }
+    }
+  }
+  MPSX_VECTORIZE
+  for (uint i = 0; i < places; ++i) self[i] = T(sums[i]);
+}
+#define FEW(T, TAG, NAME) MPSX_KERNEL("scatter_few_" #NAME "_" #TAG, scatter_few<T, scatter_##NAME>)
+FEW(half, f16, add) FEW(bfloat, bf16, add)
+FEW(half, f16, prod) FEW(bfloat, bf16, prod)
+#endif

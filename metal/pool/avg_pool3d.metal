@@ -1,5 +1,5 @@
 // avg_pool3d and adaptive_avg_pool3d of small boxes: large ones, and gradients, go along one dimension after the other
-// (metal/resample).
+// (metal/resample). int64 is averaged here whatever the boxes, towards zero as C++ divides.
 #include "lib/instantiate.h"
 #include "pool/window.h"
 
@@ -24,27 +24,31 @@ struct AdaptiveBoxes {
   int width(int ox) const { return x.end(ox) - x.begin(ox); }
 };
 
+template <typename T> struct sum_of { typedef float type; };
+template <> struct sum_of<long> { typedef long type; };
+
 #if !MPSX_VECTOR_BYTES
 // N neighbouring boxes of the same size, S elements apart (0: `stride`): registers hold their sums.
 template <int N, int S, typename T>
 inline void means_inside(device T* to, device const T* from, constant Pool3dParams& p, int depth, int height,
-                         float divisor) {
+                         typename sum_of<T>::type divisor) {
+  typedef typename sum_of<T>::type Sum;
   const int step = S ? S : p.stride[2];
-  float sum[N];
-  for (int j = 0; j < N; ++j) sum[j] = 0.0f;
+  Sum sum[N];
+  for (int j = 0; j < N; ++j) sum[j] = Sum(0);
   for (int z = 0; z < depth; ++z)
     for (int y = 0; y < height; ++y)
       for (int k = 0; k < p.kernel[2]; ++k)
-        for (int j = 0; j < N; ++j) sum[j] += float(from[(z * p.in[1] + y) * p.in[2] + k + j * step]);
+        for (int j = 0; j < N; ++j) sum[j] += Sum(from[(z * p.in[1] + y) * p.in[2] + k + j * step]);
   for (int j = 0; j < N; ++j) to[j] = T(sum[j] / divisor);
 }
 // How many boxes from `ox` on were done so: 0 where they reach over an edge.
 template <typename T>
 inline int some_inside(device T* to, device const T* from, constant Pool3dParams& p, RegularBoxes w, int ox, int end,
-                       int depth, int height, float plane_size) {
+                       int depth, int height, typename sum_of<T>::type plane_size) {
   const int start = ox * p.stride[2] - p.pad[2], spare = p.in[2] - start - p.kernel[2];
   const int inside = start < 0 || spare < 0 ? 0 : min(end - ox, spare / p.stride[2] + 1);
-  const float divisor = plane_size * float(w.width(ox));
+  const auto divisor = plane_size * typename sum_of<T>::type(w.width(ox));
   if (inside >= 16) {
     if (p.stride[2] == 2) means_inside<16, 2>(to, from + start, p, depth, height, divisor);
     else means_inside<16, 0>(to, from + start, p, depth, height, divisor);
@@ -68,7 +72,8 @@ kernel void avg_pool3d(device T* out [[buffer(0)]], device const T* in [[buffer(
   const Boxes w(p);
   const int oz = int(gid.y) / p.out[1], oy = int(gid.y) - oz * p.out[1], end = min(int(gid.x + 1) * kTile, p.out[2]);
   const int z0 = w.z.begin(oz), y0 = w.y.begin(oy), depth = w.z.end(oz) - z0, height = w.y.end(oy) - y0;
-  const float plane_size = float(w.plane_size(oz, oy));
+  typedef typename sum_of<T>::type Sum;
+  const Sum plane_size = Sum(w.plane_size(oz, oy));
   device const T* from = in + ((ulong(gid.z) * ulong(p.in[0]) + ulong(z0)) * ulong(p.in[1]) + ulong(y0)) * ulong(p.in[2]);
   device T* to = out + (ulong(gid.z) * ulong(p.out[0]) * ulong(p.out[1]) + gid.y) * ulong(p.out[2]);
   for (int ox = int(gid.x) * kTile; ox < end;) {
@@ -79,12 +84,12 @@ kernel void avg_pool3d(device T* out [[buffer(0)]], device const T* in [[buffer(
     }
 #endif
     const int begin = w.x.begin(ox), last = w.x.end(ox);
-    float sum = 0.0f;
+    Sum sum = Sum(0);
     for (int z = 0; z < depth; ++z)
       for (int y = 0; y < height; ++y)
         MPSX_FEW
-        for (int x = begin; x < last; ++x) sum += float(from[(z * p.in[1] + y) * p.in[2] + x]);
-    to[ox] = T(sum / (plane_size * float(w.width(ox))));
+        for (int x = begin; x < last; ++x) sum += Sum(from[(z * p.in[1] + y) * p.in[2] + x]);
+    to[ox] = T(sum / (plane_size * Sum(w.width(ox))));
     ++ox;
   }
 }
@@ -92,3 +97,4 @@ kernel void avg_pool3d(device T* out [[buffer(0)]], device const T* in [[buffer(
 #define AVG_POOL3D(T, TAG, NAME, BOXES) MPSX_KERNEL(#NAME "_" #TAG, avg_pool3d<T, BOXES>)
 MPSX_FOR_FLOAT(AVG_POOL3D, avg_pool3d, RegularBoxes)
 MPSX_FOR_FLOAT(AVG_POOL3D, adaptive_avg_pool3d, AdaptiveBoxes)
+MPSX_KERNEL("avg_pool3d_i64", avg_pool3d<long, RegularBoxes>)

@@ -1,4 +1,5 @@
-// col2im, and with it the gradient of im2col, and that of Tensor.unfold: an element adds up the windows that it is in.
+// im2col, whose windows are moved as bits, named by their size. col2im, and with it the gradient of im2col, and that of
+// Tensor.unfold: an element adds up the windows that it is in.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"
@@ -64,6 +65,38 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
   }
   for (int j = 0; j < count; ++j) to[j] = T(sum[j]);
 }
+
+// One place in the kernel of a row of windows: gid = (row of windows, place, plane); a GPU's thread has one of them and
+// gid.x counts them all.
+template <typename T>
+kernel void im2col(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant FoldParams& p [[buffer(2)]],
+                   uint3 gid [[thread_position_in_grid]]) {
+  const int ky = int(gid.y) / p.kernel_w, kx = int(gid.y) - ky * p.kernel_w, windows = p.windows_w;
+  const int oy = kTile == 1 ? int(gid.x) / windows : int(gid.x), begin = kTile == 1 ? int(gid.x) - oy * windows : 0;
+  const int end = kTile == 1 ? begin + 1 : windows;
+  const ulong place = ulong(gid.z) * ulong(p.kernel_h) * ulong(p.kernel_w) + gid.y;
+  device T* to = out + (place * ulong(p.windows_h) + ulong(oy)) * ulong(windows);
+  const int iy = oy * p.stride_h - p.pad_h + ky * p.dilation_h, shift = kx * p.dilation_w - p.pad_w;
+  // The windows [first, last) have the place inside.
+  const bool inside = iy >= 0 && iy < p.height;
+  const int first = inside ? clamp(ceil_div(-shift, p.stride_w), begin, end) : end;
+  const int last = clamp(ceil_div(p.width - shift, p.stride_w), first, end);
+  device const T* from = in + (ulong(gid.z) * ulong(p.height) + ulong(inside ? iy : 0)) * ulong(p.width);
+  for (int i = begin; i < first; ++i) to[i] = T(0);
+  if (p.stride_w == 1) {
+    MPSX_VECTORIZE
+    for (int i = first; i < last; ++i) to[i] = from[i + shift];
+  } else {
+    MPSX_VECTORIZE
+    for (int i = first; i < last; ++i) to[i] = from[i * p.stride_w + shift];
+  }
+  for (int i = last; i < end; ++i) to[i] = T(0);
+}
+#define IM2COL(T, TAG) MPSX_KERNEL("im2col_" #TAG, im2col<T>)
+IM2COL(char, i8)
+IM2COL(short, i16)
+IM2COL(int, i32)
+IM2COL(long, i64)
 
 #define FOLD(T, TAG, ...)                                \
   MPSX_KERNEL("fold_" #TAG, fold<T>)                     \

@@ -110,6 +110,10 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
       count = 4;
       if (p.stride_w == 2) windows_inside<4, 2>(to + ox, at + ox, x, p, y0, x0);
       else windows_inside<4, 0>(to + ox, at + ox, x, p, y0, x0);
+    } else if (ox + 2 <= end) {
+      count = 2;
+      if (p.stride_w == 2) windows_inside<2, 2>(to + ox, at + ox, x, p, y0, x0);
+      else windows_inside<2, 0>(to + ox, at + ox, x, p, y0, x0);
     } else if (ox < end) {
       windows_inside<1, 0>(to + ox, at + ox, x, p, y0, x0);
     } else {

@@ -29,24 +29,18 @@ inline float value_of(thread const Pair& a) { return is_nan(a.low) ? a.high : a.
 template <typename C>
 struct Sum {
   typedef C State;
-  typedef Sum Lanes;
+  typedef SideBySide<Sum, C> Lanes;
   enum : bool { kSlow = false };
   static State identity() { return C(0); }
   static void next(thread State& s, C x, uint) { s = add_scaled(s, x, C(1)); }
   static State join(State a, State b) { return add_scaled(a, b, C(1)); }
   static C value(thread const State& s) { return s; }
 };
-struct ExactSum {
-  typedef ExactSum Lanes;
-  typedef Pair State;
-  static State identity() { return {0.0f, 0.0f}; }
-  static void next(thread State& s, float x, uint) { add_to(s, x, 0.0f); }
-  static float value(thread const State& s) { return value_of(s); }
-};
 // A few elements are added up on their own before they join the exact sum, which the next ones need not wait for.
+struct SumLanes;
 template <>
 struct Sum<float> {
-  typedef ExactSum Lanes;
+  typedef SumLanes Lanes;
   enum : uint { kBlock = 8 };
   enum : bool { kSlow = true };
   struct State {
@@ -67,16 +61,40 @@ struct Sum<float> {
     return a;
   }
   // Of an infinite sum the low part is NaN.
-  static float value(thread const State& s) {
+  static float value(State s) {
     const float low = is_nan(s.before.low) ? 0.0f : s.before.low;
     return s.before.high + (low + s.block);
+  }
+};
+
+struct SumLanes {
+  float high[kScanRows], low[kScanRows], block[kScanRows];
+  static void start(threadgroup SumLanes& s) {
+    for (uint r = 0; r < kScanRows; ++r) s.high[r] = s.low[r] = s.block[r] = 0.0f;
+  }
+  static void next(threadgroup SumLanes& s, threadgroup const float* x, threadgroup float* values, uint i) {
+    MPSX_VECTORIZE
+    for (uint r = 0; r < kScanRows; ++r) {
+      const float block = s.block[r] + x[r];
+      s.block[r] = block;
+      values[r] = Sum<float>::value({{s.high[r], s.low[r]}, block});
+    }
+    if (i % Sum<float>::kBlock != Sum<float>::kBlock - 1) return;
+    MPSX_VECTORIZE
+    for (uint r = 0; r < kScanRows; ++r) {
+      Pair before = {s.high[r], s.low[r]};
+      add_to(before, s.block[r], 0.0f);
+      s.high[r] = before.high;
+      s.low[r] = before.low;
+      s.block[r] = 0.0f;
+    }
   }
 };
 
 // Of halves: float32 is as exact as the CPU's sums of them.
 struct FloatSum {
   typedef float State;
-  typedef FloatSum Lanes;
+  typedef SideBySide<FloatSum, float> Lanes;
   enum : bool { kSlow = true };
   static State identity() { return 0.0f; }
   static void next(thread State& s, float x, uint) { s += x; }
@@ -90,30 +108,54 @@ template <> struct SumOf<bfloat> { typedef FloatSum type; };
 template <typename C>
 struct Product {
   typedef C State;
-  typedef Product Lanes;
+  typedef SideBySide<Product, C> Lanes;
   enum : bool { kSlow = false };
   static State identity() { return C(1); }
   static void next(thread State& s, C x, uint) { s = multiply(s, x); }
   static State join(State a, State b) { return multiply(a, b); }
   static C value(thread const State& s) { return s; }
 };
+// The low part is no more than what rounding left behind, so that it need not be told apart from the high one.
+struct ProductLanes;
 template <>
 struct Product<float> {
   typedef Pair State;
-  typedef Product Lanes;
+  typedef ProductLanes Lanes;
   enum : bool { kSlow = true };
   static State identity() { return {1.0f, 0.0f}; }
-  static void next(thread State& s, float x, uint) { multiply_by(s, x, 0.0f); }
+  static void next(thread State& s, float x, uint) {
+    const float product = s.high * x;
+    s.low = fma(s.low, x, fma(s.high, x, -product));
+    s.high = product;
+  }
   static State join(State a, State b) {
     multiply_by(a, b.high, b.low);
     return a;
   }
-  static float value(thread const State& s) { return value_of(s); }
+  static float value(State s) { return is_infinite(s.high) ? s.high : s.high + s.low; }
 };
-
+struct ProductLanes {
+  float high[kScanRows], low[kScanRows];
+  static void start(threadgroup ProductLanes& s) {
+    for (uint r = 0; r < kScanRows; ++r) {
+      s.high[r] = 1.0f;
+      s.low[r] = 0.0f;
+    }
+  }
+  static void next(threadgroup ProductLanes& s, threadgroup const float* x, threadgroup float* values, uint i) {
+    MPSX_VECTORIZE
+    for (uint r = 0; r < kScanRows; ++r) {
+      Pair one = {s.high[r], s.low[r]};
+      Product<float>::next(one, x[r], i);
+      s.high[r] = one.high;
+      s.low[r] = one.low;
+      values[r] = Product<float>::value(one);
+    }
+  }
+};
 struct FloatProduct {
   typedef float State;
-  typedef FloatProduct Lanes;
+  typedef SideBySide<FloatProduct, float> Lanes;
   enum : bool { kSlow = true };
   static State identity() { return 1.0f; }
   static void next(thread State& s, float x, uint) { s *= x; }
@@ -126,7 +168,7 @@ template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
 // The largest exponent seen, and the sum of exp(x - top).
 struct LogSumExp {
-  typedef LogSumExp Lanes;
+  typedef SideBySide<LogSumExp, float> Lanes;
   enum : bool { kSlow = true };
   struct State {
     float top;
@@ -162,7 +204,6 @@ struct Accumulated {
   static Value value(thread const typename S::State& s) { return S::value(s); }
   void write(uint i, Value v) const { out[i] = T(v); }
   Accumulated at(ulong offset) const { return {out + offset}; }
-  Accumulated<T, typename S::Lanes> lanes() const { return {out}; }
 };
 
 template <typename T, typename S>
@@ -172,7 +213,7 @@ kernel void accumulate_rows(device T* out [[buffer(0)]], device const T* in [[bu
   threadgroup typename S::State scratch[kScanThreads];
   threadgroup compute_t<T> tile[kScanTile * kScanRows];
   threadgroup compute_t<T> values[kScanTile * kScanRows];
-  threadgroup typename S::Lanes::State lanes[kScanRows];
+  threadgroup typename S::Lanes lanes;
   scan_rows<S>(in, Accumulated<T, S>{out}, p, scratch, lanes, tile, values, g);
 }
 template <typename T, typename S>

@@ -4,12 +4,12 @@
 //   void next(thread State& s, C x, uint i)   with one element more
 //   State join(State a, State b)   of a's elements, then b's
 //   kSlow                          whether an element waits long for the one before it, so that rows are better scanned
-//                                  side by side: as the scan Lanes, which has the same results
+//                                  side by side:
+//   Lanes                          the states of kScanRows rows, for instance SideBySide<S>
 // and where results go, with
 //   Value value(State s)           what is written of a state
 //   void write(uint i, Value v)    to element i of a row
 //   at(offset)                     the same further on
-//   lanes()                        the same for S::Lanes
 #pragma once
 
 #include "lib/collective.h"
@@ -42,28 +42,34 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return before;
 }
 
-// The next element of every row. Apart, since the loop is vectorised where the compiler sees no more than this.
-template <typename S, typename Out, typename C>
-inline void scan_side_by_side(threadgroup const C* x, threadgroup typename S::State* state,
-                              threadgroup typename Out::Value* values, uint i) {
-  MPSX_VECTORIZE
-  for (uint r = 0; r < kScanRows; ++r) {
-    typename S::State s = state[r];
-    S::next(s, x[r], i);
-    state[r] = s;
-    values[r] = Out::value(s);
+// The states of rows, each for itself.
+template <typename S, typename C>
+struct SideBySide {
+  typename S::State state[kScanRows];
+  static void start(threadgroup SideBySide& s) {
+    for (uint r = 0; r < kScanRows; ++r) s.state[r] = S::identity();
   }
-}
+  // The next element of every row. The loop is vectorised where the compiler sees no more than this.
+  static void next(threadgroup SideBySide& s, threadgroup const C* x, threadgroup C* values, uint i) {
+    MPSX_VECTORIZE
+    for (uint r = 0; r < kScanRows; ++r) {
+      typename S::State one = s.state[r];
+      S::next(one, x[r], i);
+      s.state[r] = one;
+      values[r] = S::value(one);
+    }
+  }
+};
 
 enum : uint { kSquare = 4 };  // of a tile that registers hold
 
 // Up to kScanRows rows by one thread: an element waits for the one before it, but not for those of other rows. A tile of
 // kScanTile elements a row is turned for that, and turned back. Where rows are fewer, the others are zeros.
-template <typename S, typename T, typename Out>
-inline void scan_rows_together(device const T* in, Out out, uint n, uint rows, threadgroup typename S::State* state,
+template <typename Lanes, typename T, typename Out>
+inline void scan_rows_together(device const T* in, Out out, uint n, uint rows, threadgroup Lanes& lanes,
                                threadgroup compute_t<T>* x, threadgroup typename Out::Value* values) {
   typedef compute_t<T> C;
-  for (uint r = 0; r < kScanRows; ++r) state[r] = S::identity();
+  Lanes::start(lanes);
   for (uint i = 0; i < kScanTile * kScanRows; ++i) x[i] = C(0);
   for (uint first = 0; first < n; first += kScanTile) {
     const uint count = min(n - first, uint(kScanTile));
@@ -79,8 +85,7 @@ inline void scan_rows_together(device const T* in, Out out, uint n, uint rows, t
       }
     for (uint r = 0; r < rows; ++r)
       for (uint i = r < high ? wide : 0; i < count; ++i) x[i * kScanRows + r] = C(from[ulong(r) * n + i]);
-    for (uint i = 0; i < count; ++i)
-      scan_side_by_side<S, Out>(x + i * kScanRows, state, values + i * kScanRows, first + i);
+    for (uint i = 0; i < count; ++i) Lanes::next(lanes, x + i * kScanRows, values + i * kScanRows, first + i);
     const Out to = out.at(first);
     for (uint r = 0; r < high; r += kSquare)
       for (uint i = 0; i < wide; i += kSquare) {
@@ -119,12 +124,12 @@ inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S:
 // The rows of a threadgroup.
 template <typename S, typename T, typename Out>
 inline void scan_rows(device const T* x, Out out, constant ScanParams& p, threadgroup typename S::State* scratch,
-                      threadgroup typename S::Lanes::State* lanes, threadgroup compute_t<T>* tile,
+                      threadgroup typename S::Lanes& lanes, threadgroup compute_t<T>* tile,
                       threadgroup typename Out::Value* values, GroupThread g) {
   const uint first = g.group.x * p.rows_per_group, count = min(p.rows_per_group, p.rows - first);
   if (S::kSlow && g.count == 1 && count > 1) {
     const ulong begin = ulong(first) * p.size;
-    scan_rows_together<typename S::Lanes>(x + begin, out.at(begin).lanes(), p.size, count, lanes, tile, values);
+    scan_rows_together(x + begin, out.at(begin), p.size, count, lanes, tile, values);
     return;
   }
   for (uint r = 0; r < count; ++r) {

@@ -3,8 +3,9 @@
 #include "lib/shared.h"
 
 enum : uint32_t {
+  kTiny = 16,       // elements that one thread sorts in registers
   kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
-  kFew = 32,        // topk of up to so many: on a CPU, and of elements of at most 32 bits, in order at once
+  kFew = 32,        // topk of up to so many: on a CPU in order at once
   kCounters = 4096  // of digits, for all threads of a threadgroup
 };
 
@@ -12,6 +13,7 @@ enum : uint32_t {
 struct SortParams {
   uint32_t size;
   uint32_t order;
+  uint32_t inner;  // of columns: the distance from one element to the next
 };
 
 // The `count` first elements in order of a row, or (kthvalue, median) the one of rank `rank`.

@@ -10,15 +10,16 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
                    constant SearchParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong place = ulong(gid.y) * p.values + gid.x, row = ulong(gid.y) * p.row_step;
   const T value = values[place];
-  uint low = 0, high = p.size;
-  while (low < high) {
-    const uint middle = low + (high - low) / 2;
-    const T boundary = boundaries[row + (p.sorted_by ? ulong(sorter[row + middle]) : ulong(middle))];
+  device const T* from = boundaries + row;
+  device const long* order = sorter + row;
+  // Without branches on what is read, which would be guessed wrong every other time.
+  uint low = 0;
+  for (uint left = p.size; left > 0;) {
+    const uint half_left = left / 2, middle = low + half_left;
+    const T boundary = from[p.sorted_by ? ulong(order[middle]) : ulong(middle)];
     const bool beyond = p.right ? boundary > value : boundary >= value;
-    if (beyond)
-      high = middle;
-    else
-      low = middle + 1;
+    low = beyond ? low : middle + 1;
+    left = beyond ? half_left : left - half_left - 1;
   }
   out[place] = long(low);
 }

@@ -94,6 +94,37 @@ inline void few_first(device T* values, device long* places, device const T* x, 
     places[k] = long(place);
   }
 }
+// The same of keys that leave no room for the place.
+template <typename T>
+inline void few_wide(device T* values, device long* places, device const T* x, uint n, uint count, uint order) {
+  typedef sort_key_t<T> K;
+  enum : uint { kBlock = 64 };
+  K keys[kFew];
+  uint at[kFew];
+  uint kept = 0;
+  for (uint begin = 0; begin < n; begin += kBlock) {
+    const uint end = min(begin + kBlock, n);
+    const K last = kept < count ? K(~K(0)) : keys[count - 1];
+    uint found = kept < count ? 1u : 0u;
+    MPSX_REDUCE(| : found)
+    for (uint i = begin; i < end; ++i) found |= key_in_order(x[i], order) < last ? 1u : 0u;
+    for (uint i = begin; found && i < end; ++i) {
+      const K key = key_in_order(x[i], order);
+      if (kept == count && key >= keys[count - 1]) continue;
+      uint k = kept < count ? kept++ : count - 1;
+      for (; k > 0 && keys[k - 1] > key; --k) {
+        keys[k] = keys[k - 1];
+        at[k] = at[k - 1];
+      }
+      keys[k] = key;
+      at[k] = i;
+    }
+  }
+  for (uint k = 0; k < count; ++k) {
+    values[k] = x[at[k]];
+    places[k] = long(at[k]);
+  }
+}
 #endif
 
 // topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
@@ -112,7 +143,8 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   values += ulong(g.group.x) * p.count;
   places += ulong(g.group.x) * p.count;
 #if !MPSX_VECTOR_BYTES
-  if (sizeof(K) <= 4 && p.count <= kFew) {
+  if (sizeof(K) > 4 && p.count <= kFew) return few_wide(values, places, x, n, p.count, p.order);
+  if (p.count <= kFew) {
     if (p.count <= 8) return few_first<8>(values, places, x, n, p.count, p.order);
     return few_first<kFew>(values, places, x, n, p.count, p.order);
   }

@@ -22,6 +22,38 @@ inline void sort_by_rank(device T* values, device long* places, device const T* 
   }
 }
 
+// Up to kTiny elements, `step` apart, by one thread: each is put where it belongs among those before it.
+template <typename T>
+inline void sort_tiny(device T* values, device long* places, device const T* x, uint n, ulong step, uint order) {
+  typedef sort_key_t<T> K;
+  K keys[kTiny];
+  uint at[kTiny];
+  for (uint i = 0; i < n; ++i) {
+    const K key = key_in_order(x[i * step], order);
+    uint k = i;
+    for (; k > 0 && keys[k - 1] > key; --k) {
+      keys[k] = keys[k - 1];
+      at[k] = at[k - 1];
+    }
+    keys[k] = key;
+    at[k] = i;
+  }
+  MPSX_FEW
+  for (uint i = 0; i < n; ++i) {
+    values[i * step] = x[at[i] * step];
+    places[i * step] = long(at[i]);
+  }
+}
+
+// Tiny columns of a dense block (outer, size, inner): gid = (column, outer).
+template <typename T>
+kernel void sort_columns(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+                         device const T* in [[buffer(2)]], constant SortParams& p [[buffer(3)]],
+                         uint2 gid [[thread_position_in_grid]]) {
+  const ulong begin = ulong(gid.y) * p.size * p.inner + gid.x;
+  sort_tiny(values + begin, places + begin, in + begin, p.size, p.inner, p.order);
+}
+
 // keys and order: two rows of `size` each, which take turns.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
@@ -37,6 +69,9 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   device const T* x = in + begin;
   values += begin;
   places += begin;
+#if !MPSX_VECTOR_BYTES
+  if (n <= kTiny) return sort_tiny(values, places, x, n, 1, p.order);
+#endif
   if (n <= kRanked) {
     sort_by_rank(values, places, x, n, p.order, ranked, g);
     return;
@@ -79,5 +114,7 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   }
 }
 
-#define MPSX_SORT(T, TAG, ...) MPSX_KERNEL("sort_rows_" #TAG, sort_rows<T>)
+#define MPSX_SORT(T, TAG, ...)                          \
+  MPSX_KERNEL("sort_rows_" #TAG, sort_rows<T>)          \
+  MPSX_KERNEL("sort_columns_" #TAG, sort_columns<T>)
 MPSX_FOR_ALL(MPSX_SORT)

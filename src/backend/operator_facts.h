@@ -12,6 +12,9 @@
 
 namespace mpsx::backend {
 
+// Of the arguments of an operator, on top of a stack.
+using IsSmall = bool(const torch::jit::Stack& stack);
+
 struct OperatorFacts {
   struct Argument {
     bool written;             // Tensor(a!)
@@ -25,6 +28,7 @@ struct OperatorFacts {
   std::atomic<runtime::RouteEntry*> vendor{nullptr};  // once it was called as a vendor operator
   std::atomic<LibraryKernel> library{nullptr};        // asked before torch's CPU kernel; as `vendor`
   const c10::KernelFunction* kernel = nullptr;        // of ours, beside the vendor's
+  IsSmall* is_small = nullptr;                        // when it runs although the vendor's is preferred; or null
   std::atomic<uint64_t> bytes{0};                     // that the CPU was given to read or write
   std::atomic<bool> warned{false};
 };

@@ -81,14 +81,19 @@ runtime::RouteEntry& route_of(OperatorFacts& facts) {
 }
 
 // Our kernels by operator ("aten::mm.out"), from static initialisers.
-std::unordered_map<std::string, c10::KernelFunction>& alternatives() {
-  static auto* a = new std::unordered_map<std::string, c10::KernelFunction>();
+struct Alternative {
+  c10::KernelFunction kernel;
+  IsSmall* small;
+};
+std::unordered_map<std::string, Alternative>& alternatives() {
+  static auto* a = new std::unordered_map<std::string, Alternative>();
   return *a;
 }
 
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   OperatorFacts& facts = facts_of(op);
-  if (facts.kernel && !prefers_vendor()) return facts.kernel->callBoxed(op, keys, stack);
+  if (facts.kernel && (!prefers_vendor() || (facts.is_small && facts.is_small(*stack))))
+    return facts.kernel->callBoxed(op, keys, stack);
   run_on_cpu(op, c10::DispatchKey::CPU, stack, route_of(facts), runtime::profiling.load(std::memory_order_relaxed));
 }
 
@@ -103,8 +108,8 @@ bool prefers_vendor() {
   return prefers;
 }
 
-void VendorAlternatives::add(const char* op, c10::KernelFunction kernel) {
-  alternatives().emplace(std::string("aten::") + op, std::move(kernel));
+void VendorAlternatives::add(const char* op, c10::KernelFunction kernel, IsSmall* small) {
+  alternatives().emplace(std::string("aten::") + op, Alternative{std::move(kernel), small});
 }
 
 void register_vendor(torch::Library& library_block, const std::string& op, const std::string& library) {
@@ -141,8 +146,10 @@ void register_vendor_ops() {
         op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
       continue;
     remember(c10::toString(name), found->second);
-    if (const auto own = alternatives().find(c10::toString(name)); own != alternatives().end())
-      facts_of(*op).kernel = &own->second;
+    if (const auto own = alternatives().find(c10::toString(name)); own != alternatives().end()) {
+      facts_of(*op).kernel = &own->second.kernel;
+      facts_of(*op).is_small = own->second.small;
+    }
     handles->push_back(dispatcher.registerImpl(name, DispatchKey::PrivateUse1,
                                                c10::KernelFunction::makeFromBoxedFunction<&kernel>(), std::nullopt,
                                                nullptr, "mpsx vendor"));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/library_memory.h"
+#include "backend/operator_facts.h"
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
@@ -16,16 +17,17 @@ namespace mpsx::backend {
 // host driver alone. Decided once a process.
 bool prefers_vendor();
 
-// Our kernels of the operators in the vendor table, which register_vendor_ops() puts beside the vendor's.
+// Our kernels of the operators in the vendor table, which register_vendor_ops() puts beside the vendor's. `small`: for
+// which arguments, the last ones of a stack, ours run although the vendor's are there.
 class VendorAlternatives {
  public:
   template <typename F>
-  void impl(const char* op, F* function) {
-    add(op, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+  void impl(const char* op, F* function, IsSmall* small = nullptr) {
+    add(op, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), small);
   }
 
  private:
-  static void add(const char* op, c10::KernelFunction kernel);
+  static void add(const char* op, c10::KernelFunction kernel, IsSmall* small);
 };
 
 // Registers the CPU's kernel for `op` ("mm.out") as its mpsx kernel; `library` says whose it is.

@@ -66,7 +66,7 @@ void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayR
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   const Tensor& out = outputs.result();
   if (out.numel() > 0 && is_whole_pool(self)) {
-    out.copy_(whole_avg_pool(self, out.sizes(), kernel, stride, padding, count_include_pad, divisor, 2));
+    whole_avg_pool(self, out, kernel, stride, padding, count_include_pad, divisor, 2);
   } else if (out.numel() > 0) {
     const PoolLayout layout(self, self.suggest_memory_format());
     const Tensor in = self.contiguous(layout.format);

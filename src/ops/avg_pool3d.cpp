@@ -142,8 +142,8 @@ Tensor& avg_pool3d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef strid
              .average(self, result))
       run(self, regular(self.sizes(), result.sizes(), kernel, stride, padding, count_include_pad, divisor, false),
           result);
-  } else if (result.numel() > 0) {
-    result.copy_(whole_avg_pool(self, result.sizes(), kernel, stride, padding, count_include_pad, divisor, 3));
+  } else {
+    whole_avg_pool(self, result, kernel, stride, padding, count_include_pad, divisor, 3);
   }
   outputs.finish();
   return out;

@@ -16,6 +16,7 @@ namespace {
 constexpr int kMaxOperands = 4;
 constexpr uint32_t kTile = kTransposeTile;
 constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
+constexpr uint64_t kFewRepeated = 2048;  // values that are computed again all the same: the copy is a launch
 constexpr uint64_t kWorthTurning = 256;  // elements of a transposed operand, rather than computing with large strides
 constexpr uint64_t kFew = 8192;          // elements that are copied one by one rather than in tiles
 constexpr int64_t kShortRow = 8;         // elements of a row that cost less than the row itself
@@ -259,7 +260,7 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
   if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
-    if (o.repeats()) return run_repeated(o, tag, second, s);
+    if (o.repeats() && o.numel > kFewRepeated) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
   if (const int d = o.longer(); d > 0 && runtime::driver().info().vector_bytes == 0) {

@@ -1,9 +1,8 @@
-// im2col, which is a copy of a view, and its transpose col2im; the gradient of Tensor.unfold.
+// im2col and its transpose col2im; the gradient of Tensor.unfold.
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/col2im.h>
 #include <ATen/ops/complex.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/imag.h>
 #include <ATen/ops/real.h>
@@ -11,7 +10,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include "ops/op.h"
+#include "ops/indexing.h"
 #include "pool/params.h"
 #include "pool/window_params.h"
 
@@ -19,8 +18,6 @@ namespace mpsx::ops {
 namespace {
 
 using at::IntArrayRef;
-
-bool copies(const Tensor& t) { return is_plain(t) && tag_of(t) != Tag::none; }
 
 int32_t narrow(int64_t n) {
   TORCH_CHECK(n >= 0 && n <= INT32_MAX, "fold: expected sizes below 2^31, got ", n);
@@ -47,29 +44,45 @@ void check_pairs(const char* op, std::initializer_list<IntArrayRef> arguments) {
 
 Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
                    IntArrayRef stride, Tensor& out) {
-  if (!copies(self) || !is_plain(out) || out.scalar_type() != self.scalar_type())
+  static const KernelSet kernels("im2col");
+  if (!movable(self) || !is_plain(out) || out.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::im2col", "out", self, kernel, dilation, padding, stride, out), out;
   check_pairs("im2col", {kernel, dilation, padding, stride});
   at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
                                  stride[0], stride[1]);
   const bool batched = self.dim() == 4;
-  Tensor x = (batched ? self : self.unsqueeze(0)).contiguous();
-  if (padding[0] > 0 || padding[1] > 0)
-    x = at::constant_pad_nd(x, {padding[1], padding[1], padding[0], padding[0]}, 0).contiguous();
-  const auto count = [&](int64_t d) {
-    return (x.size(d + 2) - dilation[size_t(d)] * (kernel[size_t(d)] - 1) - 1) / stride[size_t(d)] + 1;
+  const Tensor x = self.contiguous();
+  const auto count = [&](size_t d) {
+    const int64_t reach = dilation[d] * (kernel[d] - 1) + 1;
+    return narrow((x.size(int64_t(d) - 2) + 2 * padding[d] - reach) / stride[d] + 1);
   };
-  const int64_t images = x.size(0), channels = x.size(1), width = x.size(3), rows = count(0), columns = count(1);
-  const Tensor windows = x.as_strided(
-      {images, channels, kernel[0], kernel[1], rows, columns},
-      {x.stride(0), x.stride(1), dilation[0] * width, dilation[1], stride[0] * width, stride[1]}, x.storage_offset());
-  c10::DimVector sizes{images, channels * kernel[0] * kernel[1], rows * columns};
+  const FoldParams p{narrow(x.size(-2)),
+                     narrow(x.size(-1)),
+                     count(0),
+                     count(1),
+                     narrow(kernel[0]),
+                     narrow(kernel[1]),
+                     narrow(dilation[0]),
+                     narrow(dilation[1]),
+                     narrow(padding[0]),
+                     narrow(padding[1]),
+                     narrow(stride[0]),
+                     narrow(stride[1])};
+  const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), places = kernel[0] * kernel[1];
+  c10::DimVector sizes{images, x.size(-3) * places, int64_t(p.windows_h) * p.windows_w};
   if (!batched) sizes.erase(sizes.begin());
   at::native::resize_output(out, sizes);
-  if (out.is_contiguous())
-    out.view(windows.sizes()).copy_(windows);
-  else
-    out.copy_(windows.contiguous().view(sizes));
+  if (out.numel() == 0) return out;
+  const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
+  const bool row = runtime::driver().info().vector_bytes == 0;
+  Launch(kernels.get(bits_tag(x)))
+      .pointer(result.mutable_data_ptr())
+      .pointer(x.const_data_ptr())
+      .bytes(p)
+      .threads(row ? uint64_t(p.windows_h) : uint64_t(sizes.back()), uint64_t(places), uint64_t(planes))
+      .work(row ? uint64_t(p.windows_w) : 1)
+      .run();
+  if (!result.is_same(out)) out.copy_(result);
   return out;
 }
 Tensor im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {

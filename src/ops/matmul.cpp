@@ -4,8 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/ops/_addmm_activation_meta.h>
 #include <ATen/ops/addmm_meta.h>
-#include <ATen/ops/addmv_meta.h>
-#include <ATen/ops/addr_native.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/bmm_meta.h>
 #include <ATen/ops/empty.h>
@@ -88,44 +86,17 @@ MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, cons
   p.columns = uint32_t(out.size(-1));
   p.depth = uint32_t(a.size(-1));
   p.activation = end.activation;
-  if (is_float_tag(tag_of(out))) {
-    p.alpha = end.alpha.to<float>();
-    p.beta = end.beta.to<float>();
-    p.has_c = p.beta != 0;
-  } else {
-    p.alpha_whole = end.alpha.to<int64_t>();
-    p.beta_whole = end.beta.to<int64_t>();
-    p.has_c = p.beta_whole != 0;
-  }
+  set_factors(p, out, end.alpha, end.beta);
   return p;
-}
-
-// Complex numbers may be conjugated in passing, which PyTorch leaves to these operators.
-bool has_kernel(const Tensor& t) {
-  const Tag tag = tag_of(t);
-  if (tag == Tag::c64) return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1;
-  return is_plain(t) && tag <= Tag::u8;
-}
-template <typename... Rest>
-bool all_have_kernels(const Tensor& first, const Rest&... rest) {
-  return has_kernel(first) && (true && ... && has_kernel(rest));
-}
-void check_types(const Tensor& a, const Tensor& b) {
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(),
-              " != ", b.dtype());
-}
-void check_self(const Tensor& self, const Tensor& a) {
-  TORCH_CHECK(self.scalar_type() == a.scalar_type(), "self and mat2 must have the same dtype, but got ", self.dtype(),
-              " and ", a.dtype());
 }
 
 // mm and bmm, of which `Meta` makes the result.
 template <typename Meta>
 Tensor& product_out(const char* name, const Tensor& self, const Tensor& mat2, Tensor& out) {
-  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>(name, "out", self, mat2, out), out;
+  if (!all_have_product_kernels(self, mat2, out)) return fallback_call<Tensor>(name, "out", self, mat2, out), out;
   Structured<Meta> outputs(out);
   outputs.meta(self, mat2);
-  check_types(self, mat2);
+  check_product_types(self, mat2);
   matrix_product(outputs.result(), self, mat2);
   outputs.finish();
   return out;
@@ -141,15 +112,15 @@ Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
 template <typename Outputs>
 void add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                  const Scalar& alpha, uint32_t activation = kActivationNone) {
-  check_types(a, b);
-  check_self(self, a);
+  check_product_types(a, b);
+  check_product_self(self, a);
   matrix_product(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
   outputs.finish();
 }
 
 Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
                   Tensor& out) {
-  if (!all_have_kernels(self, mat1, mat2, out))
+  if (!all_have_product_kernels(self, mat1, mat2, out))
     return fallback_call<Tensor>("aten::addmm", "out", self, mat1, mat2, beta, alpha, out), out;
   Structured<at::meta::structured_addmm> outputs(out);
   outputs.meta(self, mat1, mat2, beta, alpha);
@@ -159,7 +130,7 @@ Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, co
 
 Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                              const Scalar& alpha, bool use_gelu, Tensor& out) {
-  if (!all_have_kernels(self, mat1, mat2, out) || !is_float_tag(tag_of(out)))
+  if (!all_have_product_kernels(self, mat1, mat2, out) || !is_float_tag(tag_of(out)))
     return fallback_call<Tensor>("aten::_addmm_activation", "out", self, mat1, mat2, beta, alpha, use_gelu, out), out;
   Structured<at::meta::structured__addmm_activation> outputs(out);
   outputs.meta(self, mat1, mat2, beta, alpha, use_gelu);
@@ -169,7 +140,7 @@ Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tenso
 
 Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                     const Scalar& alpha, Tensor& out) {
-  if (!all_have_kernels(self, batch1, batch2, out))
+  if (!all_have_product_kernels(self, batch1, batch2, out))
     return fallback_call<Tensor>("aten::baddbmm", "out", self, batch1, batch2, beta, alpha, out), out;
   Structured<at::meta::structured_baddbmm> outputs(out);
   outputs.meta(self, batch1, batch2, beta, alpha);
@@ -177,24 +148,10 @@ Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batc
   return out;
 }
 
-Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
-                  Tensor& out) {
-  if (!all_have_kernels(self, mat, vec, out))
-    return fallback_call<Tensor>("aten::addmv", "out", self, mat, vec, beta, alpha, out), out;
-  Structured<at::meta::structured_addmv> outputs(out);
-  outputs.meta(self, mat, vec, beta, alpha);
-  check_types(mat, vec);
-  check_self(self, mat);
-  matrix_product(outputs.result().unsqueeze(1), mat, vec.unsqueeze(1),
-                 {alpha, beta, self.expand(outputs.result().sizes()).unsqueeze(1)});
-  outputs.finish();
-  return out;
-}
-
 // The batch is one more dimension to sum over.
 Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                    const Scalar& alpha, Tensor& out) {
-  if (!all_have_kernels(self, batch1, batch2, out))
+  if (!all_have_product_kernels(self, batch1, batch2, out))
     return fallback_call<Tensor>("aten::addbmm", "out", self, batch1, batch2, beta, alpha, out), out;
   TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
@@ -202,8 +159,8 @@ Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch
               batch1.size(0), " and ", batch2.size(0));
   TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
               batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
-  check_types(batch1, batch2);
-  check_self(self, batch1);
+  check_product_types(batch1, batch2);
+  check_product_self(self, batch1);
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "addbmm: expected out of type ", self.scalar_type(), ", got ",
               out.scalar_type());
   const int64_t rows = batch1.size(1), columns = batch2.size(2), depth = batch1.size(0) * batch1.size(2);
@@ -228,55 +185,6 @@ Tensor& addbmm_(Tensor& self, const Tensor& batch1, const Tensor& batch2, const 
   return addbmm_out(self, batch1, batch2, beta, alpha, self);
 }
 
-Tensor dot_product(const Tensor& self, const Tensor& other) {
-  if (!all_have_kernels(self, other)) return fallback_call<Tensor>("aten::dot", "", self, other);
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
-              "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
-              self.scalar_type(), " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
-              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
-              " elements respectively");
-  const Tensor out = at::empty({}, self.options());
-  matrix_product(out.view({1, 1}), self.unsqueeze(0), other.unsqueeze(1));
-  return out;
-}
-Tensor vdot(const Tensor& self, const Tensor& other) {
-  if (!all_have_kernels(self, other)) return fallback_call<Tensor>("aten::vdot", "", self, other);
-  return dot_product(self.conj(), other);
-}
-
-// Of two vectors as matrices of one column and one row.
-Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
-                 Tensor& out) {
-  const bool same = self.scalar_type() == vec1.scalar_type() && vec1.scalar_type() == vec2.scalar_type() &&
-                    out.scalar_type() == self.scalar_type();
-  const bool whole = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
-  if (!same || !all_have_kernels(self, vec1, vec2, out) || vec1.dim() != 1 || vec2.dim() != 1 ||
-      !(whole || is_float_tag(tag_of(self)))) {
-    // Not math_addr_out, which asks the dispatcher for addr.
-    const Tensor result = at::native::math_addr(self, vec1, vec2, beta, alpha);
-    TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
-                result.sizes(), " for the in-place form, got ", out.sizes());
-    return write_out("addr", result, out);
-  }
-  const Tensor c = self.expand({vec1.size(0), vec2.size(0)});
-  if (!out.is_same(self)) at::native::resize_output(out, c.sizes());
-  TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
-              " for the in-place form, got ", out.sizes());
-  matrix_product(out, vec1.unsqueeze(1), vec2.unsqueeze(0), {alpha, beta, c});
-  return out;
-}
-Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
-  if (self.scalar_type() != vec1.scalar_type() || vec1.scalar_type() != vec2.scalar_type())
-    return at::native::math_addr(self, vec1, vec2, beta, alpha);
-  Tensor out = at::empty({0}, self.options());
-  return addr_out(self, vec1, vec2, beta, alpha, out);
-}
-Tensor& addr_(Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
-  return addr_out(self, vec1, vec2, beta, alpha, self);
-}
-
 Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
   TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
@@ -285,7 +193,8 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
   TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
   TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.dtype());
-  if (!all_have_kernels(self, mat2, out)) return fallback_call<Tensor>("aten::_int_mm", "out", self, mat2, out), out;
+  if (!all_have_product_kernels(self, mat2, out))
+    return fallback_call<Tensor>("aten::_int_mm", "out", self, mat2, out), out;
   at::native::resize_output(out, {self.size(0), mat2.size(1)});
   launch(plain_kernels(), Tag::i8, out, self, mat2, Tensor(), Tensor(), params_of(out, self, mat2, {}));
   return out;
@@ -306,7 +215,7 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor
               weight.scalar_type(), " ", weight.sizes());
   TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weight.size(0), "_weight_int8pack_mm: expected scales of size [",
               weight.size(0), "], got ", scales.sizes());
-  if (!all_have_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
+  if (!all_have_product_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::_weight_int8pack_mm", "", self, weight, scales);
   const Tensor out = at::empty({self.size(0), weight.size(0)}, self.options());
   MatmulParams p = params_of(out, self, weight.t(), {});
@@ -341,6 +250,22 @@ void complex_product(const Tensor& out, const Tensor& a, const Tensor& b, const 
 
 }  // namespace
 
+void set_factors(MatmulParams& p, const Tensor& out, const Scalar& alpha, const Scalar& beta) {
+  if (is_float_tag(tag_of(out))) {
+    p.alpha = alpha.to<float>();
+    p.beta = beta.to<float>();
+    p.has_c = p.beta != 0;
+  } else {
+    p.alpha_whole = alpha.to<int64_t>();
+    p.beta_whole = beta.to<int64_t>();
+    p.has_c = p.beta_whole != 0;
+  }
+}
+
+void launch_product(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p) {
+  launch(plain_kernels(), Tag::none, out, a, b, c, Tensor(), p);
+}
+
 void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
   if (out.is_complex()) return complex_product(out, a, b, end);
   const MatmulParams p = params_of(out, a, b, end);
@@ -359,22 +284,24 @@ void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const P
   launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
 }
 
+// Of the first two of the last N arguments, matrices or batches of them.
+template <size_t N>
+static bool few_products(const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, N);
+  const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
+  return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
+}
+
 // Beside the vendor's.
 [[maybe_unused]] static const bool registered = [](backend::VendorAlternatives m) {
-  m.impl("mm.out", &mm_out);
-  m.impl("bmm.out", &bmm_out);
+  m.impl("mm.out", &mm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
+  m.impl("bmm.out", &bmm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
   m.impl("addmm.out", &addmm_out);
   m.impl("_addmm_activation.out", &addmm_activation_out);
   m.impl("baddbmm.out", &baddbmm_out);
-  m.impl("addmv.out", &addmv_out);
   m.impl("addbmm", &addbmm);
   m.impl("addbmm.out", &addbmm_out);
   m.impl("addbmm_", &addbmm_);
-  m.impl("dot", &dot_product);
-  m.impl("vdot", &vdot);
-  m.impl("addr", &addr);
-  m.impl("addr.out", &addr_out);
-  m.impl("addr_", &addr_);
   m.impl("_int_mm", &int_mm);
   m.impl("_int_mm.out", &int_mm_out);
   return true;

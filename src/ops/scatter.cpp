@@ -67,7 +67,11 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   }
   const KernelSet& set = kernels(op, o.value);
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
-  if (op != Scatter::set && half) {
+  const bool wide_sums = (op == Scatter::add || op == Scatter::prod) && half;
+  const bool few = wide_sums && !o.value && runtime::driver().info().vector_bytes == 0 && o.self.is_contiguous() &&
+                   o.self.numel() <= int64_t(kFewPlaces) && o.index.dim() <= 4 &&
+                   o.index.numel() <= int64_t(UINT32_MAX);
+  if (wide_sums && !few) {
     // Each place takes many contributions: they are added up in float and rounded once.
     ScatterOperands wide = o;
     wide.self = o.self.to(at::kFloat);
@@ -79,7 +83,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   // A product, maximum or minimum of bools is that of the bytes 0 and 1.
   const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
-  if (tag == Tag::none || !set.has(tag)) return false;
+  if (tag == Tag::none || !(few || set.has(tag))) return false;
   if (runtime::driver().info().vector_bytes > 0 && suits_segments(op, o)) {
     SegmentParams p{};
     p.pitch = 1;
@@ -104,6 +108,20 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   // like.
   const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
   merged.write(p, 3);
+  if (few) {
+    static const KernelSet sum("scatter_few_add"), product("scatter_few_prod");
+    const auto places = uint32_t(o.self.numel());
+    Launch((op == Scatter::add ? sum : product).get(tag))
+        .pointer(o.self.mutable_data_ptr())
+        .pointer(o.index.const_data_ptr())
+        .pointer(o.source.const_data_ptr())
+        .bytes(p)
+        .bytes(places)
+        .threads(1)
+        .work(uint64_t(o.index.numel()))
+        .run();
+    return true;
+  }
   const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
   p.tile = p.step[1] == 1 && !one_index && runtime::driver().info().vector_bytes == 0 ? kDenseTile : kTile;
   merged.each_beyond(3, [&](const auto& offsets) {

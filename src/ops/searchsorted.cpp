@@ -22,11 +22,10 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-// All contiguous, and of one type. Returns a tensor of long in the shape of `values`.
-Tensor search(const Tensor& boundaries, const Tensor& values, bool right, const Tensor& sorter) {
+// All contiguous, and of one type; `out`: of long, in the shape of `values`.
+void search(const Tensor& boundaries, const Tensor& values, bool right, const Tensor& sorter, const Tensor& out) {
   static const KernelSet kernels("search");
-  const Tensor out = at::empty(values.sizes(), values.options().dtype(at::kLong));
-  if (values.numel() == 0) return out;
+  if (values.numel() == 0) return;
   const bool shared = boundaries.dim() == 1;
   const int64_t columns = shared ? values.numel() : values.size(-1);
   SearchParams p{length(columns), length(boundaries.size(-1)), 0, right, sorter.defined()};
@@ -40,7 +39,6 @@ Tensor search(const Tensor& boundaries, const Tensor& values, bool right, const 
       .threads(p.values, length(values.numel() / columns))
       .work(64 - uint32_t(__builtin_clzll(uint64_t(p.size) | 1)))
       .run();
-  return out;
 }
 
 // Types and layouts as kernels want them. False: no kernel has the type.
@@ -64,10 +62,11 @@ Tensor& searchsorted_out(const Tensor& sorted, const Tensor& self, bool out_int3
     return fallback_call<Tensor>("aten::searchsorted", "Tensor_out", sorted, self, out_int32, right, side, order, out),
            out;
   at::native::resize_output(out, self.sizes());
-  if (boundaries.size(-1) == 0)
-    out.zero_();
-  else
-    out.copy_(search(boundaries, values, is_right(right, side), sorter));
+  if (boundaries.size(-1) == 0) return out.zero_();
+  const bool fits = out.scalar_type() == at::kLong && out.is_contiguous();
+  const Tensor places = fits ? out : at::empty(values.sizes(), values.options().dtype(at::kLong));
+  search(boundaries, values, is_right(right, side), sorter, places);
+  if (!fits) out.copy_(places);
   return out;
 }
 Tensor empty_for(const Tensor& values, bool out_int32) {

@@ -56,7 +56,7 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   const auto bytes = x.options().dtype(at::kByte);
   const Tensor keys = at::empty({scratch ? int64_t(2 * batch * size * x.element_size()) : 0}, bytes);
   const Tensor order = at::empty({scratch ? int64_t(2 * batch * size) : 0}, bytes.dtype(at::kInt));
-  const SortParams p{uint32_t(size), descending ? ~0u : 0u};
+  const SortParams p{uint32_t(size), descending ? ~0u : 0u, 1};
   for (uint64_t row = 0; row < count; row += batch) {
     const int64_t first = int64_t(row * size);
     Launch(kernels.get(tag_of(x)))
@@ -72,9 +72,32 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   }
 }
 
+// A thread has a column where these are short: nothing needs to be turned. False: they are not, or do not lie densely.
+bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
+  static const KernelSet kernels("sort_columns");
+  if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
+      !indices.is_contiguous() || values.is_alias_of(x))
+    return false;
+  uint64_t outer = 1, inner = 1;
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (d != dim) (d < dim ? outer : inner) *= uint64_t(x.size(d));
+  if (inner == 1 || outer >= UINT32_MAX || inner >= UINT32_MAX) return false;
+  const SortParams p{uint32_t(x.size(dim)), descending ? ~0u : 0u, uint32_t(inner)};
+  Launch(kernels.get(tag_of(x)))
+      .pointer(values.mutable_data_ptr())
+      .pointer(indices.mutable_data_ptr())
+      .pointer(x.const_data_ptr())
+      .bytes(p)
+      .threads(inner, outer)
+      .work(4 * uint64_t(p.size))
+      .run();
+  return true;
+}
+
 void sort_to(const Tensor& x, int64_t dim_given, bool descending, const Tensor& values, const Tensor& indices) {
   if (x.numel() == 0) return;
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
+  if (sort_columns(x, dim, descending, values, indices)) return;
   const Tensor sorted = row_target(values, dim), places = row_target(indices, dim);
   Tensor rows = as_rows(x, dim);
   if (rows.data_ptr() == sorted.data_ptr()) rows = rows.clone();
@@ -132,7 +155,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor found = row_target(values, dim), places = row_target(indices, dim);
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
   launch_select(kernels, rows, count, p, found, places);
-  const bool few = k <= int64_t(kFew) && rows.element_size() <= 4 && runtime::driver().info().vector_bytes == 0;
+  const bool few = k <= int64_t(kFew) && runtime::driver().info().vector_bytes == 0;
   if (sorted && k > 1 && size > kRanked && !few) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
     const Tensor moved = at::empty(places.sizes(), places.options());

@@ -1,41 +1,43 @@
 #include "ops/whole_avg_pool.h"
 
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "ops/pool.h"
 
 namespace mpsx::ops {
-Tensor whole_avg_pool(const Tensor& in, at::IntArrayRef out, at::IntArrayRef kernel, at::IntArrayRef stride,
-                      at::IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor, size_t dims) {
-  const auto first = size_t(in.dim()) - dims;
-  std::vector<int64_t> pads(2 * dims), summed;
-  Tensor counts = at::ones({}, at::kLong), windows = in;
+
+void whole_avg_pool(const Tensor& in, const Tensor& out, at::IntArrayRef kernel, at::IntArrayRef stride,
+                    at::IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor, size_t dims) {
+  static const KernelSet kernels("avg_pool3d");
+  if (out.numel() == 0) return;
+  Pool3dParams p{
+      {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, count_include_pad, pool_size(divisor.value_or(0))};
+  uint64_t taps = 1;
+  int64_t plane = 1;
   for (size_t d = 0; d < dims; ++d) {
-    const int64_t n = in.size(int64_t(first + d)), size = window_argument(kernel, d, 1),
-                  step = window_argument(stride, d, size), pad = window_argument(padding, d, 0);
-    std::vector<int64_t> count;
-    for (int64_t o = 0; o < out[first + d]; ++o) {
-      const int64_t begin = o * step - pad, end = std::min(begin + size, n + pad);
-      count.push_back(count_include_pad ? end - begin : std::min(end, n) - std::max<int64_t>(begin, 0));
-    }
-    counts = counts.unsqueeze(-1).mul(at::from_blob(count.data(), {int64_t(count.size())}, at::kLong));
-    pads[2 * (dims - 1 - d)] = pad;
-    pads[2 * (dims - 1 - d) + 1] = std::max<int64_t>((out[first + d] - 1) * step + size - n - pad, 0);
-    summed.push_back(int64_t(first + dims + d));
+    const size_t to = 3 - dims + d, dim = size_t(in.dim()) - dims + d;
+    p.in[to] = pool_size(in.sizes()[dim]);
+    p.out[to] = pool_size(out.sizes()[dim]);
+    p.kernel[to] = pool_size(window_argument(kernel, d, 1));
+    p.stride[to] = pool_size(window_argument(stride, d, p.kernel[to]));
+    p.pad[to] = pool_size(window_argument(padding, d, 0));
+    taps *= uint64_t(p.kernel[to]);
+    plane *= p.in[to];
   }
-  windows = at::constant_pad_nd(windows, pads, 0);
-  for (size_t d = 0; d < dims; ++d) {
-    const int64_t size = window_argument(kernel, d, 1);
-    windows = windows.unfold(int64_t(first + d), size, window_argument(stride, d, size));
-  }
-  const Tensor sums = windows.sum(summed);
-  return divisor ? at::div(sums, *divisor, "trunc") : at::div(sums, counts.to(in.device()), "trunc");
+  TORCH_CHECK(plane <= INT32_MAX, "avg_pool: expected planes of at most 2^31-1 elements, got ", in.sizes());
+  const Tensor from = in.contiguous(), to = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
+  const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kPoolTile : 1, columns = uint32_t(p.out[2]);
+  const uint64_t rows = uint64_t(p.out[0]) * uint64_t(p.out[1]);
+  Launch(kernels.get(tag_of(in)))
+      .pointer(to.mutable_data_ptr())
+      .pointer(from.const_data_ptr())
+      .bytes(p)
+      .threads((columns + tile - 1) / tile, rows, uint64_t(out.numel()) / (rows * columns))
+      .work(std::min(tile, columns) * taps)
+      .run();
+  if (!to.is_same(out)) out.copy_(to);
 }
 
 }  // namespace mpsx::ops

@@ -29,7 +29,7 @@ mpsx_compile_together(src/ops elementwise explicit_attention fill gated)
 mpsx_compile_together(src/ops distance embedding_bag margin_loss multinomial sample window_pool)
 mpsx_compile_together(src/ops fold fractional_max_pool grid_sampler unique unique_dim whole_avg_pool)
 mpsx_compile_together(src/ops bincount complex cross ctc_loss histogram segment_reduce)
-mpsx_compile_together(src/ops convolution int4 matmul pixel_shuffle tiles)
+mpsx_compile_together(src/ops convolution int4 matmul pixel_shuffle tiles vector_products)
 mpsx_compile_together(src/ops sparse sparse_arithmetic sparse_index sparse_softmax)
 mpsx_compile_together(src/ops sparse_compressed sparse_matmul)
 

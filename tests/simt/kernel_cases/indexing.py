@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from tables import DTYPES, FLOAT, INT, TAGS
 
-from kernel_cases import Case, case, values, whole
+from kernel_cases import Case, case, gapped, values, whole
 
 OF_SIZE = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -86,6 +86,20 @@ def finding() -> Iterator[Case]:
         yield case(f"nonzero {TAGS[dtype]}", torch.nonzero, x, reference="same")
 
 
+def sums_of_halves() -> Iterator[Case]:
+    """In few places, of lines that lie densely and of others."""
+    for dtype in (torch.float16, torch.bfloat16):
+        x, places = whole(13, 37, dtype=dtype), index(13, 37, below=13)
+        for name in ("sum", "prod"):
+            for dim, source in ((0, x), (1, x), (0, gapped(x))):
+                def scatter(t: torch.Tensor, i: torch.Tensor, s: torch.Tensor, dim: int = dim,
+                            name: str = name) -> torch.Tensor:  # fmt: skip
+                    return t.scatter_reduce(dim, i, s, name)
+
+                yield case(f"scatter_reduce of few {name} {dim} {source.stride()} {TAGS[dtype]}", scatter,
+                           x.clamp(-1, 1), places, source.clamp(-1, 1))  # fmt: skip
+
+
 def counting() -> Iterator[Case]:
     """Numbers, of which many are the same."""
     yield case("bincount", torch.bincount, index(3000, below=37), reference="same")
@@ -105,6 +119,7 @@ def runs() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from counting()
+    yield from sums_of_halves()
     yield from runs()
     yield from reading()
     yield from writing()

@@ -42,6 +42,7 @@ def sorts() -> Iterator[Case]:
             x = values(2, size, dtype=dtype)
             label = f"{size} {TAGS[dtype]}"
             yield case(f"sort {label}", lambda x: torch.sort(x, dim=1, stable=True), x, reference="same")
+            yield case(f"sort columns {label}", lambda x: torch.sort(x[:5], dim=0, stable=True), x, reference="same")
             if dtype != torch.bool:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")

@@ -70,6 +70,15 @@ def boxes() -> Iterator[Case]:
         yield case(f"adaptive_avg_pool3d {TAGS[dtype]}", F.adaptive_avg_pool3d, x, (3, 4, 17))
 
 
+def whole_numbers() -> Iterator[Case]:
+    """What moves or averages integers."""
+    x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
+    yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
+    yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")
+    for dtype in (torch.int8, torch.int64):
+        yield case(f"im2col {TAGS[dtype]}", aten.im2col, x.to(dtype), [2, 3], [1, 1], [1, 2], [2, 1], reference="none")
+
+
 def windows() -> Iterator[Case]:
     """Maxima of windows from tables, and sums of windows."""
     for dtype in DTYPES["REAL"]:
@@ -85,6 +94,9 @@ def windows() -> Iterator[Case]:
     for dtype in FLOAT:
         for stride, count in (([1, 1], 6 * 65), ([2, 3], 3 * 22)):
             yield case(f"col2im {stride} {TAGS[dtype]}", fold, values(2, 12, count, dtype=dtype), stride)
+        for stride in (1, 2):
+            yield case(f"im2col {stride} {TAGS[dtype]}", F.unfold, values(2, 3, 9, 70, dtype=dtype), (2, 3), (2, 1),
+                       (1, 2), stride, reference="same")  # fmt: skip
         for size, step in ((9, 2), (3, 5)):
             count = (140 - size) // step + 1
             g = values(2, count, size, dtype=dtype)
@@ -95,6 +107,7 @@ def cases() -> Iterator[Case]:
     """All of them."""
     yield from windows()
     yield from rows()
+    yield from whole_numbers()
     yield from boxes()
     for where, memory_format in FORMATS.items():
         for dtype in DTYPES["REAL"]:

@@ -62,7 +62,18 @@ def grids() -> Iterator[Case]:
             yield case(f"grid_sampler_{dims}d {mode} {TAGS[dtype]}", grid_sampler, x, grid, g, mode)
 
 
+def shuffled() -> Iterator[Case]:
+    """Pixels of elements of every size."""
+    for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
+        for factor in (2, 3):
+            x = values(2, 2 * factor**2, 3, 40, dtype=dtype)
+            yield case(f"pixel_shuffle {factor} {TAGS[dtype]}", F.pixel_shuffle, x, factor, reference="same")
+            y = values(2, 3, 2 * factor, 40 * factor, dtype=dtype)
+            yield case(f"pixel_unshuffle {factor} {TAGS[dtype]}", F.pixel_unshuffle, y, factor, reference="same")
+
+
 def cases() -> Iterator[Case]:
     yield from resampled()
+    yield from shuffled()
     yield from grids()
     yield from searched()
