@@ -251,3 +251,22 @@ def test_repeated_elements(dtype: torch.dtype) -> None:
         if dtype.is_floating_point:
             expected, result = (torch.linalg.vector_norm(t, 3, dims) for t in (x, on_device(x)))
             torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES["ALL"])
+@pytest.mark.parametrize("count", [1, 63, 65, 16_384, 40_000, 300_001])
+def test_aminmax_of_all_in_one_pass(dtype: torch.dtype, count: int) -> None:
+    x = torch.randint(0, 100, (count,)).to(dtype)
+    inputs = [x]
+    if dtype in FLOAT:
+        for place in (0, count // 2, count - 1):
+            special = x.clone()
+            special[place] = float("nan")
+            inputs.append(special)
+        inputs.append(torch.full_like(x, -float("inf")))
+    for t in inputs:
+        with mpsx.profiler.launch_log() as log:
+            ours = torch.aminmax(on_device(t))
+        assert f"kernel:aminmax_{TAGS[dtype]}" in log
+        for a, b in zip(ours, torch.aminmax(t), strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0, equal_nan=True)

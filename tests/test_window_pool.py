@@ -27,6 +27,20 @@ def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torc
     return torch.randperm(torch.Size(shape).numel()).view(shape).to(dtype)
 
 
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_few_wide_windows(dtype: torch.dtype) -> None:
+    """Windows worth vectors, in rows of a few: the first of several maxima, the last of several NaNs."""
+    x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
+    x[0, 0, ::5, ::7] = float("nan")
+    x[0, 1] = -float("inf")
+    x[1, 0] = torch.where(torch.rand(33, 41) < 0.5, 0.0, -0.0)
+    for size in (3, (2, 5), 1):
+        ours = F.adaptive_max_pool2d(on_device(x), size, return_indices=True)
+        theirs = F.adaptive_max_pool2d(x, size, return_indices=True)
+        torch.testing.assert_close(ours[0].cpu(), theirs[0], rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(ours[1].cpu(), theirs[1])
+
+
 @pytest.mark.parametrize("name", WINDOWS)
 def test_max_pool3d(name: str) -> None:
     def pool(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -33,14 +33,16 @@ struct norm_p {
   }
 };
 struct norm_inf {
+  static float whole(float most, float) { return most; }
   static float factor(float weight, float) { return weight; }
   static float slope(float d, float distance, float) {
     return fabs(d) == distance ? norm_1::slope(d, distance, 0.0f) : 0.0f;
   }
 };
 
+// The sum that Norm::whole makes a distance.
 template <typename Norm>
-inline float distance_of(device const float* a, device const float* b, uint n, float p) {
+inline float sum_of(device const float* a, device const float* b, uint n, float p) {
   float sum = 0.0f;
   uint first = 0;
 #if !MPSX_VECTOR_BYTES
@@ -52,14 +54,15 @@ inline float distance_of(device const float* a, device const float* b, uint n, f
     for (uint k = 0; k < 8; ++k) sums[k] += sums[k + 8];
     for (uint k = 0; k < 4; ++k) sums[k] += sums[k + 4];
     sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    if (first == n) return sum;
   }
 #endif
   MPSX_REDUCE(+ : sum)
   for (uint i = first; i < n; ++i) sum += Norm::part(a[i] - b[i], p);
-  return Norm::whole(sum, p);
+  return sum;
 }
 template <>
-inline float distance_of<norm_inf>(device const float* a, device const float* b, uint n, float) {
+inline float sum_of<norm_inf>(device const float* a, device const float* b, uint n, float) {
   float most = 0.0f;
   for (uint i = 0; i < n; ++i) most = propagating_max(most, fabs(a[i] - b[i]));
   return most;
@@ -72,7 +75,7 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
                      uint3 gid [[thread_position_in_grid]]) {
   const ulong row = ulong(gid.z) * p.rows + gid.y;
   out[row * p.others + gid.x] =
-      distance_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p);
+      Norm::whole(sum_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p), p.p);
 }
 
 // Where the distance of points i < j is among those of n points.
@@ -82,9 +85,15 @@ inline ulong pair_place(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) 
 template <typename Norm>
 kernel void pair_distance(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
                           constant DistanceParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  const uint i = gid.y, end = min((gid.x + 1) * kTile, p.rows);
-  for (uint j = max(gid.x * kTile, i + 1); j < end; ++j)
-    out[pair_place(i, j, p.rows)] = distance_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p);
+  // The first points have the most pairs: they come in turns with the last ones, so that cores get as much each.
+  const uint i = gid.y % 2 ? p.rows - 1 - gid.y / 2 : gid.y / 2;
+  const uint begin = max(gid.x * kTile, i + 1), end = min((gid.x + 1) * kTile, p.rows);
+  if (begin >= end) return;
+  float sums[kTile];
+  for (uint j = begin; j < end; ++j) sums[j - begin] = sum_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p);
+  device float* to = out + pair_place(i, begin, p.rows);
+  MPSX_VECTORIZE
+  for (uint j = 0; j < end - begin; ++j) to[j] = Norm::whole(sums[j], p.p);
 }
 
 // What `n` neighbouring coordinates of a point, or N where that is not 0, which registers hold, get of the others.

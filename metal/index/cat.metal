@@ -25,9 +25,25 @@ kernel void cat_columns(device T* out [[buffer(0)]], device const T* in [[buffer
     for (uint r = 0; r < rows; ++r) to[r * p.pitch + k] = from[r * p.row + k];
 }
 
-#define CAT(T, TAG)                              \
-  MPSX_KERNEL("cat_rows_" #TAG, cat_rows<T>)     \
-  MPSX_KERNEL("cat_columns_" #TAG, cat_columns<T>)
+// Two inputs whose elements take turns, as stack along a last dimension makes them: a thread has kTile pairs.
+template <typename T>
+kernel void cat_pairs(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
+                      constant uint& count [[buffer(3)]], uint gid [[thread_position_in_grid]]) {
+  const uint first = gid * kTile, n = min(uint(kTile), count - first);
+  device const T* from_a = a + first;
+  device const T* from_b = b + first;
+  device T* to = out + 2 * ulong(first);
+  MPSX_VECTORIZE
+  for (uint i = 0; i < n; ++i) {
+    to[2 * i] = from_a[i];
+    to[2 * i + 1] = from_b[i];
+  }
+}
+
+#define CAT(T, TAG)                                \
+  MPSX_KERNEL("cat_rows_" #TAG, cat_rows<T>)       \
+  MPSX_KERNEL("cat_columns_" #TAG, cat_columns<T>) \
+  MPSX_KERNEL("cat_pairs_" #TAG, cat_pairs<T>)
 CAT(char, i8)
 CAT(short, i16)
 CAT(int, i32)

@@ -19,18 +19,24 @@ struct scatter_add {
 struct scatter_prod {
   template <typename T> static T apply(T old, T value) { return multiply(old, value); }
 };
+// Of two halves one, of which the float it was made has no more bits.
+inline half narrowed(float x, half) { return half(x); }
+inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
 struct scatter_amax {
   template <typename T> static T apply(T old, T value) { return propagating_max(old, value); }
+  static half apply(half old, half value) { return narrowed(propagating_max(float(old), float(value)), old); }
+  static bfloat apply(bfloat old, bfloat value) { return narrowed(propagating_max(float(old), float(value)), old); }
 };
 struct scatter_amin {
   template <typename T> static T apply(T old, T value) { return propagating_min(old, value); }
+  static half apply(half old, half value) { return narrowed(propagating_min(float(old), float(value)), old); }
+  static bfloat apply(bfloat old, bfloat value) { return narrowed(propagating_min(float(old), float(value)), old); }
 };
 
 // *place becomes what Op makes of it and a value of the source.
 template <typename Op, typename T>
 inline void put(device T* place, T value) {
-  typedef compute_t<T> C;
-  *place = T(Op::template apply<C>(C(*place), C(value)));
+  *place = Op::apply(*place, value);
 }
 
 // group = (tile of x, y, z) over the dimensions that are not indexed. VALUE: the source is one value, for all.
@@ -130,7 +136,7 @@ inline void add_line(thread float* sums, device const long* index, device const 
     for (uint k = 0; k < n; ++k) part[k] = float(from[first + k]);
     for (uint k = 0; k < n; ++k) {
       thread float* sum = to + known_index(at[first + k], size, negative) * step;
-      *sum = Op::template apply<float>(*sum, part[k]);
+      *sum = Op::apply(*sum, part[k]);
     }
   }
 }
@@ -158,13 +164,13 @@ kernel void scatter_few(device T* self [[buffer(0)]], device const long* index [
         if (p.stride[1][0] == 0 && p.stride[0][0] == 1 && p.stride[2][0] == 1) {
           thread float* row = sums + (to + known_index(*at, p.dim_size, p.negative != 0) * p.step[0]);
           MPSX_VECTORIZE
-          for (uint x = 0; x < p.size[0]; ++x) row[x] = Op::template apply<float>(row[x], float(from[x]));
+          for (uint x = 0; x < p.size[0]; ++x) row[x] = Op::apply(row[x], float(from[x]));
           continue;
         }
         for (uint x = 0; x < p.size[0]; ++x) {
           const long position = known_index(at[long(x) * p.stride[1][0]], p.dim_size, p.negative != 0);
           thread float* sum = sums + (to + long(x) * p.stride[0][0] + position * p.step[0]);
-          *sum = Op::template apply<float>(*sum, float(from[long(x) * p.stride[2][0]]));
+          *sum = Op::apply(*sum, float(from[long(x) * p.stride[2][0]]));
         }
       }
     }

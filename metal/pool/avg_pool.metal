@@ -133,6 +133,10 @@ inline void few_taps(device T* to, device const T* x, Regular w, int oy, int ox,
       n = 4;
       if (stride == 2) means_inside<4, 2>(to, from, in_w, rows, w.columns, divisor);
       else means_inside<4, 0>(to, from, in_w, rows, w.columns, divisor);
+    } else if (inside >= 2) {
+      n = 2;
+      if (stride == 2) means_inside<2, 2>(to, from, in_w, rows, w.columns, divisor);
+      else means_inside<2, 0>(to, from, in_w, rows, w.columns, divisor);
     } else {
       const int begin = w.columns.begin(ox), last = w.columns.end(ox);
       float sum = 0.0f;

@@ -12,6 +12,73 @@ inline T lowest_of(T) {
   return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
 }
 
+#if !MPSX_VECTOR_BYTES
+enum : int { kFewWindows = 8 };  // in a row, which are not worth vectors
+// Where the maximum of a window is, by one element after the other.
+template <typename T>
+inline int place_in_small(device const T* plane, constant WindowPoolParams& p, int z0, int z1, int y0, int y1, int x0,
+                          int x1) {
+  typedef compute_t<T> C;
+  C best = lowest_of(C(0));
+  int where = (z0 * p.in[1] + y0) * p.in[2] + x0;
+  for (int z = z0; z < z1; z += p.dilation[0])
+    for (int y = y0; y < y1; y += p.dilation[1]) {
+      const int start = (z * p.in[1] + y) * p.in[2];
+      MPSX_FEW
+      for (int x = x0; x < x1; x += p.dilation[2]) {
+        const C v = C(plane[start + x]);
+        const bool taken = (v > best) | is_nan(v);
+        best = taken ? v : best;
+        where = taken ? start + x : where;
+      }
+    }
+  return where;
+}
+
+// Integers in the order of the elements, NaN on top; -0 and 0 are equal.
+inline int window_key(float x) { return ordered_max(x + 0.0f); }
+template <typename T>
+inline T window_key(T x) { return x; }
+template <typename K> struct lowest_key;
+template <> struct lowest_key<int> { static int value() { return INT_MIN; } };
+template <> struct lowest_key<long> { static long value() { return LONG_MIN; } };
+template <typename C> struct window_key_of { typedef int type; };
+template <> struct window_key_of<long> { typedef long type; };
+
+// The same of rows that are worth vectors: the maximum first, then the first place that has it. A NaN is looked for one
+// by one: the last of several counts.
+template <typename T>
+inline int place_in_wide(device const T* plane, constant WindowPoolParams& p, int z0, int z1, int y0, int y1, int x0,
+                         int x1) {
+  typedef compute_t<T> C;
+  typedef typename window_key_of<C>::type K;
+  K best = lowest_key<K>::value();
+  for (int z = z0; z < z1; z += p.dilation[0])
+    for (int y = y0; y < y1; y += p.dilation[1]) {
+      device const T* row = plane + (z * p.in[1] + y) * p.in[2];
+      MPSX_REDUCE(max : best)
+      for (int x = x0; x < x1; ++x) {
+        const K key = window_key(C(row[x]));
+        best = best < key ? key : best;
+      }
+    }
+  for (int z = z0; z < z1; z += p.dilation[0])
+    for (int y = y0; y < y1; y += p.dilation[1]) {
+      const int start = (z * p.in[1] + y) * p.in[2];
+      int place = INT_MAX;
+      MPSX_REDUCE(min : place)
+      for (int x = x0; x < x1; ++x) {
+        const int here = window_key(C(plane[start + x])) == best ? x : INT_MAX;
+        place = here < place ? here : place;
+      }
+      if (place == INT_MAX) continue;
+      if (is_nan(C(plane[start + place]))) break;
+      return start + place;
+    }
+  return place_in_small(plane, p, z0, z1, y0, y1, x0, x1);
+}
+#endif
+
 // One threadgroup per row of a plane of the result: group = (row, plane). NaN wins, the last of several too.
 template <typename T>
 kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
@@ -30,6 +97,18 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   const int first_row = (z0 * p.in[1] + y0) * p.in[2];
   for (int ox = int(tid) * kTile; ox < p.out[2]; ox += int(threads.x) * kTile) {
     const int count = min(kTile, p.out[2] - ox);
+#if !MPSX_VECTOR_BYTES
+    const bool wide = p.width >= 8 && p.dilation[2] == 1;
+    if (count < kFewWindows && (wide || p.width * (y1 - y0) * (z1 - z0) <= 32 * p.dilation[0] * p.dilation[1])) {
+      for (int j = ox; j < ox + count; ++j) {
+        const int where = wide ? place_in_wide(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j])
+                               : place_in_small(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j]);
+        out[row + ulong(j)] = plane[where];
+        indices[row + ulong(j)] = where;
+      }
+      continue;
+    }
+#endif
     C best[kTile];
     int where[kTile], x0[kTile], x1[kTile];
     for (int j = 0; j < count; ++j) {

@@ -22,8 +22,20 @@ template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0
 template <typename Key, typename T, typename K>
 inline Indexed<K> best_of(device const T* x, long stride, ulong n, GroupThread g) {
   typedef compute_t<T> C;
-  enum : uint { kBlock = 8192 };
+  enum : uint { kBlock = 8192, kShort = 16 };
   Indexed<K> best = {least_key<K>::value(), LONG_MAX};
+#if !MPSX_VECTOR_BYTES
+  if (n <= kShort) {
+    best = {arg_key<Key>(C(x[0])), 0};
+    MPSX_FEW
+    for (uint i = 1; i < uint(n); ++i) {
+      const K k = arg_key<Key>(C(x[long(i) * stride]));
+      best.index = k > best.key ? long(i) : best.index;
+      best.key = k > best.key ? k : best.key;
+    }
+    return best;
+  }
+#endif
   for (ulong first = 0; first < n; first += kBlock) {
     device const T* block = x + long(first) * stride;
     const uint size = uint(smaller(kBlock, n - first));

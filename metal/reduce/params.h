@@ -27,3 +27,8 @@ struct ReduceParams {
   uint32_t unused;
 };
 static_assert(sizeof(ReduceParams) == 200, "one layout for C++ and Metal");
+
+// Both extrema of `count` elements, `each` of them a threadgroup.
+struct AminmaxParams {
+  uint64_t count, each;
+};

@@ -61,7 +61,7 @@ struct Sum<float> {
     return a;
   }
   // Of an infinite sum the low part is NaN.
-  static float value(State s) {
+  static float value(thread const State& s) {
     const float low = is_nan(s.before.low) ? 0.0f : s.before.low;
     return s.before.high + (low + s.block);
   }
@@ -77,7 +77,8 @@ struct SumLanes {
     for (uint r = 0; r < kScanRows; ++r) {
       const float block = s.block[r] + x[r];
       s.block[r] = block;
-      values[r] = Sum<float>::value({{s.high[r], s.low[r]}, block});
+      const Sum<float>::State state = {{s.high[r], s.low[r]}, block};
+      values[r] = Sum<float>::value(state);
     }
     if (i % Sum<float>::kBlock != Sum<float>::kBlock - 1) return;
     MPSX_VECTORIZE
@@ -132,7 +133,7 @@ struct Product<float> {
     multiply_by(a, b.high, b.low);
     return a;
   }
-  static float value(State s) { return is_infinite(s.high) ? s.high : s.high + s.low; }
+  static float value(thread const State& s) { return is_infinite(s.high) ? s.high : s.high + s.low; }
 };
 struct ProductLanes {
   float high[kScanRows], low[kScanRows];

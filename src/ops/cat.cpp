@@ -68,7 +68,34 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   }
 }
 
+// Two columns side by side. False: the inputs are others, or do not lie densely.
+bool interleave(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
+  static const KernelSet kernels("cat_pairs");
+  if (tensors.size() != 2 || dim + 1 != out.dim() || out.size(dim) != 2 || !movable(out) || !out.is_contiguous())
+    return false;
+  const void* data[2];
+  size_t found = 0;
+  for (const Tensor& t : tensors) {
+    if (skipped(t) || !movable(t) || t.scalar_type() != out.scalar_type() || !t.is_contiguous() || t.size(dim) != 1)
+      return false;
+    data[found++] = t.const_data_ptr();
+  }
+  const int64_t count = out.numel() / 2;
+  if (count >= int64_t(UINT32_MAX) - kCatTile) return false;
+  const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kCatTile) : 1, pairs = uint32_t(count);
+  Launch(kernels.get(bits_tag(out)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(data[0])
+      .pointer(data[1])
+      .bytes(pairs)
+      .threads((pairs + tile - 1) / tile)
+      .work(2 * tile)
+      .run();
+  return true;
+}
+
 void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
+  if (interleave(out, tensors, dim)) return;
   // Work in the output's own order of dimensions: a channels_last result is contiguous there.
   const bool permuted = !out.is_contiguous() && out.is_non_overlapping_and_dense();
   const at::DimVector order = permuted ? memory_order(out) : at::DimVector();

@@ -260,7 +260,7 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
   if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
-    if (o.repeats() && o.numel > kFewRepeated) return run_repeated(o, tag, second, s);
+    if (o.repeats()) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
   if (const int d = o.longer(); d > 0 && runtime::driver().info().vector_bytes == 0) {

@@ -165,13 +165,7 @@ Tensor& prod_out(const Tensor& x, int64_t dim, bool keepdim, OptionalType dtype,
   return accumulate(prod_kernels(), x, mask_of(dim, x), keepdim, type, 1, out), out;
 }
 
-// amax, amin, and max and min over everything: the input's type; reducing nothing is an error.
-void check_extremum(const char* name, const Tensor& x, IntArrayRef dim, const Tensor& out) {
-  if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, name);
-  TORCH_CHECK(!out.defined() || out.scalar_type() == x.scalar_type(),
-              "Expected the dtype for input and out to match, but got ", x.scalar_type(), " for input's dtype and ",
-              out.scalar_type(), " for out's dtype.");
-}
+// amax, amin, and max and min over everything.
 #define EXTREMUM(NAME, ALL_NAME)                                                                               \
   Tensor NAME##_dims(const Tensor& x, IntArrayRef dim, bool keepdim) {                                         \
     if (!has_number_kernel(x)) return fallback_call<Tensor>("aten::" #NAME, "", x, dim, keepdim);              \
@@ -199,29 +193,6 @@ void check_extremum(const char* name, const Tensor& x, IntArrayRef dim, const Te
   }
 EXTREMUM(amax, max)
 EXTREMUM(amin, min)
-
-std::tuple<Tensor, Tensor> aminmax_of(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-  if (!has_number_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::aminmax", "", x, dim, keepdim);
-  const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
-  const IntArrayRef dims = dim ? IntArrayRef(wrapped) : IntArrayRef();
-  if (dim)
-    check_extremum("aminmax", x, dims, Tensor());
-  else
-    TORCH_CHECK(x.numel() > 0,
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
-  return {amin_dims(x, dims, keepdim), amax_dims(x, dims, keepdim)};
-}
-std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low,
-                                         Tensor& high) {
-  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), low);
-  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), high);
-  const auto [a, b] = aminmax_of(x, dim, keepdim);
-  at::native::resize_output(low, a.sizes());
-  at::native::resize_output(high, b.sizes());
-  low.copy_(a);
-  high.copy_(b);
-  return {low, high};
-}
 
 // any and all: bool, but uint8 for uint8.
 ScalarType logical_type(const char* name, const Tensor& x, const Tensor& out) {
@@ -348,8 +319,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("max.unary_out", &max_unary_out);
   m.impl("min", &min_all);
   m.impl("min.unary_out", &min_unary_out);
-  m.impl("aminmax", &aminmax_of);
-  m.impl("aminmax.out", &aminmax_out);
 #define LOGICAL_FORMS(NAME)                  \
   m.impl(#NAME, &NAME##_all);                \
   m.impl(#NAME ".all_out", &NAME##_all_out); \

@@ -1,5 +1,6 @@
 #include "ops/reduce_plan.h"
 
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
@@ -163,6 +164,13 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
   Launch merge(kernels.merge.get(in, second));
   merge.pointer(out.mutable_data_ptr()).pointer(parts_data).bytes(plan.params);
   launch_merge(merge, plan);
+}
+
+void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out) {
+  if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, name);
+  TORCH_CHECK(!out.defined() || out.scalar_type() == x.scalar_type(),
+              "Expected the dtype for input and out to match, but got ", x.scalar_type(), " for input's dtype and ",
+              out.scalar_type(), " for out's dtype.");
 }
 
 Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type) {

@@ -48,6 +48,9 @@ void launch_merge(Launch& launch, const ReducePlan& plan);
 void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor& x, DimMask mask, Tag in, Tag second,
                    float p = 0);
 
+// Extrema have the input's type, and none of nothing.
+void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out);
+
 // Gives a result its place: itself where no out= is given, else copied there with PyTorch's rules.
 // (metal kernels write contiguous memory of their own result type)
 Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type);

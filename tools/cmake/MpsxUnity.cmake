@@ -13,7 +13,7 @@ function(mpsx_compile_together folder)
 endfunction()
 
 mpsx_compile_together(src/ops amp dropout foreach_norm gather pointwise_loss segment)
-mpsx_compile_together(src/ops reduce scatter searchsorted)
+mpsx_compile_together(src/ops aminmax reduce scatter searchsorted)
 mpsx_compile_together(src/ops avg_pool explicit_loss indexing reduce_plan unary)
 mpsx_compile_together(src/ops batch_norm explicit explicit_nn index_select)
 mpsx_compile_together(src/ops explicit_autograd nonzero resample ternary)

@@ -86,6 +86,13 @@ def finding() -> Iterator[Case]:
         yield case(f"nonzero {TAGS[dtype]}", torch.nonzero, x, reference="same")
 
 
+def pairs() -> Iterator[Case]:
+    """Two tensors whose elements take turns."""
+    for dtype in (torch.int8, torch.float16, torch.float32, torch.int64):
+        x, y = values(5, 131, dtype=dtype), values(5, 131, dtype=dtype, seed=1)
+        yield case(f"stack of two {TAGS[dtype]}", lambda a, b: torch.stack([a, b], -1), x, y, reference="same")
+
+
 def sums_of_halves() -> Iterator[Case]:
     """In few places, of lines that lie densely and of others."""
     for dtype in (torch.float16, torch.bfloat16):
@@ -120,6 +127,7 @@ def cases() -> Iterator[Case]:
     """All of them."""
     yield from counting()
     yield from sums_of_halves()
+    yield from pairs()
     yield from runs()
     yield from reading()
     yield from writing()

@@ -63,7 +63,7 @@ def moving_cases() -> Iterator[Case]:
                    reference="same")  # fmt: skip
         yield case(f"pad {tag}", lambda t: F.pad(t, (2, 3), mode="reflect"), x, reference="same")
         yield case(f"pad planes {tag}", lambda t: F.pad(t, (-1, 2, 1, 0), mode="replicate"), x, reference="same")
-        yield case(f"stack {tag}", lambda t: torch.stack([t, t], -1), x, reference="same")
+        yield case(f"stack {tag}", lambda t: torch.stack([t, t, t], -1), x, reference="same")
 
 
 def cases() -> Iterator[Case]:

@@ -46,6 +46,14 @@ def reductions() -> Iterator[Case]:
                     yield case(f"{label} in f32", WIDENING[name], x.abs(), dim)
 
 
+def extrema() -> Iterator[Case]:
+    """Both at once, of few elements and of so many that several threadgroups look for them."""
+    for dtype in DTYPES["ALL"]:
+        for shape in ((7, 261), (70_001,)):
+            x = values(*shape, dtype=dtype)
+            yield case(f"aminmax of {shape} {TAGS[dtype]}", torch.aminmax, x, reference="same")
+
+
 WIDENING = {
     "sum": lambda x, dim: torch.sum(x, dim, dtype=_wider(x)),
     "nansum": lambda x, dim: torch.nansum(x, dim, dtype=_wider(x)),
@@ -79,5 +87,6 @@ def variances() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from reductions()
+    yield from extrema()
     yield from positions()
     yield from variances()
