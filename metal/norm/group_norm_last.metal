@@ -14,20 +14,21 @@ kernel void group_norm_finish_last(device float* coefficients [[buffer(0)]], dev
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint first = g.group.x * p.group_channels;
-  const ulong quantity = ulong(p.channels) * p.chunks;
-  device const float* counts = partial + (ulong(first) * p.chunks + ulong(g.group.y) * p.span_chunks);
+  const uint slots = p.span_chunks * p.fold;  // of a channel of one image
+  const ulong pitch = ulong(p.chunks) * p.fold, quantity = ulong(p.channels) * pitch;
+  device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * slots);
   device const float* means = counts + quantity;
   device const float* squares = means + quantity;
-  const float count = float(p.span_rows * p.group_channels), base = means[0];
+  const float count = float(p.span_rows * p.fold * p.group_channels), base = means[0];
   float sum = 0.0f, m2 = 0.0f;
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    const ulong at = ulong(c) * p.chunks;
-    for (uint i = 0; i < p.span_chunks; ++i) sum += counts[at + i] * (means[at + i] - base);
+    const ulong at = ulong(c) * pitch;
+    for (uint i = 0; i < slots; ++i) sum += counts[at + i] * (means[at + i] - base);
   }
   const float mean = base + tg_sum(sum, scratch, g) / count;
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    const ulong at = ulong(c) * p.chunks;
-    for (uint i = 0; i < p.span_chunks; ++i) {
+    const ulong at = ulong(c) * pitch;
+    for (uint i = 0; i < slots; ++i) {
       const float d = means[at + i] - mean;
       m2 += squares[at + i] + counts[at + i] * (d * d);
     }
@@ -37,11 +38,16 @@ kernel void group_norm_finish_last(device float* coefficients [[buffer(0)]], dev
     out_means[ulong(g.group.y) * p.groups + g.group.x] = W(mean);
     out_rstds[ulong(g.group.y) * p.groups + g.group.x] = W(rstd);
   }
-  device float* to = coefficients + (ulong(g.group.y) * 3 * p.channels + first);
+  const ulong width = ulong(p.channels) * p.fold;
+  device float* to = coefficients + (ulong(g.group.y) * 3 * width + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    to[c] = mean;
-    to[p.channels + c] = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    to[2ul * p.channels + c] = p.has_bias ? float(bias[first + c]) : 0.0f;
+    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
+    const float bias_here = p.has_bias ? float(bias[first + c]) : 0.0f;
+    for (uint at = c; at < width - first; at += p.channels) {
+      to[at] = mean;
+      to[width + at] = scale;
+      to[2 * width + at] = bias_here;
+    }
   }
 }
 
@@ -57,15 +63,17 @@ kernel void group_norm_bwd_finish_last(device float* coefficients [[buffer(0)]],
   const uint first = g.group.x * p.group_channels;
   const ulong row = ulong(g.group.y) * p.groups + g.group.x;
   const float mean = float(means[row]), rstd = float(rstds[row]);
-  device const float* gradients = partial + (ulong(first) * p.chunks + ulong(g.group.y) * p.span_chunks);
-  device const float* dots = gradients + ulong(p.channels) * p.chunks;
+  const uint slots = p.span_chunks * p.fold;  // of a channel of one image
+  const ulong pitch = ulong(p.chunks) * p.fold;
+  device const float* gradients = partial + (ulong(first) * pitch + ulong(g.group.y) * slots);
+  device const float* dots = gradients + ulong(p.channels) * pitch;
   device float* image_sums = sums + row * p.group_channels;
   device float* image_dots = image_sums + ulong(p.images) * p.channels;
   float sum = 0.0f, dot = 0.0f;
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    const ulong at = ulong(c) * p.chunks;
+    const ulong at = ulong(c) * pitch;
     float s = 0.0f, d = 0.0f;
-    for (uint i = 0; i < p.span_chunks; ++i) {
+    for (uint i = 0; i < slots; ++i) {
       s += gradients[at + i];
       d += dots[at + i];
     }
@@ -76,14 +84,18 @@ kernel void group_norm_bwd_finish_last(device float* coefficients [[buffer(0)]],
     sum += w * s;
     dot += w * d;
   }
-  const float count = float(p.span_rows * p.group_channels);
+  const float count = float(p.span_rows * p.fold * p.group_channels);
   const float shift = rstd * tg_sum(sum, scratch, g) / count, slope = rstd * rstd * tg_sum(dot, scratch, g) / count;
-  device float* to = coefficients + (ulong(g.group.y) * 4 * p.channels + first);
+  const ulong width = ulong(p.channels) * p.fold;
+  device float* to = coefficients + (ulong(g.group.y) * 4 * width + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    to[c] = mean;
-    to[p.channels + c] = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    to[2ul * p.channels + c] = shift;
-    to[3ul * p.channels + c] = slope;
+    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
+    for (uint at = c; at < width - first; at += p.channels) {
+      to[at] = mean;
+      to[width + at] = scale;
+      to[2 * width + at] = shift;
+      to[3 * width + at] = slope;
+    }
   }
 }
 

@@ -66,12 +66,18 @@ BatchNormParams row_params(const GroupNormParams& p) {
   BatchNormParams r{};
   r.images = p.images;
   r.channels = p.groups * p.channels;
-  r.plane = r.span_rows = p.plane;
+  r.plane = p.plane;
   r.elements = p.images * p.plane * r.channels;
-  r.chunk = kChunk / std::min(r.channels, kColumns);
-  r.span_chunks = uint32_t((p.plane + r.chunk - 1) / r.chunk);
+  // A CPU's thread takes several pixels of few channels as one row.
+  constexpr uint32_t kWidth = 64;
+  r.fold = 1;
+  if (runtime::driver().info().vector_bytes == 0)
+    while (r.channels * r.fold < kWidth && p.plane % (2 * r.fold) == 0) r.fold *= 2;
+  r.span_rows = p.plane / r.fold;
+  r.chunk = kChunk / std::min(r.channels * r.fold, kColumns);
+  r.span_chunks = uint32_t((r.span_rows + r.chunk - 1) / r.chunk);
   r.chunks = r.span_chunks * p.images;
-  r.fold = r.train = 1;
+  r.train = 1;
   r.groups = p.groups;
   r.group_channels = p.channels;
   r.has_weight = p.has_weight;
@@ -81,10 +87,10 @@ BatchNormParams row_params(const GroupNormParams& p) {
 }
 void run_over_tiles(Launch& launch, const BatchNormParams& r) {
   const uint32_t columns = runtime::driver().info().vector_bytes > 0 ? 1 : kColumns;
-  launch.threads((r.channels + columns - 1) / columns, r.chunks).work(uint64_t(columns) * r.chunk).run();
+  launch.threads((r.channels * r.fold + columns - 1) / columns, r.chunks).work(uint64_t(columns) * r.chunk).run();
 }
 void run_over_groups(Launch& launch, const BatchNormParams& r) {
-  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
+  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks * r.fold;
   launch.groups({r.groups, r.images}, runtime::threads_for_row(r.group_channels)).work(size).run();
 }
 
@@ -92,8 +98,8 @@ void forward_last(const BatchNormParams& r, const Tensor& x, const Tensor& out, 
                   const Tensor& weight, const Tensor& bias) {
   static const KernelSet stats("batch_norm_stats_last"), finish("group_norm_finish_last"),
       scale("batch_norm_scale_last");
-  const int64_t slots = 3 * int64_t(r.channels) * r.chunks;
-  const Tensor scratch = at::empty({slots + 3 * int64_t(r.channels) * r.images}, x.options().dtype(at::kFloat));
+  const int64_t width = int64_t(r.channels) * r.fold, slots = 3 * width * r.chunks;
+  const Tensor scratch = at::empty({slots + 3 * width * r.images}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + slots;
   Launch chunks(stats.get(tag_of(x)));
@@ -109,8 +115,8 @@ void backward_last(const BatchNormParams& r, const Tensor& dy, const Tensor& x, 
                    const Tensor& weight, const Tensor& grad_input, const Tensor& sums) {
   static const KernelSet stats("batch_norm_bwd_sums_last"), finish("group_norm_bwd_finish_last"),
       scale("batch_norm_bwd_input_last");
-  const int64_t slots = 2 * int64_t(r.channels) * r.chunks;
-  const Tensor scratch = at::empty({slots + 4 * int64_t(r.channels) * r.images}, x.options().dtype(at::kFloat));
+  const int64_t width = int64_t(r.channels) * r.fold, slots = 2 * width * r.chunks;
+  const Tensor scratch = at::empty({slots + 4 * width * r.images}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + slots;
   Launch chunks(stats.get(tag_of(x), tag_of(mean)));
