@@ -33,7 +33,7 @@ from opmatrix.tags import DIRECTIONS, SHOWN, STATUSES, TAGS  # noqa: E402
         ("exp", "forward", "f32", "native"),
         ("exp", "backward", "f32", "native"),
         ("exp", "forward", "f64", "fallback"),
-        ("mm", "forward", "f32", "vendor"),
+        ("addmm", "forward", "f32", "vendor"),
         ("transpose", "forward", "f32", "view"),
         ("transpose", "backward", "f32", "view"),
         ("linalg.eig", "forward", "f32", "fallback"),
@@ -49,7 +49,7 @@ def test_statuses_are_observed(op: str, direction: str, dtype: str, status: str)
     assert record.status == status, record
     assert bool(record.kernels) == (status == "native")
     assert bool(record.fallback) == (status == "fallback")
-    assert (record.vendor == {"aten::mm.out": "oneDNN/MKL through ATen"}) == (status == "vendor")
+    assert (record.vendor == {"aten::addmm.out": "oneDNN/MKL through ATen"}) == (status == "vendor")
     assert bool(record.why) == (status == "untested")
     assert record.samples == sum(record.shares.values()) == (0 if status == "untested" else 2)
     assert json.loads(json.dumps(record.as_dict()))["status"] == status

@@ -102,28 +102,38 @@ inline void move_tile(device T* to, device const T* from, long out_stride, long 
 // A CPU takes rows of the input into its cache strip by strip, which the prefetcher sees through, and from there squares
 // that registers hold to the output.
 enum : uint { kSquare = 4, kStripBytes = 256 };
+enum : long { kNearBytes = 1024 };  // rows as near as this are read where they lie
+// `from`: nx rows of `height` elements, of which `wide` and `high` make whole squares.
+template <typename T, typename From>
+inline void move_squares(device T* to, From from, long out_stride, long stride, uint nx, uint height, uint wide, uint high) {
+  for (uint j = 0; j < high; j += kSquare)
+    for (uint i = 0; i < wide; i += kSquare) {
+      T square[kSquare][kSquare];
+      for (uint a = 0; a < kSquare; ++a)
+        for (uint b = 0; b < kSquare; ++b) square[a][b] = from[long(i + a) * stride + j + b];
+      for (uint b = 0; b < kSquare; ++b)
+        for (uint a = 0; a < kSquare; ++a) to[long(j + b) * out_stride + i + a] = square[a][b];
+    }
+  for (uint j = 0; j < height; ++j)
+    for (uint i = j < high ? wide : 0; i < nx; ++i) to[long(j) * out_stride + i] = from[long(i) * stride + j];
+}
 template <typename T>
 inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
                       threadgroup T* strip, uint, uint) {
   const uint kStrip = kStripBytes / sizeof(T);
   for (uint y = 0; y < ny; y += kStrip) {
     const uint height = min(kStrip, ny - y), wide = nx / kSquare * kSquare, high = height / kSquare * kSquare;
+    device T* target = to + long(y) * out_stride;
+    if (in_stride * long(sizeof(T)) <= kNearBytes) {
+      move_squares(target, from + y, out_stride, in_stride, nx, height, wide, high);
+      continue;
+    }
     for (uint i = 0; i < nx; ++i) {
       device const T* row = from + long(i) * in_stride + y;
       MPSX_VECTORIZE
       for (uint j = 0; j < height; ++j) strip[i * kStrip + j] = row[j];
     }
-    device T* target = to + long(y) * out_stride;
-    for (uint j = 0; j < high; j += kSquare)
-      for (uint i = 0; i < wide; i += kSquare) {
-        T square[kSquare][kSquare];
-        for (uint a = 0; a < kSquare; ++a)
-          for (uint b = 0; b < kSquare; ++b) square[a][b] = strip[(i + a) * kStrip + j + b];
-        for (uint b = 0; b < kSquare; ++b)
-          for (uint a = 0; a < kSquare; ++a) target[long(j + b) * out_stride + i + a] = square[a][b];
-      }
-    for (uint j = 0; j < height; ++j)
-      for (uint i = j < high ? wide : 0; i < nx; ++i) target[long(j) * out_stride + i] = strip[i * kStrip + j];
+    move_squares(target, strip, out_stride, long(kStrip), nx, height, wide, high);
   }
 }
 #endif

@@ -53,23 +53,24 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
   const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
   const bool negative = p.negative != 0;
+  if (index_pitch == 0) {  // one index for all lines: index_add, index_copy, index_fill
+    const uint step = kLines > 1 ? 1u : threads.x;
+    for (uint k = 0; k < count; ++k) {
+      device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;
+      device const T* own = VALUE ? from : from + long(k) * source_step;
+      if (self_pitch == 1 && (VALUE || source_pitch == 1)) {
+        MPSX_VECTORIZE
+        for (uint i = begin + tid; i < end; i += step) put<Op>(row + i, own[VALUE ? 0 : i]);
+      } else {
+        for (uint i = begin + tid; i < end; i += step)
+          put<Op>(row + long(i) * self_pitch, own[VALUE ? 0 : long(i) * source_pitch]);
+      }
+    }
+    return;
+  }
   for (uint x = begin + tid * kLines; x < end; x += threads.x * kLines) {
     const uint last = min(x + kLines, end);
-    if (index_pitch == 0) {  // one index for all lines: index_add, index_copy, index_fill
-      for (uint k = 0; k < count; ++k) {
-        device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;
-        device const T* own = VALUE ? from : from + long(k) * source_step;
-        if (self_pitch == 1 && (VALUE || source_pitch == 1)) {
-          MPSX_VECTORIZE
-          for (uint i = x; i < last; ++i) put<Op>(row + i, own[VALUE ? 0 : i]);
-        } else {
-          for (uint i = x; i < last; ++i) {
-            device T* place = row + long(i) * self_pitch;
-            put<Op>(place, own[VALUE ? 0 : long(i) * source_pitch]);
-          }
-        }
-      }
-    } else if (index_step == 1) {  // lines lie densely: one after the other
+    if (index_step == 1) {  // lines lie densely: one after the other
       for (uint i = x; i < last; ++i) {
         device T* line = to + long(i) * self_pitch;
         device const long* where = at + long(i) * index_pitch;

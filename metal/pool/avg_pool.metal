@@ -294,11 +294,12 @@ inline void repeat(device T* to, int distance, int n) {
 
 // What one pixel's `count` channels, or N where that is not 0, which registers hold, get of windows; `from`: of the first.
 template <int N, typename T, typename Windows>
-inline void spread_pixel(device T* to, device const T* from, constant Pool2dParams& p, Windows w, int oy_first,
-                         int oy_last, int ox_first, int ox_last, int count) {
+inline void spread_pixel(device T* to, device const T* from, constant Pool2dParams& p,
+                         thread const WindowSizes<Windows>& sizes, int oy_first, int oy_last, int ox_first, int ox_last,
+                         int count) {
   const int n = N ? N : count;
   if (oy_last - oy_first == 1 && ox_last - ox_first == 1) {
-    const float divisor = float(w.row_size(oy_first) * w.column_size(ox_first));
+    const float divisor = sizes.divisor(oy_first, ox_first);
     MPSX_VECTORIZE
     for (int j = 0; j < n; ++j) to[j] = T(float(from[j]) / divisor);
     return;
@@ -307,7 +308,7 @@ inline void spread_pixel(device T* to, device const T* from, constant Pool2dPara
   for (int j = 0; j < n; ++j) sum[j] = 0.0f;
   for (int oy = oy_first; oy < oy_last; ++oy) {
     for (int ox = ox_first; ox < ox_last; ++ox) {
-      const float divisor = float(w.row_size(oy) * w.column_size(ox));
+      const float divisor = sizes.divisor(oy, ox);
       device const T* g = from + (ulong(oy - oy_first) * ulong(p.out_w) + ulong(ox - ox_first)) * ulong(p.channels);
       MPSX_VECTORIZE
       for (int j = 0; j < n; ++j) sum[j] += float(g[j]) / divisor;
@@ -319,9 +320,11 @@ inline void spread_pixel(device T* to, device const T* from, constant Pool2dPara
 // Neighbouring pixels of one row of the input, channels_last. `to`: the channels of the first. A CPU's thread copies
 // what lies in the same windows as the pixel before it; a GPU's group has one pixel.
 template <typename T, typename Windows>
-inline void spread_pixels(device T* to, device const T* grad_out, constant Pool2dParams& p, Windows w, int oy_first,
-                          int oy_last, int x_first, int x_end, uint tid, uint threads) {
+inline void spread_pixels(device T* to, device const T* grad_out, constant Pool2dParams& p,
+                          thread const WindowSizes<Windows>& sizes, int oy_first, int oy_last, int x_first, int x_end,
+                          uint tid, uint threads) {
   const int channels = p.channels;
+  const Windows w = sizes.w;
   int ox_first = w.columns.first(x_first), ox_last = w.columns.last(x_first);
   int leaves = w.columns.end(ox_first), enters = ox_last < p.out_w ? w.columns.begin(ox_last) : p.in_w;
   for (int ix = x_first; ix < x_end;) {
@@ -331,10 +334,10 @@ inline void spread_pixels(device T* to, device const T* grad_out, constant Pool2
     int c = int(tid) * kTile;
 #if !MPSX_VECTOR_BYTES
     for (; c + 8 <= channels && channels < kTile; c += 8)
-      spread_pixel<8>(to + c, from + c, p, w, oy_first, oy_last, ox_first, ox_last, 8);
+      spread_pixel<8>(to + c, from + c, p, sizes, oy_first, oy_last, ox_first, ox_last, 8);
 #endif
     for (; c < channels; c += int(threads) * kTile)
-      spread_pixel<0>(to + c, from + c, p, w, oy_first, oy_last, ox_first, ox_last, min(kTile, channels - c));
+      spread_pixel<0>(to + c, from + c, p, sizes, oy_first, oy_last, ox_first, ox_last, min(kTile, channels - c));
     // Past the last window both stay where they are.
     const int leave = ox_first < p.out_w ? leaves : x_end, enter = ox_last < p.out_w ? enters : x_end;
     const int next = kTile == 1 ? ix + 1 : max(min(min(leave, enter), x_end), ix + 1);
@@ -355,6 +358,7 @@ kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* g
   device const T* g = grad_out + ulong(group.z) * ulong(p.out_h) * ulong(p.out_w) * ulong(p.channels);
   const ulong row = ulong(p.in_w) * ulong(p.channels);
   device T* to = grad_in + ((ulong(group.z) * ulong(p.in_h) + ulong(y_first)) * row + ulong(x_first) * ulong(p.channels));
+  WindowSizes<Windows> sizes(w, w.columns.first(x_first), w.columns.last(x_end - 1));
   int oy_first = -1, oy_last = -1;
   for (int iy = y_first; iy < y_end; ++iy, to += row) {
     const int first = w.rows.first(iy), last = w.rows.last(iy);
@@ -366,7 +370,8 @@ kernel void avg_pool_bwd_last(device T* grad_in [[buffer(0)]], device const T* g
     }
     oy_first = first;
     oy_last = last;
-    spread_pixels(to, g, p, w, first, last, x_first, x_end, tid, threads.x);
+    sizes.take_rows(first, last);
+    spread_pixels(to, g, p, sizes, first, last, x_first, x_end, tid, threads.x);
   }
 }
 

@@ -43,3 +43,23 @@ struct AdaptiveWindow {
   int first(int i) const { return share(i, out, in, 0u); }
   int last(int i) const { return share(i + 1, out, in, uint(in) - 1u); }
 };
+
+// The sizes of some neighbouring windows, worked out once: those of adaptive ones take divisions.
+template <typename Windows>
+struct WindowSizes {
+  enum : int { kKept = 64 };
+  Windows w;
+  int first_row, first_column;
+  float row[kKept], column[kKept];
+  WindowSizes(Windows windows, int ox_first, int ox_last) : w(windows), first_row(0), first_column(ox_first) {
+    for (int i = 0, n = min(ox_last - ox_first, int(kKept)); i < n; ++i) column[i] = float(w.column_size(ox_first + i));
+  }
+  void take_rows(int oy_first, int oy_last) {
+    first_row = oy_first;
+    for (int i = 0, n = min(oy_last - oy_first, int(kKept)); i < n; ++i) row[i] = float(w.row_size(oy_first + i));
+  }
+  float divisor(int oy, int ox) const {
+    const int y = oy - first_row, x = ox - first_column;
+    return (y < kKept ? row[y] : float(w.row_size(oy))) * (x < kKept ? column[x] : float(w.column_size(ox)));
+  }
+};

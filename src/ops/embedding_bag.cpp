@@ -10,6 +10,7 @@
 
 #include "index/bag_params.h"
 #include "ops/indexing.h"
+#include "runtime/stream.h"
 
 namespace mpsx::ops {
 namespace {
@@ -54,7 +55,9 @@ Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, co
                 samples.scalar_type(), " and ", samples.sizes());
   }
   if (offsets.size(0) > 0) {
-    const int64_t first = offsets[0].item<int64_t>(), last = offsets[-1].item<int64_t>();
+    const auto* ends = offsets.const_data_ptr<int64_t>();
+    runtime::prepare_cpu_access(ends);
+    const int64_t first = ends[0], last = ends[offsets.size(0) - 1];
     TORCH_CHECK(first == 0,
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
                 "position 0. However, got ",

@@ -26,7 +26,7 @@ namespace mpsx::ops {
 namespace {
 
 // On a CPU lines are walked in groups of this many, which vectors and cache lines like.
-constexpr uint32_t kTile = 256, kDenseTile = 4;
+constexpr uint32_t kTile = 256, kDenseTile = 4, kRowTile = 4096;
 // Fewer lines than this do not fill a device when each is one thread's work.
 constexpr int64_t kFewLines = 64, kLongLine = 4096;
 
@@ -123,7 +123,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
     return true;
   }
   const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
-  p.tile = p.step[1] == 1 && !one_index && runtime::driver().info().vector_bytes == 0 ? kDenseTile : kTile;
+  const bool wide = runtime::driver().info().vector_bytes == 0;
+  p.tile = !wide ? kTile : one_index ? kRowTile : p.step[1] == 1 ? kDenseTile : kTile;
   merged.each_beyond(3, [&](const auto& offsets) {
     Launch(set.get(tag))
         .pointer(at_element(o.self, offsets[0]))
