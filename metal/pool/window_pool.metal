@@ -35,6 +35,39 @@ inline int place_in_small(device const T* plane, constant WindowPoolParams& p, i
   return where;
 }
 
+// A few neighbouring windows of halves: what they read of a row is made floats in vectors.
+enum : int { kSpan = 64 };
+template <typename T>
+inline void few_of_halves(device T* out, device long* indices, device const T* plane, constant WindowPoolParams& p,
+                          int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
+  float best[kFewWindows], line[kSpan];
+  int where[kFewWindows];
+  const int first = x_begin[0], span = x_end[count - 1] - first;
+  for (int j = 0; j < count; ++j) {
+    best[j] = -INFINITY;
+    where[j] = (z0 * p.in[1] + y0) * p.in[2] + x_begin[j];
+  }
+  for (int z = z0; z < z1; z += p.dilation[0])
+    for (int y = y0; y < y1; y += p.dilation[1]) {
+      const int start = (z * p.in[1] + y) * p.in[2];
+      MPSX_VECTORIZE
+      for (int i = 0; i < span; ++i) line[i] = float(plane[start + first + i]);
+      for (int j = 0; j < count; ++j)
+        MPSX_FEW
+        for (int x = x_begin[j]; x < x_end[j]; x += p.dilation[2]) {
+          const float v = line[x - first];
+          const bool taken = (v > best[j]) | is_nan(v);
+          best[j] = taken ? v : best[j];
+          where[j] = taken ? start + x : where[j];
+        }
+    }
+  MPSX_FEW
+  for (int j = 0; j < count; ++j) {
+    out[j] = plane[where[j]];
+    indices[j] = where[j];
+  }
+}
+
 // Integers in the order of the elements, NaN on top; -0 and 0 are equal.
 inline int window_key(float x) { return ordered_max(x + 0.0f); }
 template <typename T>
@@ -100,6 +133,12 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
 #if !MPSX_VECTOR_BYTES
     const bool wide = p.width >= 8 && p.dilation[2] == 1;
     if (count < kFewWindows && (wide || p.width * (y1 - y0) * (z1 - z0) <= 32 * p.dilation[0] * p.dilation[1])) {
+      // Of undilated windows none begins before the one to its left.
+      if (sizeof(T) == 2 && !wide && T(0.5f) != T(0) && p.dilation[2] == 1 && x_end[ox + count - 1] - x_begin[ox] <= kSpan) {
+        few_of_halves(out + row + ulong(ox), indices + row + ulong(ox), plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox,
+                      count);
+        continue;
+      }
       for (int j = ox; j < ox + count; ++j) {
         const int where = wide ? place_in_wide(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j])
                                : place_in_small(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j]);

@@ -56,6 +56,16 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   runtime::check_device_errors();
 }
 
+// Whether what each index of the first dimension names lies densely.
+static bool has_dense_rows(const Tensor& t) {
+  int64_t step = 1;
+  for (int64_t d = t.dim() - 1; d > 0; --d) {
+    if (t.size(d) != 1 && t.stride(d) != step) return false;
+    step *= t.size(d);
+  }
+  return t.dim() > 0;
+}
+
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
   // What is the same along other dimensions is selected once.
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -68,7 +78,7 @@ void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int
     return;
   }
   // Whole rows are copied from where they lie, at any distance.
-  const bool rows = dim == 0 && self.dim() > 0 && self.size(0) > 0 && self.select(0, 0).is_contiguous();
+  const bool rows = dim == 0 && has_dense_rows(self);
   const Tensor in = rows ? self : self.contiguous();
   const Blocks blocks(in.sizes(), dim);
   RowsParams p{};
