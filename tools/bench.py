@@ -11,7 +11,8 @@
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
 
 A ratio is mpsx's time over the CPU's: below 1 mpsx is faster. Both take turns in short rounds, so that a busy machine
-slows both alike; the figure is the median round.
+slows both alike; the figure is the median round. A row over 1.3 is measured again in five times as many rounds, and the
+second figure counts: of thousands of rows some are over it by chance.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ import mpsx
 Clock = Callable[[], float]
 MODELS = ["resnet50", "vgg16", "bert"]
 ROUND_SECONDS = 0.004  # what a round of one device takes, where one call does not take longer
+BAR, AGAIN = 1.3, 5  # a ratio that is measured again, and in how many times the rounds
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
                 continue
             try:
                 cpu, device = compare(make, options.rounds, clock)
+                if device > BAR * cpu:
+                    cpu, device = compare(make, AGAIN * options.rounds, clock)
             except (RuntimeError, TypeError) as error:  # a type the CPU or the operator lacks
                 print(f"{section:<9} {name:<20} {dtype:<5} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
@@ -175,9 +179,9 @@ def summary(rows: list[Row]) -> str:
     for section in dict.fromkeys(row.section for row in rows):
         ratios = [math.log(row.ratio) for row in rows if row.section == section]
         lines.append(f"{section}: geometric mean ratio {math.exp(statistics.mean(ratios)):.2f} over {len(ratios)} rows")
-    worst = [row for row in sorted(rows, key=lambda row: -row.ratio) if row.ratio > 1.3][:15]
+    worst = [row for row in sorted(rows, key=lambda row: -row.ratio) if row.ratio > BAR][:15]
     if worst:
-        lines += ["slower than 1.3 times the CPU:", *(show(row) for row in worst)]
+        lines += [f"slower than {BAR} times the CPU:", *(show(row) for row in worst)]
     return "\n".join(lines)
 
 

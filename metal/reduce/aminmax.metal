@@ -5,14 +5,6 @@
 #include "reduce/keys.h"
 #include "reduce/params.h"
 
-template <typename K> struct no_key;
-template <> struct no_key<int> {
-  static int value() { return INT_MIN; }
-};
-template <> struct no_key<long> {
-  static long value() { return LONG_MIN; }
-};
-
 // Neighbours that a thread looks at side by side: a CPU's compiler makes vectors of a loop over them, and none of one that
 // reduces to two results.
 enum : uint { kLanes = MPSX_VECTOR_BYTES ? 1 : 64 };
@@ -28,7 +20,7 @@ kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], d
   device const T* x = in + begin;
   const uint n = uint(left < p.each ? left : p.each);
   K low_lanes[kLanes], high_lanes[kLanes];
-  for (uint j = 0; j < kLanes; ++j) low_lanes[j] = high_lanes[j] = no_key<K>::value();
+  for (uint j = 0; j < kLanes; ++j) low_lanes[j] = high_lanes[j] = least_key<K>::value();
   uint i = g.index * kLanes;
   for (; i + kLanes <= n; i += g.count * kLanes) {
     MPSX_VECTORIZE

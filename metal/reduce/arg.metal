@@ -5,14 +5,6 @@
 #include "reduce/keys.h"
 #include "reduce/loops.h"
 
-template <typename K> struct least_key;
-template <> struct least_key<int> {
-  static int value() { return INT_MIN; }
-};
-template <> struct least_key<long> {
-  static long value() { return LONG_MIN; }
-};
-
 // -0 and 0 are equal, so the first of them is the one wanted.
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }

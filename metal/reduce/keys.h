@@ -8,6 +8,15 @@ template <typename C> struct key_of { typedef int type; };
 template <> struct key_of<long> { typedef long type; };
 template <typename C> using key_of_t = typename key_of<C>::type;
 
+// Below every key.
+template <typename K> struct least_key;
+template <> struct least_key<int> {
+  static int value() { return INT_MIN; }
+};
+template <> struct least_key<long> {
+  static long value() { return LONG_MIN; }
+};
+
 struct MaxKey {
   static int of(float x, float) { return ordered_max(x); }
   template <typename C> static key_of_t<C> of(C x, float) { return key_of_t<C>(x); }

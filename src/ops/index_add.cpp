@@ -27,9 +27,8 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
   const int64_t size = self.dim() ? self.size(dim) : 1;
   // Segments suit a GPU, and round a half only once; a CPU's core does better walking the index in order. Few halves
   // are rounded once by scatter_along, too.
-  const bool few = half && self.numel() <= int64_t(kFewPlaces) && runtime::driver().info().vector_bytes == 0;
-  const bool by_segments = !few && (half || runtime::driver().info().vector_bytes > 0) && self.is_contiguous() &&
-                           size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
+  const bool by_segments = !adds_few(self, source.numel()) && (half || runtime::driver().info().vector_bytes > 0) &&
+                           self.is_contiguous() && size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
   if (by_segments) {
     const Blocks blocks(self.sizes(), dim);
     SegmentParams p{};

@@ -68,9 +68,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const KernelSet& set = kernels(op, o.value);
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
   const bool wide_sums = (op == Scatter::add || op == Scatter::prod) && half;
-  const bool few = wide_sums && !o.value && runtime::driver().info().vector_bytes == 0 && o.self.is_contiguous() &&
-                   o.self.numel() <= int64_t(kFewPlaces) && o.index.dim() <= 4 &&
-                   o.index.numel() <= int64_t(UINT32_MAX);
+  const bool few = wide_sums && !o.value && o.index.dim() <= 4 && adds_few(o.self, o.index.numel());
   if (wide_sums && !few) {
     // Each place takes many contributions: they are added up in float and rounded once.
     ScatterOperands wide = o;

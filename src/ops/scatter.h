@@ -1,6 +1,7 @@
 // Writing along an index, in order.
 #pragma once
 
+#include "index/params.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {
@@ -14,6 +15,14 @@ struct ScatterOperands {
   Tensor source;  // of self's type and at least the index's shape; or one element for all (`value`)
   bool value = false;
 };
+
+// Whether one thread of a CPU adds `count` halves up in float32 on its own: they are few, and so are the places of
+// `self`.
+inline bool adds_few(const Tensor& self, int64_t count) {
+  return (self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16) && self.is_contiguous() &&
+         self.numel() <= int64_t(kFewPlaces) && count <= 16 * int64_t(kFewPlaces) &&
+         runtime::driver().info().vector_bytes == 0;
+}
 
 // self[…][index[…]][…] = (or op=) source[…], the index along `dim`; it has been checked. False: no kernel for the type.
 bool scatter_along(Scatter op, const ScatterOperands& operands, int64_t dim, bool negative);
