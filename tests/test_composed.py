@@ -319,3 +319,22 @@ def test_fourier_transforms_are_the_librarys() -> None:
 def test_errors(call: Callable[[torch.Tensor], object], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call(torch.randn(5, 6, device="mpsx"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 33, 64, 100])
+def test_searchsorted_takes_the_cpus_steps(count: int) -> None:
+    """Also where boundaries end in NaN, which a search by halves finds or not as its steps fall, and by a sorter."""
+    values = torch.randn(3, 77) * 20
+    for dtype in (torch.float32, torch.float16, torch.int64, torch.int8):
+        x = values.to(dtype)
+        boundaries = (torch.randn(count) * 20).to(dtype).sort().values
+        if dtype.is_floating_point:
+            x[0, ::5], x[1, 1], x[1, 2] = float("nan"), float("inf"), -float("inf")
+            boundaries[count - count // 3 :] = float("nan")
+        for right in (False, True):
+            ours = torch.searchsorted(boundaries.to("mpsx"), x.to("mpsx"), right=right, out_int32=right)
+            assert torch.equal(ours.cpu(), torch.searchsorted(boundaries, x, right=right, out_int32=right))
+        mixed = boundaries[torch.randperm(count)]
+        order = mixed.argsort()
+        ours = torch.searchsorted(mixed.to("mpsx"), x.to("mpsx"), sorter=order.to("mpsx"))
+        assert torch.equal(ours.cpu(), torch.searchsorted(mixed, x, sorter=order))

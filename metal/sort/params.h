@@ -26,6 +26,7 @@ struct SelectParams {
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
 
+enum : uint32_t { kSearchTile = 64 };  // values that a CPU's thread looks for
 // `values` numbers for each row of `size` sorted boundaries, which are `row_step` apart (0: all use one row).
 struct SearchParams {
   uint32_t values;

@@ -2,26 +2,56 @@
 #include "lib/instantiate.h"
 #include "sort/params.h"
 
-// One value a thread, in the row of boundaries of its own. The comparison is the other way round for each side, so that
-// NaN belongs at the end whichever it is.
+// Neighbouring values that a CPU's thread looks for side by side, a GPU's has one: each in the row of boundaries of its own.
+// The comparison is the other way round for each side, so that NaN belongs at the end whichever it is.
+constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kSearchTile;
+
+// The halves of [low, high) that the values belong in; nothing where that is empty.
+template <bool RIGHT, typename T>
+inline void halve(thread uint* low, thread uint* high, device const T* from, device const T* value, uint last, uint n) {
+  MPSX_VECTORIZE
+  for (uint j = 0; j < n; ++j) {
+    const uint begin = low[j], end = high[j], middle = begin + (end - begin) / 2;
+    const T boundary = from[min(middle, last)];
+    const bool beyond = RIGHT ? boundary > value[j] : boundary >= value[j], open = begin < end;
+    high[j] = beyond ? middle : end;  // where nothing is left it is the middle
+    low[j] = open & !beyond ? middle + 1 : begin;
+  }
+}
+
 template <typename T>
 kernel void search(device long* out [[buffer(0)]], device const T* values [[buffer(1)]],
                    device const T* boundaries [[buffer(2)]], device const long* sorter [[buffer(3)]],
                    constant SearchParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
-  const ulong place = ulong(gid.y) * p.values + gid.x, row = ulong(gid.y) * p.row_step;
-  const T value = values[place];
+  const uint first = gid.x * kTile, n = min(kTile, p.values - first), size = p.size, last = size - 1;
+  const ulong place = ulong(gid.y) * p.values + first, row = ulong(gid.y) * p.row_step;
+  device const T* value = values + place;
   device const T* from = boundaries + row;
   device const long* order = sorter + row;
-  // Without branches on what is read, which would be guessed wrong every other time.
-  uint low = 0;
-  for (uint left = p.size; left > 0;) {
-    const uint half_left = left / 2, middle = low + half_left;
-    const T boundary = from[p.sorted_by ? ulong(order[middle]) : ulong(middle)];
-    const bool beyond = p.right ? boundary > value : boundary >= value;
-    low = beyond ? low : middle + 1;
-    left = beyond ? half_left : left - half_left - 1;
+  const bool right = p.right != 0, sorted_by = p.sorted_by != 0;
+  uint low[kTile], high[kTile];
+  for (uint j = 0; j < n; ++j) {
+    low[j] = 0;
+    high[j] = size;
   }
-  out[place] = long(low);
+  // As many steps for every value, and without branches on what is read, which would be guessed wrong every other time.
+  for (uint left = size; left > 0; left /= 2) {
+    if (sorted_by) {
+      for (uint j = 0; j < n; ++j) {
+        const uint middle = low[j] + (high[j] - low[j]) / 2;
+        if (low[j] == high[j]) continue;
+        const T boundary = from[order[middle]];
+        const bool beyond = right ? boundary > value[j] : boundary >= value[j];
+        high[j] = beyond ? middle : high[j];
+        low[j] = beyond ? low[j] : middle + 1;
+      }
+    } else if (right) {
+      halve<true>(low, high, from, value, last, n);
+    } else {
+      halve<false>(low, high, from, value, last, n);
+    }
+  }
+  for (uint j = 0; j < n; ++j) out[place + j] = long(low[j]);
 }
 
 #define MPSX_SEARCH(T, TAG, ...) MPSX_KERNEL("search_" #TAG, search<T>)

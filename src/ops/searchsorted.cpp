@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "ops/op.h"
 #include "sort/params.h"
 
@@ -30,14 +32,15 @@ void search(const Tensor& boundaries, const Tensor& values, bool right, const Te
   const int64_t columns = shared ? values.numel() : values.size(-1);
   SearchParams p{length(columns), length(boundaries.size(-1)), 0, right, sorter.defined()};
   p.row_step = shared ? 0 : p.size;
+  const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kSearchTile) : 1;
   Launch(kernels.get(tag_of(values)))
       .pointer(out.data_ptr())
       .pointer(values.const_data_ptr())
       .pointer(boundaries.const_data_ptr())
       .pointer(sorter.defined() ? sorter.const_data_ptr() : out.data_ptr())
       .bytes(p)
-      .threads(p.values, length(values.numel() / columns))
-      .work(64 - uint32_t(__builtin_clzll(uint64_t(p.size) | 1)))
+      .threads((p.values + tile - 1) / tile, length(values.numel() / columns))
+      .work(uint64_t(std::min(tile, p.values)) * (64 - uint32_t(__builtin_clzll(uint64_t(p.size) | 1))))
       .run();
 }
 
