@@ -1,21 +1,7 @@
 // max_pool2d with indices. The backward gathers: an input element adds up the windows whose maximum it was, in order.
 #include "lib/instantiate.h"
-#include "lib/arithmetic.h"
+#include "pool/maximum.h"
 #include "pool/window.h"
-
-inline float lowest_of(float) { return -INFINITY; }
-template <typename T>
-inline T lowest_of(T) {
-  return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
-}
-
-// v, which lies at `position`, against the best so far: NaN wins, the last of several too. Without branches.
-template <typename C>
-inline void take(thread C& best, thread int& where, C v, int position) {
-  const bool taken = (v > best) | is_nan(v);
-  best = taken ? v : best;
-  where = taken ? position : where;
-}
 
 // N neighbouring windows, S elements apart (0: `stride`), that lie inside but for rows; registers hold them.
 template <int N, int S, typename T>

@@ -1,16 +1,10 @@
 // Maxima of windows that lie anywhere: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
 #include "lib/instantiate.h"
-#include "lib/arithmetic.h"
 #include "lib/collective.h"
 #include "lib/error.h"
+#include "pool/maximum.h"
 #include "pool/window.h"
 #include "pool/window_params.h"
-
-inline float lowest_of(float) { return -INFINITY; }
-template <typename T>
-inline T lowest_of(T) {
-  return T(-1) < T(0) ? T(1ul << (8 * sizeof(T) - 1)) : T(0);
-}
 
 #if !MPSX_VECTOR_BYTES
 enum : int { kFewWindows = 8 };  // in a row, which are not worth vectors
@@ -25,12 +19,7 @@ inline int place_in_small(device const T* plane, constant WindowPoolParams& p, i
     for (int y = y0; y < y1; y += p.dilation[1]) {
       const int start = (z * p.in[1] + y) * p.in[2];
       MPSX_FEW
-      for (int x = x0; x < x1; x += p.dilation[2]) {
-        const C v = C(plane[start + x]);
-        const bool taken = (v > best) | is_nan(v);
-        best = taken ? v : best;
-        where = taken ? start + x : where;
-      }
+      for (int x = x0; x < x1; x += p.dilation[2]) take(best, where, C(plane[start + x]), start + x);
     }
   return where;
 }
@@ -54,12 +43,7 @@ inline void few_of_halves(device T* out, device long* indices, device const T* p
       for (int i = 0; i < span; ++i) line[i] = float(plane[start + first + i]);
       for (int j = 0; j < count; ++j)
         MPSX_FEW
-        for (int x = x_begin[j]; x < x_end[j]; x += p.dilation[2]) {
-          const float v = line[x - first];
-          const bool taken = (v > best[j]) | is_nan(v);
-          best[j] = taken ? v : best[j];
-          where[j] = taken ? start + x : where[j];
-        }
+        for (int x = x_begin[j]; x < x_end[j]; x += p.dilation[2]) take(best[j], where[j], line[x - first], start + x);
     }
   MPSX_FEW
   for (int j = 0; j < count; ++j) {

@@ -24,6 +24,17 @@ int32_t narrow(int64_t n) {
   return int32_t(n);
 }
 
+// The windows of planes of `size`.
+FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+                       IntArrayRef stride) {
+  const auto windows = [&](size_t d) {
+    return narrow((size[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1);
+  };
+  return {narrow(size[0]),    narrow(size[1]),    windows(0),          windows(1),
+          narrow(kernel[0]),  narrow(kernel[1]),  narrow(dilation[0]), narrow(dilation[1]),
+          narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
+}
+
 // out[plane] = the sum of its windows; both dense.
 void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
   static const KernelSet kernels("fold");
@@ -52,22 +63,7 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                  stride[0], stride[1]);
   const bool batched = self.dim() == 4;
   const Tensor x = self.contiguous();
-  const auto count = [&](size_t d) {
-    const int64_t reach = dilation[d] * (kernel[d] - 1) + 1;
-    return narrow((x.size(int64_t(d) - 2) + 2 * padding[d] - reach) / stride[d] + 1);
-  };
-  const FoldParams p{narrow(x.size(-2)),
-                     narrow(x.size(-1)),
-                     count(0),
-                     count(1),
-                     narrow(kernel[0]),
-                     narrow(kernel[1]),
-                     narrow(dilation[0]),
-                     narrow(dilation[1]),
-                     narrow(padding[0]),
-                     narrow(padding[1]),
-                     narrow(stride[0]),
-                     narrow(stride[1])};
+  const FoldParams p = fold_params({x.size(-2), x.size(-1)}, kernel, dilation, padding, stride);
   const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), places = kernel[0] * kernel[1];
   c10::DimVector sizes{images, x.size(-3) * places, int64_t(p.windows_h) * p.windows_w};
   if (!batched) sizes.erase(sizes.begin());
@@ -114,12 +110,7 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, Int
     const auto half = [&](const Tensor& part) { return at::col2im(part, size, kernel, dilation, padding, stride); };
     return out.copy_(at::complex(half(at::real(self)), half(at::imag(self))));
   }
-  const auto windows = [&](size_t d) {
-    return narrow((size[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / stride[d] + 1);
-  };
-  const FoldParams p{narrow(size[0]),    narrow(size[1]),    windows(0),          windows(1),
-                     narrow(kernel[0]),  narrow(kernel[1]),  narrow(dilation[0]), narrow(dilation[1]),
-                     narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
+  const FoldParams p = fold_params(size, kernel, dilation, padding, stride);
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   fold(result, self.contiguous(), images * channels, p);
   if (!result.is_same(out)) out.copy_(result);
