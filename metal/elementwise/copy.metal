@@ -101,31 +101,65 @@ inline void move_tile(device T* to, device const T* from, long out_stride, long 
 #else
 // A CPU takes rows of the input into its cache strip by strip, which the prefetcher sees through, and from there squares
 // that registers hold to the output.
-enum : uint { kSquare = 4, kStripBytes = 256 };
-enum : long { kNearBytes = 1024 };  // rows as near as this are read where they lie
-// `from`: nx rows of `height` elements, of which `wide` and `high` make whole squares.
-template <typename T, typename From>
-inline void move_squares(device T* to, From from, long out_stride, long stride, uint nx, uint height, uint wide, uint high) {
-  for (uint j = 0; j < high; j += kSquare)
-    for (uint i = 0; i < wide; i += kSquare) {
-      T square[kSquare][kSquare];
-      for (uint a = 0; a < kSquare; ++a)
-        for (uint b = 0; b < kSquare; ++b) square[a][b] = from[long(i + a) * stride + j + b];
-      for (uint b = 0; b < kSquare; ++b)
-        for (uint a = 0; a < kSquare; ++a) to[long(j + b) * out_stride + i + a] = square[a][b];
+enum : uint { kStripBytes = 256 };
+enum : long { kNearBytes = 1536 };  // rows as near as this are read where they lie
+enum : uint { kWide = 16 };         // where squares of 8 overlap little
+
+// A row of a square. Zipping row k with row k + side / 2, log2(side) times over, turns the square.
+template <typename T, uint kSide> struct SquareRow;
+template <typename T> struct SquareRow<T, 4> {
+  typedef T row __attribute__((ext_vector_type(4)));
+  static row low(row a, row b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+  static row high(row a, row b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+};
+template <typename T> struct SquareRow<T, 8> {
+  typedef T row __attribute__((ext_vector_type(8)));
+  static row low(row a, row b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+  static row high(row a, row b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+};
+template <uint kSide, typename T, typename From>
+inline void turn_square(device T* to, From from, long out_stride, long stride) {
+  typedef SquareRow<T, kSide> Row;
+  typename Row::row rows[kSide], zipped[kSide];
+  for (uint a = 0; a < kSide; ++a) __builtin_memcpy(&rows[a], from + a * stride, sizeof(rows[a]));
+  for (uint times = 1; times < kSide; times *= 2) {
+    for (uint a = 0; a < kSide / 2; ++a) {
+      zipped[2 * a] = Row::low(rows[a], rows[a + kSide / 2]);
+      zipped[2 * a + 1] = Row::high(rows[a], rows[a + kSide / 2]);
     }
-  for (uint j = 0; j < height; ++j)
-    for (uint i = j < high ? wide : 0; i < nx; ++i) to[long(j) * out_stride + i] = from[long(i) * stride + j];
+    for (uint a = 0; a < kSide; ++a) rows[a] = zipped[a];
+  }
+  for (uint a = 0; a < kSide; ++a) __builtin_memcpy(to + a * out_stride, &rows[a], sizeof(rows[a]));
+}
+// `from`: nx rows of `height` elements, at least a square each; the last squares overlap those before them.
+template <uint kSide, typename T, typename From>
+inline void turn_squares(device T* to, From from, long out_stride, long stride, uint nx, uint height) {
+  for (uint y = 0; y < height; y += kSide)
+    for (uint x = 0; x < nx; x += kSide) {
+      const long i = min(x, nx - kSide), j = min(y, height - kSide);
+      turn_square<kSide>(to + j * out_stride + i, from + i * stride + j, out_stride, stride);
+    }
+}
+template <typename T, typename From>
+inline void move_squares(device T* to, From from, long out_stride, long stride, uint nx, uint height) {
+  const uint narrow = min(nx, height);
+  if (narrow >= kWide && sizeof(T) < 8)
+    turn_squares<8>(to, from, out_stride, stride, nx, height);
+  else if (narrow >= 4)
+    turn_squares<4>(to, from, out_stride, stride, nx, height);
+  else
+    for (uint j = 0; j < height; ++j)
+      for (uint i = 0; i < nx; ++i) to[long(j) * out_stride + i] = from[long(i) * stride + j];
 }
 template <typename T>
 inline void move_tile(device T* to, device const T* from, long out_stride, long in_stride, uint nx, uint ny,
                       threadgroup T* strip, uint, uint) {
   const uint kStrip = kStripBytes / sizeof(T);
   for (uint y = 0; y < ny; y += kStrip) {
-    const uint height = min(kStrip, ny - y), wide = nx / kSquare * kSquare, high = height / kSquare * kSquare;
+    const uint height = min(kStrip, ny - y);
     device T* target = to + long(y) * out_stride;
     if (in_stride * long(sizeof(T)) <= kNearBytes) {
-      move_squares(target, from + y, out_stride, in_stride, nx, height, wide, high);
+      move_squares(target, from + y, out_stride, in_stride, nx, height);
       continue;
     }
     for (uint i = 0; i < nx; ++i) {
@@ -133,7 +167,7 @@ inline void move_tile(device T* to, device const T* from, long out_stride, long 
       MPSX_VECTORIZE
       for (uint j = 0; j < height; ++j) strip[i * kStrip + j] = row[j];
     }
-    move_squares(target, strip, out_stride, long(kStrip), nx, height, wide, high);
+    move_squares(target, strip, out_stride, long(kStrip), nx, height);
   }
 }
 #endif

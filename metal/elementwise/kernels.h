@@ -36,6 +36,14 @@ kernel void unary_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1
   out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = UnaryOf<Op, T, R>::apply(value, s);
 }
 
+// Rows along which the input is the same, and the output's stride is 1.
+template <typename T, typename Op>
+kernel void unary_repeated(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                           constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
+                           uint3 gid [[thread_position_in_grid]]) {
+  (out + row_offset(p, 0, gid))[gid.x] = UnaryOf<Op, T, T>::apply(x[row_offset(p, 1, gid)], s);
+}
+
 template <typename T, typename R, typename Op>
 kernel void binary_dense(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                          device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],

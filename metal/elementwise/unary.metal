@@ -59,3 +59,9 @@ ANGLE(sin, x == 0.0f ? x : fast::sin(x))
 ANGLE(cos, fast::cos(x))
 ANGLE(tan, x == 0.0f ? x : fast::tan(x))
 #endif
+
+// What is the same along x is computed once a row, where that costs less than a second launch.
+#define MPSX_REPEATED(T, TAG, NAME) MPSX_KERNEL(#NAME "_rows_10_" #TAG, unary_repeated<T, NAME##_op>)
+MPSX_FOR_REAL(MPSX_REPEATED, neg)
+MPSX_FOR_REAL(MPSX_REPEATED, abs)
+MPSX_FOR_REAL(MPSX_REPEATED, relu)

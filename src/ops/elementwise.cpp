@@ -19,6 +19,7 @@ constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than compu
 constexpr uint64_t kFewRepeated = 2048;  // values that are computed again all the same: the copy is a launch
 constexpr uint64_t kWorthTurning = 256;  // elements of a transposed operand, rather than computing with large strides
 constexpr uint64_t kFew = 8192;          // elements that are copied one by one rather than in tiles
+constexpr int64_t kNarrow = 4;           // the shorter side of what a CPU transposes in squares
 constexpr int64_t kShortRow = 8;         // elements of a row that cost less than the row itself
 constexpr int64_t kPanel = 1 << 17;      // elements of a copy that a core's cache still holds when it is read
 
@@ -73,6 +74,19 @@ struct ElementwiseKernels::Operands {
   bool inlined[kMaxOperands] = {};
   uint64_t numel;
 
+  Operands() = default;
+  // Of most tensors, two of the 64 dimensions.
+  Operands(const Operands& other) : count(other.count), ndim(other.ndim), numel(other.numel) {
+    std::copy_n(other.size, std::max(ndim, 1), size);
+    for (int k = 0; k < kMaxOperands; ++k) {
+      data[k] = other.data[k];
+      element[k] = other.element[k];
+      inlined[k] = other.inlined[k];
+      if (k < count) std::copy_n(other.stride[k], std::max(ndim, 1), stride[k]);
+    }
+  }
+  Operands& operator=(const Operands&) = delete;
+
   bool dense(int k) const { return ndim == 0 || (ndim == 1 && (stride[k][0] == element[k] || size[0] == 1)); }
   bool all_dense() const {
     for (int k = 0; k < count; ++k)
@@ -89,7 +103,7 @@ struct ElementwiseKernels::Operands {
   // Contiguous along the second dimension, as a transposed operand is.
   bool turned(int k) const {
     if (ndim < 2) return false;
-    const bool tiles = std::min(size[0], size[1]) >= kTile / 2 || numel <= kFew;
+    const bool tiles = std::min(size[0], size[1]) >= kNarrow || numel <= kFew;
     return tiles && inner(k) > 1 && stride[k][1] == element[k];
   }
   // The output is dense along x, and so are the inputs but for some that are the same along it, or transposed.
@@ -255,15 +269,16 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     const KernelSet* rows = x == 1 ? &rows_11_ : x == 0 ? &rows_10_ : &rows_1n_;
     if (rows->has(tag, second)) set = rows;
   }
+  const int64_t narrow = runtime::driver().info().vector_bytes > 0 ? int64_t(kTile) / 2 : kNarrow;
   const bool transposed = inputs_ == 1 && !s.inlined && o.ndim >= 2 && o.inner(0) == 1 && o.inner(1) > 1 &&
-                          o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= kTile / 2 &&
+                          o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= narrow &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
   if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
     if (o.repeats()) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
-  if (const int d = o.longer(); d > 0 && runtime::driver().info().vector_bytes == 0) {
+  if (const int d = o.longer(); d > 0 && !transposed && runtime::driver().info().vector_bytes == 0) {
     o.each_panel([&](Operands panel) {
       panel.swap_dimensions(0, d);
       run_strided(panel, tag, second, s);
