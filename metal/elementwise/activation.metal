@@ -48,6 +48,23 @@ inline float logit_clamped(float x, float low, float high) {
   return precise::log(y / (1.0f - y));
 }
 
+struct silu_op;
+struct log_sigmoid_backward_op;
+#define SIGMOIDS_OF_HALVES(T)                                                         \
+  template <> struct UnaryOf<silu_op, T, T> {                                         \
+    static T apply(T value, constant ScalarParams&) {                                 \
+      const float x = float(value);                                                   \
+      return T(x * falling_sigmoid_of_half(-x));                                      \
+    }                                                                                 \
+  };                                                                                  \
+  template <> struct BinaryOf<log_sigmoid_backward_op, T, T> {                        \
+    static T apply(T g, T x, constant ScalarParams&) {                                \
+      return T(float(g) * falling_sigmoid_of_half(float(x)));                         \
+    }                                                                                 \
+  };
+SIGMOIDS_OF_HALVES(half)
+SIGMOIDS_OF_HALVES(bfloat)
+
 #define MPSX_ACTIVATION(NAME, ...)                                    \
   struct NAME##_op {                                                  \
     template <typename C>                                             \

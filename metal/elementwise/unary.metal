@@ -18,6 +18,14 @@ MPSX_SIGN(bfloat, neg_op, bits ^ 0x8000u)
 MPSX_SIGN(half, abs_op, bits & 0x7fffu)
 MPSX_SIGN(bfloat, abs_op, bits & 0x7fffu)
 
+struct sigmoid_op;
+template <> struct UnaryOf<sigmoid_op, half, half> {
+  static half apply(half x, constant ScalarParams&) { return half(falling_sigmoid_of_half(-float(x))); }
+};
+template <> struct UnaryOf<sigmoid_op, bfloat, bfloat> {
+  static bfloat apply(bfloat x, constant ScalarParams&) { return bfloat(falling_sigmoid_of_half(-float(x))); }
+};
+
 // On a CPU, by additions: of a half that was widened, clang would round the half itself, one after the other. 2^23 leaves
 // no room for a fraction, and halves are far below it; zeros keep their sign.
 #if !MPSX_VECTOR_BYTES

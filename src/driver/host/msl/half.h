@@ -42,7 +42,7 @@ MPSX_FN constexpr float mpsx_bfloat_to_float(uint16_t b) { return as_type<float>
 MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
   const uint32_t u = as_type<uint32_t>(f);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return uint16_t((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
+  return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
 // Copy assignment is written out because gcc does not vectorise the implicit one; clang does and keeps it trivial.
