@@ -24,6 +24,19 @@ def test_clone_and_contiguous(layout: str) -> None:
         assert any(entry.startswith("kernel:copy_") for entry in log) or layout == "empty"
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_transposed(dtype: torch.dtype) -> None:
+    """Squares of registers, the last of which overlap, near and far from each other; sides that hold no square too."""
+    for height, width in itertools.product((1, 3, 4, 7, 8, 15, 16, 17, 65, 130), (2, 5, 16, 31, 129, 777)):
+        for batch in (1, 3):
+            x = torch.randint(-128, 128, (batch, height, width + 3), dtype=dtype)[:, :, 1:-2]
+            out = torch.zeros(batch, width, height + 2, dtype=dtype, device="mpsx")
+            out[:, :, :-2].copy_(on_device(x).mT)
+            assert torch.equal(out[:, :, :-2].cpu(), x.mT)
+            assert not out[:, :, -2:].any()
+            assert torch.equal(on_device(x).mT.contiguous().cpu(), x.mT)
+
+
 @pytest.mark.parametrize("short", [2, 3, 7])
 def test_short_rows(short: int) -> None:
     """Elements that lie apart, a few a row: as a shuffle of pixels has them; also of more than a panel of a copy."""

@@ -163,7 +163,14 @@ def test_kernels_run() -> None:
             for stride in (2, 1):
                 pooled = F.max_pool2d(t.requires_grad_(), 2, stride)
                 pooled.backward(pooled.detach())
-    kernels = ("max_pool2d", "max_pool2d_bwd", "max_pool2d_last", "max_pool2d_bwd_last", "max_pool2d_bwd_last_tiled")
+    kernels = (
+        "max_pool2d",
+        "max_pool2d_bwd",
+        "max_pool2d_bwd_tiled",
+        "max_pool2d_last",
+        "max_pool2d_bwd_last",
+        "max_pool2d_bwd_last_tiled",
+    )
     for kernel in kernels:
         assert f"kernel:{kernel}_f32" in log
 

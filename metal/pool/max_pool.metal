@@ -307,10 +307,47 @@ kernel void max_pool2d_bwd_last_tiled(device T* grad_in [[buffer(0)]], device co
 #endif
 }
 
+// n windows to one row of their inputs, which begins at place `begin` of the plane; N: the windows' width, or 0 where it
+// is p.kernel_w.
+template <int N, typename T>
+inline void spread_row(device T* to, device const T* g, device const long* at, constant Pool2dParams& p, int begin,
+                       int n) {
+  const int width = N ? N : p.kernel_w;
+  MPSX_VECTORIZE
+  for (int k = 0; k < n; ++k) {
+    const T value = g[k];
+    const int place = int(at[k]) - (begin + k * width);
+    for (int kx = 0; kx < width; ++kx) to[k * width + kx] = place == kx ? value : T(0);
+  }
+}
+
+// Windows beside each other: an input element has one. Threads: (piece of an output row, output y, plane).
+template <typename T>
+kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                 device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
+                                 uint3 gid [[thread_position_in_grid]]) {
+  const int first = int(gid.x) * kTile, n = min(kTile, p.out_w - first);
+  const ulong window = (ulong(gid.z) * ulong(p.out_h) + gid.y) * ulong(p.out_w) + ulong(first);
+  device const T* g = grad_out + window;
+  device const long* at = indices + window;
+  device T* plane = grad_in + ulong(gid.z) * ulong(p.in_h) * ulong(p.in_w);
+  for (int ky = 0; ky < p.kernel_h; ++ky) {
+    const int begin = (int(gid.y) * p.kernel_h + ky) * p.in_w + first * p.kernel_w;
+    device T* to = plane + begin;
+    if (p.kernel_w == 2)
+      spread_row<2>(to, g, at, p, begin, n);
+    else if (p.kernel_w == 3)
+      spread_row<3>(to, g, at, p, begin, n);
+    else
+      spread_row<0>(to, g, at, p, begin, n);
+  }
+}
+
 #define MAX_POOL(T, TAG, ...)                                \
   MPSX_KERNEL("max_pool2d_" #TAG, max_pool2d<T>)             \
   MPSX_KERNEL("max_pool2d_last_" #TAG, max_pool2d_last<T>)   \
   MPSX_KERNEL("max_pool2d_bwd_" #TAG, max_pool2d_bwd<T>)     \
+  MPSX_KERNEL("max_pool2d_bwd_tiled_" #TAG, max_pool2d_bwd_tiled<T>)              \
   MPSX_KERNEL("max_pool2d_bwd_last_" #TAG, max_pool2d_bwd_last<T>)                \
   MPSX_KERNEL("max_pool2d_bwd_last_tiled_" #TAG, max_pool2d_bwd_last_tiled<T>)
 MPSX_FOR_REAL(MAX_POOL, )

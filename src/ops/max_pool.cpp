@@ -76,10 +76,37 @@ std::tuple<Tensor&, Tensor&> max_pool2d_out(const Tensor& self, IntArrayRef kern
   return {out, indices};
 }
 
+// Windows beside each other, so that an input element is in one at most.
+bool tile(const Pool2dParams& p) {
+  const auto tiles = [](int32_t size, int32_t step, int32_t pad, int32_t gap, int32_t out, int32_t in) {
+    return size == step && pad == 0 && gap == 1 && out <= in / step;
+  };
+  return tiles(p.kernel_h, p.stride_h, p.pad_h, p.dilation_h, p.out_h, p.in_h) &&
+         tiles(p.kernel_w, p.stride_w, p.pad_w, p.dilation_w, p.out_w, p.in_w);
+}
+
+void tiled_backward(const Tensor& grad_input, const Tensor& grad, const Tensor& where, const Pool2dParams& p,
+                    const PoolLayout& layout) {
+  static const KernelSet planes("max_pool2d_bwd_tiled"), last("max_pool2d_bwd_last_tiled");
+  if (p.out_h * p.stride_h < p.in_h || p.out_w * p.stride_w < p.in_w) grad_input.zero_();
+  const uint64_t box = uint64_t(p.kernel_h) * uint64_t(p.kernel_w);
+  Launch launch((layout.last ? last : planes).get(tag_of(grad_input)));
+  launch.pointer(grad_input.data_ptr()).pointer(grad.const_data_ptr()).pointer(where.const_data_ptr()).bytes(p);
+  if (layout.last) {
+    const uint64_t row = layout.row(p.out_w);
+    launch.groups(layout.grid(p.out_h, p.out_w), runtime::threads_for_row(row * 4)).work(row * box);
+  } else {
+    const uint32_t piece = runtime::driver().info().vector_bytes == 0 ? kPoolTile : 1, columns = uint32_t(p.out_w);
+    launch.threads((columns + piece - 1) / piece, uint64_t(p.out_h), uint64_t(layout.images * layout.channels))
+        .work(std::min(piece, columns) * box);
+  }
+  launch.run();
+}
+
 template <typename Outputs>
 void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
               IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
-  static const KernelSet planes("max_pool2d_bwd"), last("max_pool2d_bwd_last"), tiled("max_pool2d_bwd_last_tiled");
+  static const KernelSet planes("max_pool2d_bwd"), last("max_pool2d_bwd_last");
   outputs.meta(grad_output, self, kernel, stride, padding, dilation, ceil_mode, indices);
   const Tensor& grad_input = outputs.result();
   if (grad_input.numel() > 0) {
@@ -87,20 +114,8 @@ void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, I
     const Tensor grad = grad_output.contiguous(layout.format), where = indices.contiguous(layout.format);
     Pool2dParams p = pool_params(self, grad.sizes());
     set_window(p, kernel, stride, padding, dilation);
-    const auto tiles = [&](int32_t size, int32_t step, int32_t pad, int32_t gap, int32_t out, int32_t in) {
-      return size == step && pad == 0 && gap == 1 && out * step <= in;
-    };
-    if (layout.last && tiles(p.kernel_h, p.stride_h, p.pad_h, p.dilation_h, p.out_h, p.in_h) &&
-        tiles(p.kernel_w, p.stride_w, p.pad_w, p.dilation_w, p.out_w, p.in_w)) {
-      if (p.out_h * p.stride_h < p.in_h || p.out_w * p.stride_w < p.in_w) grad_input.zero_();
-      Launch(tiled.get(tag_of(self)))
-          .pointer(grad_input.data_ptr())
-          .pointer(grad.const_data_ptr())
-          .pointer(where.const_data_ptr())
-          .bytes(p)
-          .groups(layout.grid(p.out_h, p.out_w), runtime::threads_for_row(layout.row(p.out_w) * 4))
-          .work(layout.row(p.out_w) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w))
-          .run();
+    if (tile(p)) {
+      tiled_backward(grad_input, grad, where, p, layout);
       return outputs.finish();
     }
     // A CPU thread takes a band of rows of up to this many elements; kBand in metal/pool/max_pool.metal.
