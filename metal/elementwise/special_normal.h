@@ -66,18 +66,20 @@ constant float kNormalFarQ[] = {
     1.0f, 6.02427039f, 3.67983564f, 1.37702099f, 0.216236994f, 0.0134204006f, 0.000328014465f, 2.89247865e-06f,
     6.79019408e-09f};
 
-// The inverse of the normal distribution function: every way is computed, and one is taken.
+// The inverse of the normal distribution function: every way's polynomials are computed, and one quotient.
 inline float normal_quantile(float y) {
   constexpr float kTail = 0.135335283f;  // exp(-2)
   const bool upper = y > 1.0f - kTail;
   const float p = upper ? 1.0f - y : y;
   const float d = p - 0.5f, square = d * d;
-  const float middle =
-      2.50662827f * (d + d * (square * polynomial(square, kNormalMiddleP, 5) / polynomial(square, kNormalMiddleQ, 9)));
   const float x = precise::sqrt(-2.0f * precise::log(p)), z = 1.0f / x;
-  const float tail = polynomial(z, kNormalTailP, 9) / polynomial(z, kNormalTailQ, 9);
-  const float far = polynomial(z, kNormalFarP, 9) / polynomial(z, kNormalFarQ, 9);
-  const float found = x - precise::log(x) / x - z * (x < 8.0f ? tail : far);
-  const float inside = p > kTail ? middle : (upper ? found : -found);
+  const bool in_middle = p > kTail, near = x < 8.0f;
+  const float tail_p = near ? polynomial(z, kNormalTailP, 9) : polynomial(z, kNormalFarP, 9);
+  const float tail_q = near ? polynomial(z, kNormalTailQ, 9) : polynomial(z, kNormalFarQ, 9);
+  const float ratio = (in_middle ? polynomial(square, kNormalMiddleP, 5) : tail_p) /
+                      (in_middle ? polynomial(square, kNormalMiddleQ, 9) : tail_q);
+  const float middle = 2.50662827f * (d + d * (square * ratio));
+  const float found = x - z * (precise::log(x) + ratio);
+  const float inside = in_middle ? middle : (upper ? found : -found);
   return y == 0.0f ? -INFINITY : (y == 1.0f ? INFINITY : (y > 0.0f && y < 1.0f ? inside : NAN));
 }
