@@ -23,17 +23,18 @@ ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at
   return p;
 }
 
-// `out` undefined: allocated here.
-Tensor run_unary(const ElementwiseKernels& kernels, const Tensor& x, const ScalarParams& s, const Tensor& out) {
+// `out` undefined: allocated here, and the result's output().
+at::TensorIterator run_unary(const ElementwiseKernels& kernels, const Tensor& x, const ScalarParams& s,
+                             const Tensor& out) {
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
   kernels.run(iter, tag_of(x), s);
-  return iter.output();
+  return iter;
 }
-Tensor run_backward(const ElementwiseKernels& kernels, const Tensor& grad, const Tensor& x, const ScalarParams& s,
-                    const Tensor& out) {
+at::TensorIterator run_backward(const ElementwiseKernels& kernels, const Tensor& grad, const Tensor& x,
+                                const ScalarParams& s, const Tensor& out) {
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(grad).add_const_input(x).build();
   kernels.run(iter, tag_of(x), s);
-  return iter.output();
+  return iter;
 }
 
 bool out_fits(const Tensor& out, const Tensor& x) {
@@ -44,7 +45,7 @@ bool out_fits(const Tensor& out, const Tensor& x) {
 #define FORWARD(FUNCTION, OP, SIGNATURE, NAMES, KERNELS, SCALARS)                                                 \
   Tensor FUNCTION(const Tensor& self MPSX_SPREAD SIGNATURE) {                                                     \
     if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP, "", self MPSX_SPREAD NAMES);           \
-    return run_unary(KERNELS, self, SCALARS, Tensor());                                                           \
+    return run_unary(KERNELS, self, SCALARS, Tensor()).output();                                                  \
   }                                                                                                               \
   Tensor& FUNCTION##_write(Tensor& self MPSX_SPREAD SIGNATURE) {                                                  \
     if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::" OP "_", "", self MPSX_SPREAD NAMES), self; \
@@ -152,7 +153,7 @@ Tensor round_decimals(const Tensor& self, int64_t decimals) {
   Tensor FUNCTION(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE) {                                    \
     if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())                      \
       return fallback_call<Tensor>("aten::" OP, "", grad, self MPSX_SPREAD NAMES);                                   \
-    return run_backward(KERNELS, grad, self, SCALARS, Tensor());                                                     \
+    return run_backward(KERNELS, grad, self, SCALARS, Tensor()).output();                                            \
   }                                                                                                                  \
   Tensor& FUNCTION##_out(const Tensor& grad, const Tensor& self MPSX_SPREAD SIGNATURE, Tensor& grad_input) {         \
     if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||                    \
@@ -197,20 +198,21 @@ Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale
   TORCH_CHECK(!is_result || alpha.toDouble() >= 0.0,
               "elu_backward: in-place elu with a negative alpha has no gradient; got alpha ", alpha.toDouble());
   return run_backward(is_result ? BACKWARD_KERNELS("elu_result_backward") : BACKWARD_KERNELS("elu_backward"), grad, x,
-                      scalars3(alpha.toDouble() * scale.toDouble(), scale, input_scale), Tensor());
+                      scalars3(alpha.toDouble() * scale.toDouble(), scale, input_scale), Tensor())
+      .output();
 }
 
 // The buffer is what the CPU kernel keeps for its backward; ours needs none.
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
   if (!has_float_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
   // Contiguous whatever the input, as the CPU's is.
-  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())),
+  return {run_unary(UNARY_KERNELS("log_sigmoid"), self, ScalarParams{}, self.new_empty(self.sizes())).output(),
           self.new_empty({0})};
 }
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::log_sigmoid_backward", "", grad, self, buffer);
-  return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor());
+  return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor()).output();
 }
 
 // Whole numbers, for which other operators are the same.

@@ -42,15 +42,27 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const Tensor& a, const 
   return has_kernels(row, tag_of(type)) ? type : at::ScalarType::Undefined;
 }
 
+namespace {
+
+at::TensorIterator run(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
+                       const Tensor& b, const ScalarParams& scalars, const Tensor& out) {
+  const auto x = to_common(a, type), y = to_common(b, type);
+  at::TensorIterator iter;
+  if (row.promotion == Promotion::COMPARISON)
+    iter.build_borrowing_comparison_op(out, *x, *y);
+  else if (row.promotion == Promotion::FLOATING)
+    iter.build_borrowing_binary_float_op(out, *x, *y);
+  else
+    iter.build_borrowing_binary_op(out, *x, *y);
+  kernels.run(iter, tag_of(type), scalars);
+  return iter;
+}
+
+}  // namespace
+
 Tensor run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                   const Tensor& b, const ScalarParams& scalars, const Tensor& out) {
-  const Tensor x = to_common(a, type), y = to_common(b, type);
-  at::TensorIterator iter =
-      row.promotion == Promotion::COMPARISON ? at::TensorIterator::comparison_op(const_cast<Tensor&>(out), x, y)
-      : row.promotion == Promotion::FLOATING ? at::TensorIterator::binary_float_op(const_cast<Tensor&>(out), x, y)
-                                             : at::TensorIterator::binary_op(const_cast<Tensor&>(out), x, y);
-  kernels.run(iter, tag_of(type), scalars);
-  return iter.output();
+  return run(row, kernels, type, a, b, scalars, out).output();
 }
 
 Tensor& run_binary_out(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
@@ -61,7 +73,7 @@ Tensor& run_binary_out(const BinaryRow& row, const ElementwiseKernels& kernels, 
                 " can't be cast to the desired output type ", out.scalar_type());
     return write_out(row.name, run_binary(row, kernels, type, a, b, scalars, Tensor()), out);
   }
-  run_binary(row, kernels, type, a, b, scalars, out);
+  run(row, kernels, type, a, b, scalars, out);
   return out;
 }
 
@@ -186,8 +198,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("__rshift__.Scalar", &shift_right_by);
   m.impl("__irshift__.Tensor", &shift_right_write);
   m.impl("__irshift__.Scalar", &shift_right_by_write);
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
-  (std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
 }
 
 }  // namespace mpsx::ops

@@ -1,4 +1,5 @@
-// Launching a binary operator, shared by the tables (binary.def, compare.def) and by operators with arguments of their own.
+// Launching a binary operator, shared by the tables (binary.def, compare.def) and by operators with arguments of their
+// own.
 #pragma once
 
 #include "ops/elementwise.h"

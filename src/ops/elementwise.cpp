@@ -377,9 +377,9 @@ void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, cons
   run_dense(wide, tag, second, dense);
 }
 
-Tensor to_common(const Tensor& t, at::ScalarType common) {
-  if (t.device().is_cpu() || t.scalar_type() == common) return t;
-  return t.to(common);
+c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common) {
+  using Input = c10::MaybeOwned<Tensor>;
+  return t.device().is_cpu() || t.scalar_type() == common ? Input::borrowed(t) : Input::owned(t.to(common));
 }
 
 Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {

@@ -27,12 +27,13 @@ Tensor run(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor&
     const Tensor result = run(kernels, at::kLong, a, bytes(b), bytes(c), s, bytes(out), true);
     return out.defined() ? out : result.view(type);
   }
-  const Tensor x = condition ? a : to_common(a, type), y = to_common(b, type), z = to_common(c, type);
+  const auto x = condition ? c10::MaybeOwned<Tensor>::borrowed(a) : to_common(a, type);
+  const auto y = to_common(b, type), z = to_common(c, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .add_output(out)
-                                .add_const_input(x)
-                                .add_const_input(y)
-                                .add_const_input(z)
+                                .add_const_input(*x)
+                                .add_const_input(*y)
+                                .add_const_input(*z)
                                 .check_all_same_dtype(false)
                                 .allow_cpu_scalars(true)
                                 .declare_static_dtype(type)
@@ -146,10 +147,10 @@ const ElementwiseKernels& minimum_kernels() {
 Tensor clamp_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high,
                      const Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
-  const Tensor x = to_common(self, type);
+  const auto x = to_common(self, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .add_output(out)
-                                .add_const_input(x)
+                                .add_const_input(*x)
                                 .check_all_same_dtype(false)
                                 .declare_static_dtype(type)
                                 .build();

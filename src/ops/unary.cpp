@@ -58,21 +58,26 @@ bool real_of_complex(Tag tag) {
 
 // `out` undefined: allocated here.
 template <size_t I>
-Tensor run(const Tensor& self, Tag tag, Tensor out) {
+at::TensorIterator run(const Tensor& self, Tag tag, const Tensor& out) {
   const UnaryRow& row = kRows[I];
-  if (real_of_complex<I>(tag) && !out.defined() && std::string_view(row.name) == "angle")
-    out = at::empty(self.sizes(), self.options().dtype(at::kFloat));  // contiguous, as the CPU's is
-  Tensor input = self;
-  if (promotes(row, self)) input = self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  const auto input = promotes(row, self) ? to_common(self, c10::typeMetaToScalarType(c10::get_default_dtype()))
+                                         : c10::MaybeOwned<Tensor>::borrowed(self);
   auto config = at::TensorIteratorConfig();
-  config.add_output(out).add_const_input(input);
+  config.add_output(out).add_const_input(*input);
   if (row.result == Result::BOOL)
     config.check_all_same_dtype(false).declare_static_dtype(at::kBool);
   else if (real_of_complex<I>(tag))
     config.check_all_same_dtype(false).declare_static_dtype(at::kFloat);
   at::TensorIterator iter = config.build();
   kernels<I>().run(iter, tag, ScalarParams{});
-  return iter.output();
+  return iter;
+}
+template <size_t I>
+Tensor run_new(const Tensor& self, Tag tag) {
+  Tensor out;
+  if (real_of_complex<I>(tag) && std::string_view(kRows[I].name) == "angle")
+    out = at::empty(self.sizes(), self.options().dtype(at::kFloat));  // contiguous, as the CPU's is
+  return run<I>(self, tag, out).output();
 }
 
 template <size_t I>
@@ -93,7 +98,7 @@ Tensor functional(const Tensor& self) {
     if (self.scalar_type() == at::kDouble && self.numel() == 1 && is_plain(self))
       return at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options());
   if (tag == Tag::none) return fallback_call<Tensor>(name.c_str(), "", self);
-  return run<I>(self, tag, Tensor());
+  return run_new<I>(self, tag);
 }
 
 template <size_t I>
@@ -108,7 +113,7 @@ Tensor& out_form(const Tensor& self, Tensor& out) {
                                   : promotes(kRows[I], self)      ? result_type<I>(tag)
                                   : real_of_complex<I>(tag)       ? at::kFloat
                                                                   : self.scalar_type();
-  if (out.scalar_type() != expected) return write_out(kRows[I].name, run<I>(self, tag, Tensor()), out);
+  if (out.scalar_type() != expected) return write_out(kRows[I].name, run_new<I>(self, tag), out);
   run<I>(self, tag, out);
   return out;
 }
@@ -127,8 +132,7 @@ void register_row(torch::Library& m) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }
-  (std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
 }
 
 }  // namespace mpsx::ops
