@@ -24,28 +24,49 @@ inline int place_in_small(device const T* plane, constant WindowPoolParams& p, i
   return where;
 }
 
-// A few neighbouring windows of halves: what they read of a row is made floats in vectors.
+// Up to N neighbouring windows in the lanes of a vector, the last one again where there are fewer, and its last element
+// again where a window is narrower than others: what is taken twice is taken once. Of halves, what the windows read of a
+// row is made floats first if it is at most kSpan elements.
 enum : int { kSpan = 64 };
-template <typename T>
-inline void few_of_halves(device T* out, device long* indices, device const T* plane, constant WindowPoolParams& p,
-                          int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
-  float best[kFewWindows], line[kSpan];
-  int where[kFewWindows];
-  const int first = x_begin[0], span = x_end[count - 1] - first;
-  for (int j = 0; j < count; ++j) {
-    best[j] = -INFINITY;
-    where[j] = (z0 * p.in[1] + y0) * p.in[2] + x_begin[j];
+template <int N, typename T>
+inline void few_windows(device T* out, device long* indices, device const T* plane, constant WindowPoolParams& p,
+                        int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
+  typedef compute_t<T> C;
+  typedef C Values __attribute__((ext_vector_type(N)));
+  typedef int Places __attribute__((ext_vector_type(N)));
+  const int step = p.dilation[2], first = x_begin[0], span = x_end[count - 1] - first;
+  const bool widened = sizeof(T) < sizeof(C) && step == 1 && span <= kSpan;  // undilated windows end in order
+  C line[kSpan];
+  int begin[N], last[N];
+  Values best;
+  Places where;
+  for (int j = 0; j < N; ++j) {
+    const int i = min(j, count - 1);
+    begin[j] = x_begin[i];
+    last[j] = step == 1 ? x_end[i] - 1 : begin[j] + (x_end[i] - 1 - begin[j]) / step * step;
+    best[j] = lowest_of(C(0));
+    where[j] = (z0 * p.in[1] + y0) * p.in[2] + begin[j];
   }
   for (int z = z0; z < z1; z += p.dilation[0])
     for (int y = y0; y < y1; y += p.dilation[1]) {
       const int start = (z * p.in[1] + y) * p.in[2];
-      MPSX_VECTORIZE
-      for (int i = 0; i < span; ++i) line[i] = float(plane[start + first + i]);
-      for (int j = 0; j < count; ++j)
-        MPSX_FEW
-        for (int x = x_begin[j]; x < x_end[j]; x += p.dilation[2]) take(best[j], where[j], line[x - first], start + x);
+      if (widened) {
+        MPSX_VECTORIZE
+        for (int i = 0; i < span; ++i) line[i] = C(plane[start + first + i]);
+      }
+      for (int dx = 0; dx < p.width; dx += step) {
+        Values v;
+        Places at;
+        for (int j = 0; j < N; ++j) {
+          const int x = min(begin[j] + dx, last[j]);
+          v[j] = widened ? line[x - first] : C(plane[start + x]);
+          at[j] = start + x;
+        }
+        const auto taken = (v > best) | (v != v);
+        best = taken ? v : best;
+        where = __builtin_convertvector(taken, Places) ? at : where;
+      }
     }
-  MPSX_FEW
   for (int j = 0; j < count; ++j) {
     out[j] = plane[where[j]];
     indices[j] = where[j];
@@ -116,18 +137,21 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
     const int count = min(kTile, p.out[2] - ox);
 #if !MPSX_VECTOR_BYTES
     const bool wide = p.width >= 8 && p.dilation[2] == 1;
-    if (count < kFewWindows && (wide || p.width * (y1 - y0) * (z1 - z0) <= 32 * p.dilation[0] * p.dilation[1])) {
-      // Of undilated windows none begins before the one to its left.
-      if (sizeof(T) == 2 && !wide && T(0.5f) != T(0) && p.dilation[2] == 1 && x_end[ox + count - 1] - x_begin[ox] <= kSpan) {
-        few_of_halves(out + row + ulong(ox), indices + row + ulong(ox), plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox,
-                      count);
+    if (count < kFewWindows) {
+      device T* to = out + row + ulong(ox);
+      device long* at = indices + row + ulong(ox);
+      if (!wide && count > 1) {
+        if (count <= 4)
+          few_windows<4>(to, at, plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
+        else
+          few_windows<8>(to, at, plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
         continue;
       }
       for (int j = ox; j < ox + count; ++j) {
         const int where = wide ? place_in_wide(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j])
                                : place_in_small(plane, p, z0, z1, y0, y1, x_begin[j], x_end[j]);
-        out[row + ulong(j)] = plane[where];
-        indices[row + ulong(j)] = where;
+        to[j - ox] = plane[where];
+        at[j - ox] = where;
       }
       continue;
     }
