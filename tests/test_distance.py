@@ -32,6 +32,15 @@ def test_values(p: float) -> None:
     assert {f"kernel:distance_{names.get(p, 'norm_p')}", f"kernel:pair_distance_{names.get(p, 'norm_p')}"} <= set(log)
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("points", [31, 32, 33, 64, 65, 97, 200])
+def test_many_points(points: int, p: float) -> None:
+    """Pairs side by side, whose last ones overlap those before them; of more coordinates, one by one."""
+    for size in (0, 1, 33, 64, 65):
+        x = torch.randint(-20, 20, (size, points)).t() / 8
+        torch.testing.assert_close(F.pdist(on_device(x), p).cpu(), F.pdist(x.double(), p).float(), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("p", NORMS)
 def test_same_points(p: float) -> None:
     """Distances of 0, where the gradient is 0 too, and differences of 0 in others."""

@@ -96,6 +96,36 @@ kernel void pair_distance(device float* out [[buffer(0)]], device const float* a
   for (uint j = 0; j < end - begin; ++j) to[j] = Norm::whole(sums[j], p.p);
 }
 
+// The same of points of few coordinates, which come by columns too: the lanes are second points, and no sum is spread over
+// lanes. There are kAbreast points or more; the last kAbreast may overlap those before them.
+#if !MPSX_VECTOR_BYTES
+template <typename Norm>
+kernel void pair_distance_columns(device float* out [[buffer(0)]], device const float* a [[buffer(1)]],
+                                  device const float* columns [[buffer(2)]], constant DistanceParams& p [[buffer(3)]],
+                                  uint3 gid [[thread_position_in_grid]]) {
+  constexpr uint kAbreast = kPointsAbreast;
+  const uint i = gid.y % 2 ? p.rows - 1 - gid.y / 2 : gid.y / 2;
+  const uint begin = max(gid.x * kTile, i + 1), end = min((gid.x + 1) * kTile, p.rows);
+  if (begin >= end) return;
+  device const float* x = a + ulong(i) * p.size;
+  device float* to = out + pair_place(i, begin, p.rows);
+  for (uint next = begin; next < end;) {
+    const uint first = min(next, p.rows - kAbreast), last = min(first + kAbreast, end);
+    float sums[kAbreast];
+    for (uint j = 0; j < kAbreast; ++j) sums[j] = 0.0f;
+    for (uint k = 0; k < p.size; ++k) {
+      device const float* y = columns + ulong(k) * p.rows + first;
+      for (uint j = 0; j < kAbreast; ++j) sums[j] += Norm::part(x[k] - y[j], p.p);
+    }
+    for (uint j = 0; j < kAbreast; ++j) sums[j] = Norm::whole(sums[j], p.p);
+    for (uint j = next; j < last; ++j) to[j - begin] = sums[j - first];
+    next = last;
+  }
+}
+#define PAIR_COLUMNS(NORM) MPSX_KERNEL("pair_distance_columns_" #NORM, pair_distance_columns<NORM>)
+PAIR_COLUMNS(norm_0) PAIR_COLUMNS(norm_1) PAIR_COLUMNS(norm_2)
+#endif
+
 // What `n` neighbouring coordinates of a point, or N where that is not 0, which registers hold, get of the others.
 template <typename Norm, int N>
 inline void gradient_of(device float* to, device const float* grad, device const float* x, device const float* others,

@@ -138,6 +138,22 @@ Tensor pdist(const Tensor& self, double p) {
   if (out.numel() == 0) return out;
   const Tensor x = self.contiguous();
   const DistanceParams q{length(n), length(n), length(x.size(1)), float(p), 1};
+  if (runtime::driver().info().vector_bytes == 0 && n >= kPointsAbreast && q.size <= kFewCoordinates &&
+      norm_of(p) <= kTwo) {
+    static const KernelSet of_columns[] = {KernelSet("pair_distance_columns_norm_0"),
+                                           KernelSet("pair_distance_columns_norm_1"),
+                                           KernelSet("pair_distance_columns_norm_2")};
+    const Tensor columns = x.t().contiguous();
+    Launch(of_columns[norm_of(p)].get())
+        .pointer(out.data_ptr())
+        .pointer(x.const_data_ptr())
+        .pointer(columns.const_data_ptr())
+        .bytes(q)
+        .threads((q.others + tile() - 1) / tile(), q.rows)
+        .work(tile() * (1 + q.size / 4))
+        .run();
+    return out;
+  }
   Launch(kernel(kernels, p))
       .pointer(out.data_ptr())
       .pointer(x.const_data_ptr())

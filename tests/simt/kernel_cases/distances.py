@@ -23,4 +23,5 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for p in (0.0, 1.0, 2.0, 3.0, math.inf):
         x, y = values(2, 5, 70), values(2, 9, 70, seed=1)
+        yield case(f"distances of short points {p}", aten._pdist_forward, values(45, 7), p, reference="same")
         yield case(f"distances {p}", distances, x, y, values(2, 5, 9, seed=2), p, reference="same")
