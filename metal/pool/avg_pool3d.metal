@@ -54,7 +54,11 @@ inline int some_inside(device T* to, device const T* from, constant Pool3dParams
     else means_inside<16, 0>(to, from + start, p, depth, height, divisor);
     return 16;
   }
-  if (inside < 4) return 0;
+  if (inside < 2) return 0;
+  if (inside < 4) {
+    means_inside<2, 0>(to, from + start, p, depth, height, divisor);
+    return 2;
+  }
   if (p.stride[2] == 2) means_inside<4, 2>(to, from + start, p, depth, height, divisor);
   else means_inside<4, 0>(to, from + start, p, depth, height, divisor);
   return 4;

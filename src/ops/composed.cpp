@@ -2,6 +2,8 @@
 #include "ops/composed.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/OpMathType.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/eq.h>
@@ -10,12 +12,14 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/renorm.h>
 #include <ATen/ops/renorm_meta.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
 #include "ops/complex.h"
+#include "ops/differentiated.h"
 #include "ops/elementwise.h"
 #include "ops/structured.h"
 
@@ -128,6 +132,14 @@ Tensor shortened(const Tensor& x, const Tensor& norm, double longest, const Tens
   return iter.output();
 }
 
+// Every dimension but one.
+c10::DimVector other_dims(const Tensor& t, int64_t dim) {
+  c10::DimVector others;
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (d != dim) others.push_back(d);
+  return others;
+}
+
 // Sub-tensors along `dim` that are longer than the norm allows are made as long as it allows.
 Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
   const bool complex = is_plain_complex(self) && is_plain_complex(out);
@@ -135,10 +147,7 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
     return fallback_call<Tensor>("aten::renorm", "out", self, p, dim, longest, out), out;
   Structured<at::meta::structured_renorm> outputs(out);
   outputs.meta(self, p, dim, longest);
-  c10::DimVector others;
-  const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
-  for (int64_t d = 0; d < self.dim(); ++d)
-    if (d != kept) others.push_back(d);
+  const c10::DimVector others = other_dims(self, at::maybe_wrap_dim(dim, self.dim()));
   const auto type = complex ? std::nullopt : std::make_optional(at::kFloat);
   const Tensor norm = at::linalg_vector_norm(self, p, others, true, type);
   Tensor result = outputs.result();
@@ -152,13 +161,20 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
   return out;
 }
 
-// Every dimension but the one that a weight is normalised along.
-c10::DimVector other_dims(const Tensor& t, int64_t dim) {
-  c10::DimVector others;
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (d != dim) others.push_back(d);
-  return others;
+// Where it is differentiated, it is made of what it computes: torch's own formula computes in float64.
+Tensor renorm_autograd(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest) {
+  if (!is_differentiated(self)) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return at::renorm(self, p, dim, longest);
+  }
+  Structured<at::meta::structured_renorm> checked;
+  checked.meta(self, p, dim, longest);
+  const auto type = self.is_complex() ? std::nullopt : std::make_optional(at::toOpMathType(self.scalar_type()));
+  const c10::DimVector others = other_dims(self, at::maybe_wrap_dim(dim, self.dim()));
+  const Tensor norm = at::linalg_vector_norm(self, p, others, true, type);
+  return at::mul(self, shortening(norm, longest.toDouble())).to(self.scalar_type());
 }
+
 bool normalises(const Tensor& v, const Tensor& g) {
   return has_float_kernels(v) && has_float_kernels(g) && v.scalar_type() == g.scalar_type();
 }
@@ -196,5 +212,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_weight_norm_interface", &weight_norm);
   m.impl("_weight_norm_interface_backward", &weight_norm_backward);
 }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("renorm", &renorm_autograd); }
 
 }  // namespace mpsx::ops

@@ -1,13 +1,13 @@
 // max_pool1d where nobody differentiates it: without the places of the maxima, as on the CPU. Else PyTorch's own way,
 // through max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/native/MaxPooling.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool1d_with_indices.h>
 #include <torch/library.h>
 
+#include "ops/differentiated.h"
 #include "ops/pool.h"
 
 namespace mpsx::ops {
@@ -45,7 +45,7 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
 // torch derives the gradient of max_pool1d from what it is made of, which a kernel of its own hides.
 Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                            IntArrayRef dilation, bool ceil_mode) {
-  if ((at::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined())
+  if (is_differentiated(self))
     return std::get<0>(at::max_pool1d_with_indices(self, kernel, stride, padding, dilation, ceil_mode));
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   return at::max_pool1d(self, kernel, stride, padding, dilation, ceil_mode);

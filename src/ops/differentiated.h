@@ -1,0 +1,14 @@
+// For operators with a kernel of their own in place of what torch derives their gradient from.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+namespace mpsx::ops {
+
+// Whether a gradient, or a tangent, goes through what is made of `t`.
+inline bool is_differentiated(const at::Tensor& t) {
+  return (at::GradMode::is_enabled() && t.requires_grad()) || t._fw_grad(0).defined();
+}
+
+}  // namespace mpsx::ops
