@@ -114,6 +114,15 @@ MPSX_FOR_FLOAT(FREXP_KERNELS)
   MPSX_FOR_##TYPES(RARE_KERNELS, NAME)
 #include "elementwise/special.def"
 
+// Outside of (0, 1), as most integers are, nothing has to be computed.
+#if !MPSX_VECTOR_BYTES
+template <> struct UsualOf<special_ndtri_op> {
+  static bool is_rare(float x) { return (x > 0.0f) & (x < 1.0f); }
+  static float apply(float x) { return x == 0.0f ? -INFINITY : (x == 1.0f ? INFINITY : NAN); }
+};
+MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, special_ndtri, unary)
+#endif
+
 // The order is a scalar argument.
 struct polygamma_op {
   template <typename C>

@@ -61,27 +61,31 @@ Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   }
 }
 
+void fill_dense(char* data, uint64_t count, int64_t size, const Pattern& value) {
+  static const KernelSet kernels("fill_dense");
+  for (uint64_t begin = 0; begin < count; begin += kMaxDense) {
+    const auto part = uint32_t(std::min(kMaxDense, count - begin));
+    const uint32_t per_thread = runtime::lanes(size_t(size));
+    Launch(kernels.get(value.tag))
+        .pointer(data + int64_t(begin) * size)
+        .bytes(value.bytes, sizeof value.bytes)
+        .bytes(part)
+        .threads((part + per_thread - 1) / per_thread)
+        .work(per_thread)
+        .run();
+  }
+}
+
 void launch_fill(const Tensor& self, const Pattern& value) {
-  static const KernelSet dense("fill_dense"), any("fill_any");
+  static const KernelSet any("fill_any");
   const int64_t size = self.element_size();
+  if (self.is_non_overlapping_and_dense()) {
+    if (self.numel() > 0) fill_dense(static_cast<char*>(self.mutable_data_ptr()), uint64_t(self.numel()), size, value);
+    return;
+  }
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(self).resize_outputs(false).check_all_same_dtype(false).build();
   if (iter.numel() == 0) return;
-  if (iter.ndim() == 0 || (iter.ndim() == 1 && iter.strides(0)[0] == size)) {
-    char* data = static_cast<char*>(iter.data_ptr(0));
-    for (uint64_t begin = 0, n = uint64_t(iter.numel()); begin < n; begin += kMaxDense) {
-      const auto count = uint32_t(std::min(kMaxDense, n - begin));
-      const uint32_t per_thread = runtime::lanes(size_t(size));
-      Launch(dense.get(value.tag))
-          .pointer(data + int64_t(begin) * size)
-          .bytes(value.bytes, sizeof value.bytes)
-          .bytes(count)
-          .threads((count + per_thread - 1) / per_thread)
-          .work(per_thread)
-          .run();
-    }
-    return;
-  }
   for (auto& part : iter.with_32bit_indexing()) {
     each_strided<1>(part.shape(), {part.strides(0)}, {size}, [&](const StridedParams& p, const auto& offsets) {
       Launch(any.get(value.tag))

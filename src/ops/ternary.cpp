@@ -337,6 +337,12 @@ Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char*
 Tensor& lerp_scalar_out(const Tensor& a, const Tensor& b, const Scalar& w, Tensor& out) {
   return lerp_into(a, b, Tensor(), "Scalar_out", out, w);
 }
+Tensor& lerp_scalar_write(Tensor& a, const Tensor& b, const Scalar& w) {
+  return lerp_into(a, b, Tensor(), "Scalar_out", a, w);
+}
+Tensor& lerp_tensor_write(Tensor& a, const Tensor& b, const Tensor& w) {
+  return lerp_into(a, b, w, "Tensor_out", a, std::nullopt);
+}
 Tensor& lerp_tensor_out(const Tensor& a, const Tensor& b, const Tensor& w, Tensor& out) {
   return lerp_into(a, b, w, "Tensor_out", out, std::nullopt);
 }
@@ -372,6 +378,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addcdiv.out", &addc_out<kAddcdiv>);
   m.impl("lerp.Scalar_out", &lerp_scalar_out);
   m.impl("lerp.Tensor_out", &lerp_tensor_out);
+  m.impl("lerp_.Scalar", &lerp_scalar_write);
+  m.impl("lerp_.Tensor", &lerp_tensor_write);
 }
 
 }  // namespace mpsx::ops
