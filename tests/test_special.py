@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -121,7 +122,21 @@ def test_kernel_ran(name: str) -> None:
     arguments = [a.to("mpsx") for a in operands(name, "contiguous", torch.float32)]
     with mpsx.profiler.launch_log() as log:
         function_of(name)(*arguments)
-    assert f"kernel:{name}_dense_{TAGS[torch.float32]}" in log
+    # Blocks are those of an operator that is quicker without its rare arguments.
+    assert {f"kernel:{name}_dense_{TAGS[torch.float32]}", f"kernel:{name}_blocks_{TAGS[torch.float32]}"} & set(log)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
+def test_ndtri_outside_of_its_domain(dtype: torch.dtype) -> None:
+    """Blocks of which nothing lies between 0 and 1, and others."""
+    x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
+    outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
+    result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
+    assert torch.equal(result.nan_to_num(7, 8, 9), torch.special.ndtri(outside.float()).nan_to_num(7, 8, 9))
+    if dtype.is_floating_point:
+        mixed = torch.cat([outside, torch.rand(500).to(dtype)])
+        expected = torch.special.ndtri(mixed.float()).to(dtype)
+        torch.testing.assert_close(torch.special.ndtri(mixed.to("mpsx")).cpu(), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])

@@ -21,7 +21,9 @@ bool on_device(const at::Tensor& to, const at::Tensor& from) {
   const auto native = native_copy.load(std::memory_order_relaxed);
   if (!native || !is_mpsx(to.device()) || !is_mpsx(from.device())) return false;
   if (to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg()) return false;
-  return native(to, to.sizes() == from.sizes() ? from : from.expand(to.sizes()));
+  // Not by `?:`, which copies `from`: a second reference to a tensor of Python's waits for its interpreter lock.
+  if (to.sizes() == from.sizes()) return native(to, from);
+  return native(to, from.expand(to.sizes()));
 }
 
 // Not only _copy_from: core's copy_ resolves conj bits by cloning, which would come back here for ever.
