@@ -21,8 +21,10 @@ bool has_kernel(const Tensor& x, const Tensor& values, const Tensor& indices) {
          indices.scalar_type() == at::kLong;
 }
 
-// The dimension `dim` comes last, and its elements lie side by side.
-Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : x.movedim(dim, -1).contiguous(); }
+// The dimension `dim` comes last; without a view where it does.
+Tensor with_last(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1 ? t : t.movedim(dim, -1); }
+// The same, and its elements lie side by side.
+Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : with_last(x, dim).contiguous(); }
 struct Rows {
   uint64_t size, count;
 };
@@ -34,7 +36,7 @@ Rows rows_of(const char* name, const Tensor& rows) {
 // A result that kernels write row by row, for one of the shape of `out`: itself if it lies so.
 Tensor row_target(const Tensor& out, int64_t dim) {
   if (out.dim() == 0) return out.reshape({1});
-  const Tensor moved = out.movedim(dim, -1);
+  const Tensor moved = with_last(out, dim);
   return moved.is_contiguous() ? moved : at::empty(moved.sizes(), moved.options());
 }
 void deliver(const Tensor& rows, const Tensor& out, int64_t dim) {
