@@ -96,17 +96,21 @@ bool interleave(const Tensor& out, const at::ITensorListRef& tensors, int64_t di
 
 void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
   if (interleave(out, tensors, dim)) return;
+  const auto each = [&](const auto& body) {
+    int64_t offset = 0;
+    for (const Tensor& t : tensors) {
+      if (skipped(t)) continue;
+      if (t.numel() > 0) body(t, offset);
+      offset += t.size(dim);
+    }
+  };
+  if (out.is_contiguous() || !out.is_non_overlapping_and_dense())
+    return each([&](const Tensor& t, int64_t offset) { put(out, t, dim, offset); });
   // Work in the output's own order of dimensions: a channels_last result is contiguous there.
-  const bool permuted = !out.is_contiguous() && out.is_non_overlapping_and_dense();
-  const at::DimVector order = permuted ? memory_order(out) : at::DimVector();
-  const Tensor target = permuted ? out.permute(order) : out;
-  const int64_t at = permuted ? std::find(order.begin(), order.end(), dim) - order.begin() : dim;
-  int64_t offset = 0;
-  for (const Tensor& t : tensors) {
-    if (skipped(t)) continue;
-    if (t.numel() > 0) put(target, permuted ? t.permute(order) : t, at, offset);
-    offset += t.size(dim);
-  }
+  const at::DimVector order = memory_order(out);
+  const Tensor target = out.permute(order);
+  const int64_t at = std::find(order.begin(), order.end(), dim) - order.begin();
+  each([&](const Tensor& t, int64_t offset) { put(target, t.permute(order), at, offset); });
 }
 
 template <typename Outputs>
