@@ -99,12 +99,30 @@ def test_errors_are_the_cpu_s() -> None:
         torch.cat([torch.zeros(2, device="mpsx"), torch.zeros(2)])
 
 
-def test_kernels_run() -> None:
-    x = torch.randn(3, 40).to("mpsx")
+@pytest.mark.parametrize("columns", [40, 40_000])
+def test_kernels_run(columns: int) -> None:
+    """What is small costs its launch, and is one; of five inputs, two."""
+    x = torch.randn(3, columns).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         torch.cat([x, x], 1)
         torch.stack([x.half(), x.half()])
-    assert log.count("kernel:cat_rows_i32") == 2 and log.count("kernel:cat_rows_i16") == 2
+        torch.cat([x.long()] * 5)
+    one_by_one = ["rows_i32"] * 2 + ["rows_i16"] * 2 + ["rows_i64"] * 5
+    together = ["few_i32", "few_i16"] + ["few_i64"] * 2
+    found = [entry.removeprefix("kernel:cat_") for entry in log if entry.startswith("kernel:cat_")]
+    assert found == (together if columns == 40 else one_by_one)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
+def test_few(count: int, dtype: torch.dtype) -> None:
+    """Inputs of different lengths, and some without elements."""
+    for size in (5, 30, 700):
+        x = make("contiguous", dtype).flatten().repeat(60)[: 3 * size * 2].view(3, size, 2)
+        for dim in range(3):
+            pieces = [x.narrow(dim, 0, x.size(dim) * (k % 4) // 3).contiguous() for k in range(count)]
+            check(pieces, dim)
+            check([*pieces, torch.empty(0, dtype=dtype)], dim)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)

@@ -13,6 +13,22 @@ kernel void cat_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   MPSX_EACH_LANE(T, i, gid.x, p.row) to[i] = from[i];
 }
 
+// The same of a few inputs. gid = (piece of a row, row, input).
+template <typename T>
+kernel void cat_few(device T* out [[buffer(0)]], device const T* a [[buffer(1)]], device const T* b [[buffer(2)]],
+                    device const T* c [[buffer(3)]], device const T* d [[buffer(4)]],
+                    constant CatFewParams& p [[buffer(5)]], uint3 gid [[thread_position_in_grid]]) {
+  constexpr uint kPiece = MPSX_VECTOR_BYTES ? lanes<T> : uint(kCatPiece);
+  const uint row = p.row[gid.z], first = gid.x * kPiece;
+  if (first >= row) return;
+  device const T* in = gid.z < 2 ? (gid.z == 0 ? a : b) : (gid.z == 2 ? c : d);
+  device const T* from = in + (ulong(gid.y) * row + first);
+  device T* to = out + (long(gid.y) * p.pitch + p.offset[gid.z] + long(first));
+  const uint n = min(kPiece, row - first);
+  MPSX_VECTORIZE
+  for (uint i = 0; i < n; ++i) to[i] = from[i];
+}
+
 // The same where rows are a few elements long: a thread has kTile of them.
 constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kCatTile;
 template <typename T>
@@ -42,6 +58,7 @@ kernel void cat_pairs(device T* out [[buffer(0)]], device const T* a [[buffer(1)
 
 #define CAT(T, TAG)                                \
   MPSX_KERNEL("cat_rows_" #TAG, cat_rows<T>)       \
+  MPSX_KERNEL("cat_few_" #TAG, cat_few<T>)         \
   MPSX_KERNEL("cat_columns_" #TAG, cat_columns<T>) \
   MPSX_KERNEL("cat_pairs_" #TAG, cat_pairs<T>)
 CAT(char, i8)

@@ -27,6 +27,13 @@ struct CatParams {
 };
 // Short rows that a CPU thread handles; a GPU's handles one.
 enum : uint32_t { kCatTile = 256 };
+// Rows of a few tensors put into a wider one, each at its offset; CPU threads handle kCatPiece elements of a row.
+enum : uint32_t { kCatInputs = 4, kCatPiece = 4096 };
+struct CatFewParams {
+  int64_t pitch;               // elements between rows of the output
+  int64_t offset[kCatInputs];  // of an input's part of a row
+  uint32_t row[kCatInputs];    // elements of a row of an input
+};
 
 // Neighbouring elements that a CPU thread of move_runs copies.
 enum : uint32_t { kMoveRun = 16384 };

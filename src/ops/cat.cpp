@@ -14,6 +14,8 @@
 namespace mpsx::ops {
 namespace {
 
+constexpr int64_t kShortRow = 8;  // elements, of which several rows are a thread's
+
 // PyTorch skips 1-D inputs without elements, whatever the other shapes are.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
@@ -37,8 +39,7 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   }
   const Blocks to(out.sizes(), dim), from(in.sizes(), dim);
   const int64_t row = from.size * from.inner;
-  constexpr int64_t kShort = 8;
-  if (row < kShort && from.outer > 1) {
+  if (row < kShortRow && from.outer > 1) {
     const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kCatTile) : 1;
     const CatParams p{to.size * to.inner, uint32_t(row), grid_size("cat", from.outer)};
     Launch(columns.get(bits_tag(out)))
@@ -94,8 +95,54 @@ bool interleave(const Tensor& out, const at::ITensorListRef& tensors, int64_t di
   return true;
 }
 
+// A launch for every kCatInputs inputs, where it costs as much as they do: on a CPU if they are small. False: some lie
+// in another way, or have rows that are worth kernels of their own.
+bool put_few(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
+  static const KernelSet kernels("cat_few");
+  constexpr int64_t kSmall = 16384, kMaxRow = int64_t(1) << 30;
+  const bool host = runtime::driver().info().vector_bytes == 0;
+  if (tensors.size() < 2 || (host && out.numel() > kSmall) || !movable(out) || !out.is_contiguous()) return false;
+  const Blocks to(out.sizes(), dim);
+  for (const Tensor& t : tensors) {
+    if (skipped(t) || t.numel() == 0) continue;
+    const int64_t row = t.size(dim) * to.inner;
+    if (!movable(t) || t.scalar_type() != out.scalar_type() || !t.is_contiguous() || row > kMaxRow) return false;
+    if (row < kShortRow && to.outer > 1) return false;
+  }
+  const uint32_t per_thread = host ? uint32_t(kCatPiece) : runtime::lanes(size_t(out.element_size()));
+  CatFewParams p{to.size * to.inner, {}, {}};
+  const void* data[kCatInputs] = {};
+  uint32_t count = 0, longest = 0;
+  const auto launch = [&] {
+    if (count == 0) return;
+    Launch(kernels.get(bits_tag(out)))
+        .pointer(out.mutable_data_ptr())
+        .pointer(data[0])
+        .pointer(data[1])
+        .pointer(data[2])
+        .pointer(data[3])
+        .bytes(p)
+        .threads((longest + per_thread - 1) / per_thread, grid_size("cat", to.outer), count)
+        .work(std::min(longest, per_thread))
+        .run();
+    count = longest = 0;
+  };
+  int64_t offset = 0;
+  for (const Tensor& t : tensors) {
+    if (skipped(t) || t.numel() == 0) continue;
+    p.offset[count] = offset;
+    p.row[count] = uint32_t(t.size(dim) * to.inner);
+    data[count] = t.const_data_ptr();
+    offset += p.row[count];
+    longest = std::max(longest, p.row[count]);
+    if (++count == kCatInputs) launch();
+  }
+  launch();
+  return true;
+}
+
 void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
-  if (interleave(out, tensors, dim)) return;
+  if (interleave(out, tensors, dim) || put_few(out, tensors, dim)) return;
   const auto each = [&](const auto& body) {
     int64_t offset = 0;
     for (const Tensor& t : tensors) {

@@ -1,4 +1,5 @@
 // Products of which a factor is a vector: dot, vdot, addmv, addr; mv and outer go through them.
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/stack.h>
 #include <ATen/native/LinearAlgebra.h>
 #include <ATen/ops/addmv_meta.h>
@@ -96,7 +97,8 @@ Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
                 result.sizes(), " for the in-place form, got ", out.sizes());
     return write_out("addr", result, out);
   }
-  const Tensor c = self.expand({vec1.size(0), vec2.size(0)});
+  const c10::MaybeOwned<Tensor> expanded = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
+  const Tensor& c = *expanded;
   if (!out.is_same(self)) at::native::resize_output(out, c.sizes());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
               " for the in-place form, got ", out.sizes());
@@ -118,7 +120,8 @@ Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
   if (self.scalar_type() != vec1.scalar_type() || vec1.scalar_type() != vec2.scalar_type())
     return at::native::math_addr(self, vec1, vec2, beta, alpha);
-  Tensor out = at::empty({0}, self.options());
+  const bool vectors = vec1.dim() == 1 && vec2.dim() == 1;
+  Tensor out = at::empty(vectors ? at::DimVector{vec1.size(0), vec2.size(0)} : at::DimVector{0}, self.options());
   return addr_out(self, vec1, vec2, beta, alpha, out);
 }
 Tensor& addr_(Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
@@ -131,14 +134,23 @@ bool few_elements(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
   return has_product_kernel(t) && !t.is_complex() && t.numel() <= kFewProducts;
 }
+// Whether the two vectors after the first of the last N arguments make a small matrix of integers. Tiles of
+// floating-point products cost more than the way to the library.
+template <size_t N>
+bool few_outer(const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, N);
+  const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
+  return all_have_product_kernels(self, a, b) && at::isIntegralType(a.scalar_type(), true) &&
+         a.numel() * b.numel() <= kFewProducts;
+}
 // Beside the vendor's.
 [[maybe_unused]] const bool vectors_registered = [](backend::VendorAlternatives m) {
   m.impl("addmv.out", &addmv_out, few_elements<6, 1>);
   m.impl("dot", &dot_product, &few_elements<2, 0>);
   m.impl("vdot", &vdot, &few_elements<2, 0>);
-  m.impl("addr", &addr);
-  m.impl("addr.out", &addr_out);
-  m.impl("addr_", &addr_);
+  m.impl("addr", &addr, &few_outer<5>);
+  m.impl("addr.out", &addr_out, &few_outer<6>);
+  m.impl("addr_", &addr_, &few_outer<5>);
   return true;
 }(backend::VendorAlternatives());
 
