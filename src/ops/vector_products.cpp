@@ -139,9 +139,10 @@ bool few_elements(const torch::jit::Stack& stack) {
 template <size_t N>
 bool few_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);
-  const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
-  return all_have_product_kernels(self, a, b) && at::isIntegralType(a.scalar_type(), true) &&
-         a.numel() * b.numel() <= kFewProducts;
+  const Tensor& a = arguments[1].toTensor();
+  if (!at::isIntegralType(a.scalar_type(), true)) return false;
+  const Tensor &self = arguments[0].toTensor(), &b = arguments[2].toTensor();
+  return all_have_product_kernels(self, a, b) && a.numel() * b.numel() <= kFewProducts;
 }
 // Beside the vendor's.
 [[maybe_unused]] const bool vectors_registered = [](backend::VendorAlternatives m) {

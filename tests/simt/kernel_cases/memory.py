@@ -61,6 +61,8 @@ def moving_cases() -> Iterator[Case]:
         yield case(f"tril {tag}", lambda t: (torch.tril(t), torch.triu(t, 1)), x, reference="same")
         yield case(f"cat {tag}", lambda t: (torch.cat([t, t[:, :3]], 1), torch.cat([t[..., ::2], t], 2)), x,
                    reference="same")  # fmt: skip
+        yield case(f"cat of five {tag}", lambda t: (torch.cat([t, t[:2], t, t, t]), torch.cat([t, t], 1)), x,
+                   reference="same")  # fmt: skip
         yield case(f"pad {tag}", lambda t: F.pad(t, (2, 3), mode="reflect"), x, reference="same")
         yield case(f"pad planes {tag}", lambda t: F.pad(t, (-1, 2, 1, 0), mode="replicate"), x, reference="same")
         yield case(f"stack {tag}", lambda t: torch.stack([t, t, t], -1), x, reference="same")
