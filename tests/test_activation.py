@@ -75,6 +75,26 @@ def test_in_place_and_out() -> None:
     torch.testing.assert_close(out.cpu(), F.gelu(x, approximate="tanh"))
 
 
+def test_out_forms_of_gradients() -> None:
+    """Forms that only code of other backends calls; outputs of other shapes and types are fitted."""
+    aten, x, g = torch.ops.aten, torch.randn(5, 7), torch.randn(5, 7)
+
+    def all_of(x: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
+        def new() -> torch.Tensor:
+            return torch.empty(0, device=x.device)
+
+        output, buffer = aten.log_sigmoid_forward.output(x, output=new(), buffer=new())
+        return [
+            aten.elu_backward.grad_input(g, 0.5, 1.2, 0.8, False, x, grad_input=new()),
+            output,
+            aten.log_sigmoid_backward.grad_input(g, x, buffer, grad_input=new()),
+            torch.mvlgamma(x.abs() + 3, 3, out=new()),
+        ]
+
+    for result, expected in zip(all_of(on_device(x), on_device(g)), all_of(x, g), strict=True):
+        torch.testing.assert_close(result.cpu(), expected)
+
+
 def test_gelu_is_as_exact_as_the_cpus() -> None:
     x = torch.linspace(-7, 7, 200_001)
     assert_as_exact(F.gelu(x.to("mpsx")).cpu(), F.gelu(x), F.gelu(x.double()), times=1.0)

@@ -280,6 +280,14 @@ def test_other_names_of_the_same() -> None:
     check(aten._batch_norm_with_update, fresh(), **common)
     check(aten._batch_norm_with_update_functional, fresh(), **common)
     check(aten._batch_norm_no_update, fresh(), **common)
+
+    def into_new(*arguments: torch.Tensor, **more) -> tuple[torch.Tensor, ...]:
+        names = ("out", "save_mean", "save_invstd", "reserve")
+        outs = {name: torch.empty(0, device=arguments[0].device) for name in names}
+        outs["reserve"] = outs["reserve"].byte()
+        return aten._batch_norm_with_update.out(*arguments, **more, **outs)
+
+    check(into_new, fresh(), **common)
     _, mean, invstd, reserve = aten._batch_norm_with_update(*fresh(), **common)
     arguments = [torch.randn(x.shape), x, given[0], given[2], given[3], mean, invstd]
     expected = aten.batch_norm_backward(*arguments, True, 1e-5, [True] * 3, reserve)

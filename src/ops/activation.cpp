@@ -202,6 +202,11 @@ Tensor elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale
       .output();
 }
 
+Tensor& elu_backward_out(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
+                         bool is_result, const Tensor& x, Tensor& grad_input) {
+  return write_out("elu_backward", ops::elu_backward(grad, alpha, scale, input_scale, is_result, x), grad_input);
+}
+
 // The buffer is what the CPU kernel keeps for its backward; ours needs none.
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
   if (!has_float_kernel(self)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::log_sigmoid_forward", "", self);
@@ -213,6 +218,13 @@ Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
     return fallback_call<Tensor>("aten::log_sigmoid_backward", "", grad, self, buffer);
   return run_backward(BACKWARD_KERNELS("log_sigmoid_backward"), grad, self, ScalarParams{}, Tensor()).output();
+}
+std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output, Tensor& buffer) {
+  const auto [result, kept] = ops::log_sigmoid_forward(self);
+  return {write_out("log_sigmoid_forward", result, output), write_out("log_sigmoid_forward", kept, buffer)};
+}
+Tensor& log_sigmoid_backward_out(const Tensor& grad, const Tensor& self, const Tensor& buffer, Tensor& grad_input) {
+  return write_out("log_sigmoid_backward", ops::log_sigmoid_backward(grad, self, buffer), grad_input);
 }
 
 // Whole numbers, for which other operators are the same.
@@ -303,8 +315,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   BACKWARD_FORMS(softshrink_backward)
   BACKWARD_FORMS(logit_backward)
   m.impl("elu_backward", &elu_backward);
+  m.impl("elu_backward.grad_input", &elu_backward_out);
   m.impl("log_sigmoid_forward", &log_sigmoid_forward);
+  m.impl("log_sigmoid_forward.output", &log_sigmoid_forward_out);
   m.impl("log_sigmoid_backward", &log_sigmoid_backward);
+  m.impl("log_sigmoid_backward.grad_input", &log_sigmoid_backward_out);
 }
 
 }  // namespace mpsx::ops

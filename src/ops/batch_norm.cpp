@@ -228,6 +228,14 @@ ResultAndReserve with_update(const Tensor& input, const Optional& weight, const 
                              Tensor& running_var, double momentum, double eps) {
   return with_reserve(input, legit(input, weight, bias, running_mean, running_var, true, momentum, eps));
 }
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> with_update_out(const Tensor& input, const Optional& weight,
+                                                               const Optional& bias, Tensor& running_mean,
+                                                               Tensor& running_var, double momentum, double eps,
+                                                               Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+                                                               Tensor& reserve) {
+  const auto [y, mean, invstd, kept] = with_update(input, weight, bias, running_mean, running_var, momentum, eps);
+  return {deliver(out, y), deliver(save_mean, mean), deliver(save_invstd, invstd), deliver(reserve, kept)};
+}
 ResultAndReserve no_update(const Tensor& input, const Optional& weight, const Optional& bias,
                            const Optional& running_mean, const Optional& running_var, double momentum, double eps) {
   return with_reserve(input, native(input, weight, bias, running_mean, running_var, false, momentum, eps));
@@ -307,6 +315,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_native_batch_norm_legit.no_stats", &legit_no_stats);
   m.impl("_native_batch_norm_legit.no_stats_out", &legit_no_stats_out);
   m.impl("_batch_norm_with_update", &with_update);
+  m.impl("_batch_norm_with_update.out", &with_update_out);
   m.impl("_batch_norm_no_update", &no_update);
   m.impl("native_batch_norm_backward", &backward);
   m.impl("batch_norm_backward", &backward_with_reserve);

@@ -1,4 +1,6 @@
-// polygamma, a function of one number whose order is an argument.
+// polygamma, a function of one number whose order is an argument, and the out= form of mvlgamma, which is made of
+// others.
+#include <ATen/ops/mvlgamma.h>
 #include <torch/library.h>
 
 #include "ops/elementwise.h"
@@ -19,8 +21,15 @@ Tensor& polygamma_out(int64_t n, const Tensor& self, Tensor& out) {
   return out;
 }
 
+Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
+  return write_out("mvlgamma", at::mvlgamma(self, p), out);
+}
+
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("polygamma.out", &polygamma_out); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("polygamma.out", &polygamma_out);
+  m.impl("mvlgamma.out", &mvlgamma_out);
+}
 
 }  // namespace mpsx::ops

@@ -83,6 +83,21 @@ Tensor vdot(const Tensor& self, const Tensor& other) {
   return dot_product(self.conj(), other);
 }
 
+void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, MatmulParams p) {
+  static const KernelSet rows("outer_rows"), any("outer_any");
+  if (out.numel() == 0) return;
+  if (!p.has_c) p.c = p.out;
+  const bool dense = p.b.column == 1 && p.c.column == 1 && p.out.column == 1;
+  Launch((dense ? rows : any).get(tag_of(out)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(a.const_data_ptr())
+      .pointer(b.const_data_ptr())
+      .pointer(p.has_c ? c.const_data_ptr() : out.const_data_ptr())
+      .bytes(p)
+      .threads(p.columns, p.rows)
+      .run();
+}
+
 // Of two vectors as matrices of one column and one row.
 Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
                  Tensor& out) {
@@ -114,7 +129,10 @@ Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
   p.b = {0, vec2.stride(0), 0};
   p.c = {c.stride(0), c.stride(1), 0};
   p.out = {out.stride(0), out.stride(1), 0};
-  launch_product(out, vec1, vec2, c, p);
+  if (is_float_tag(tag_of(out)))
+    launch_outer(out, vec1, vec2, c, p);
+  else
+    launch_product(out, vec1, vec2, c, p);
   return out;
 }
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
@@ -134,15 +152,12 @@ bool few_elements(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
   return has_product_kernel(t) && !t.is_complex() && t.numel() <= kFewProducts;
 }
-// Whether the two vectors after the first of the last N arguments make a small matrix of integers. Tiles of
-// floating-point products cost more than the way to the library.
+// Whether the two vectors after the first of the last N arguments make a small matrix.
 template <size_t N>
 bool few_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);
-  const Tensor& a = arguments[1].toTensor();
-  if (!at::isIntegralType(a.scalar_type(), true)) return false;
-  const Tensor &self = arguments[0].toTensor(), &b = arguments[2].toTensor();
-  return all_have_product_kernels(self, a, b) && a.numel() * b.numel() <= kFewProducts;
+  const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
+  return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kFewProducts;
 }
 // Beside the vendor's.
 [[maybe_unused]] const bool vectors_registered = [](backend::VendorAlternatives m) {

@@ -95,6 +95,12 @@ def test_sums_of_products(dtype: torch.dtype) -> None:
     check(torch.vdot, torch.randn(30).to(dtype), torch.randn(30).to(dtype))
     check(lambda c, a, b: torch.addr(c, a, b, beta=2, alpha=3), matrix(5, 9, dtype, "columns"),
           torch.randn(5).to(dtype), torch.randn(9).to(dtype))  # fmt: skip
+    u, v = torch.randn(10).to(dtype), torch.randn(9).to(dtype)
+    for start in (matrix(10, 9, dtype, "rows"), matrix(10, 9, dtype, "columns"), v, torch.randn(10, 1).to(dtype)):
+        check(torch.addr, start, u, v)
+        check(torch.addr, start, u.flip(0)[::2].repeat_interleave(2), torch.randn(18).to(dtype)[::2])
+        check(lambda c, a, b: torch.addr(torch.full_like(c, torch.nan), a, b, beta=0), start, u, v)
+        check(lambda c, a, b: c.expand(10, 9).clone().t().addr_(b, a, alpha=0.5), start, u, v)
     check(F.linear, torch.randn(2, 3, k).to(dtype), matrix(n, k, dtype, "rows"), c)
     # What is multiplied by zero is not read.
     nothing = torch.full((m, n), torch.nan, device="mpsx", dtype=dtype)

@@ -39,6 +39,8 @@ def cases() -> Iterator[Case]:
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         c = values(80, dtype=dtype, seed=2)
         yield case(f"addmm {tag}", torch.addmm, c, a, b)
+        yield case(f"addr {tag}", lambda x, m: torch.addr(x, m[0], x, beta=0.5, alpha=2), c, a)
+        yield case(f"addr of every other {tag}", lambda x, m: torch.addr(m[:70, :40].t(), x[::2], m[:70, 1]), c, a)
         yield case(f"mv along rows {tag}", torch.mv, a, b[:, 0].contiguous())
         yield case(f"mv along columns {tag}", torch.mv, a.t(), values(70, dtype=dtype, seed=3))
         scales = values(48, dtype=dtype, low=0, high=0.01)
