@@ -101,7 +101,7 @@ def test_errors_are_the_cpu_s() -> None:
 
 @pytest.mark.parametrize("columns", [40, 40_000])
 def test_kernels_run(columns: int) -> None:
-    """What is small costs its launch, and is one; of five inputs, two."""
+    """What is small costs its launch, and is one; five inputs are two."""
     x = torch.randn(3, columns).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         torch.cat([x, x], 1)
@@ -110,7 +110,8 @@ def test_kernels_run(columns: int) -> None:
     one_by_one = ["rows_i32"] * 2 + ["rows_i16"] * 2 + ["rows_i64"] * 5
     together = ["few_i32", "few_i16"] + ["few_i64"] * 2
     found = [entry.removeprefix("kernel:cat_") for entry in log if entry.startswith("kernel:cat_")]
-    assert found == (together if columns == 40 else one_by_one)
+    # On a GPU a launch costs more than any of these.
+    assert found == (one_by_one if columns > 40 and mpsx.driver()["name"] == "host" else together)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)
