@@ -98,10 +98,11 @@ bool interleave(const Tensor& out, const at::ITensorListRef& tensors, int64_t di
 // A launch for every kCatInputs inputs, where it costs as much as they do: on a CPU if they are small. False: some lie
 // in another way, or have rows that are worth kernels of their own.
 bool put_few(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
+  if (tensors.size() < 2 || !tensors.front().is_contiguous()) return false;
   static const KernelSet kernels("cat_few");
   constexpr int64_t kSmall = 16384, kMaxRow = int64_t(1) << 30;
   const bool host = runtime::driver().info().vector_bytes == 0;
-  if (tensors.size() < 2 || (host && out.numel() > kSmall) || !movable(out) || !out.is_contiguous()) return false;
+  if ((host && out.numel() > kSmall) || !movable(out) || !out.is_contiguous()) return false;
   const Blocks to(out.sizes(), dim);
   for (const Tensor& t : tensors) {
     if (skipped(t) || t.numel() == 0) continue;
