@@ -14,7 +14,8 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kShortRow = 8;  // elements, of which several rows are a thread's
+constexpr int64_t kShortRow = 8;               // elements, of which several rows are a thread's
+constexpr int64_t kMaxRow = int64_t(1) << 30;  // elements of a launch's rows, whose length fits 32 bits
 
 // PyTorch skips 1-D inputs without elements, whatever the other shapes are.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
@@ -52,8 +53,7 @@ void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
     return;
   }
   const uint32_t lanes = runtime::lanes(size_t(out.element_size()));
-  // One long row is cut, so that its length fits 32 bits.
-  constexpr int64_t kMaxRow = int64_t(1) << 30;
+  // One long row is cut.
   for (int64_t begin = 0; begin < row; begin += kMaxRow) {
     CatParams p{};
     p.pitch = to.size * to.inner;
@@ -100,7 +100,7 @@ bool interleave(const Tensor& out, const at::ITensorListRef& tensors, int64_t di
 bool put_few(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
   if (tensors.size() < 2 || !tensors.front().is_contiguous()) return false;
   static const KernelSet kernels("cat_few");
-  constexpr int64_t kSmall = 16384, kMaxRow = int64_t(1) << 30;
+  constexpr int64_t kSmall = 16384;
   const bool host = runtime::driver().info().vector_bytes == 0;
   if ((host && out.numel() > kSmall) || !movable(out) || !out.is_contiguous()) return false;
   const Blocks to(out.sizes(), dim);

@@ -337,15 +337,11 @@ Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char*
 Tensor& lerp_scalar_out(const Tensor& a, const Tensor& b, const Scalar& w, Tensor& out) {
   return lerp_into(a, b, Tensor(), "Scalar_out", out, w);
 }
-Tensor& lerp_scalar_write(Tensor& a, const Tensor& b, const Scalar& w) {
-  return lerp_into(a, b, Tensor(), "Scalar_out", a, w);
-}
-Tensor& lerp_tensor_write(Tensor& a, const Tensor& b, const Tensor& w) {
-  return lerp_into(a, b, w, "Tensor_out", a, std::nullopt);
-}
 Tensor& lerp_tensor_out(const Tensor& a, const Tensor& b, const Tensor& w, Tensor& out) {
   return lerp_into(a, b, w, "Tensor_out", out, std::nullopt);
 }
+Tensor& lerp_scalar_write(Tensor& a, const Tensor& b, const Scalar& w) { return lerp_scalar_out(a, b, w, a); }
+Tensor& lerp_tensor_write(Tensor& a, const Tensor& b, const Tensor& w) { return lerp_tensor_out(a, b, w, a); }
 
 }  // namespace
 
