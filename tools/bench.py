@@ -33,6 +33,7 @@ import torch
 from bench_breadth import BREADTH
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, backward, matrix
 from bench_models import models, peak
+from bench_plot import plot
 
 import mpsx
 
@@ -185,28 +186,6 @@ def summary(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def plot(rows: list[Row], path: str) -> None:
-    """Ratios by operator, one mark a row, on a logarithmic axis."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row.name for row in rows))
-    figure, axes = plt.subplots(figsize=(9, 1.5 + 0.24 * len(names)), layout="constrained")
-    for dtype in dict.fromkeys(row.dtype for row in rows):
-        chosen = [row for row in rows if row.dtype == dtype]
-        places = [names.index(row.name) for row in chosen]
-        axes.scatter([row.ratio for row in chosen], places, s=14, alpha=0.6, label=dtype)
-    axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlabel("mpsx time / CPU time (left of 1: mpsx is faster)")
-    axes.legend()
-    figure.savefig(path, dpi=120)
-
-
 def table(rows: list[Row]) -> str:
     """A line an operator, in Markdown: the geometric mean of its ratios, and the worst of them."""
     lines = [
@@ -272,7 +251,8 @@ def main() -> None:
     if not rows:
         sys.exit("nothing was measured")
     print(summary(rows))
-    records = [asdict(row) | {"ratio": row.ratio} for row in rows]
+    figures = ("cpu", "mpsx", "ratio")  # of which more than four digits are noise
+    records = [asdict(row) | {name: float(f"{getattr(row, name):.4g}") for name in figures} for row in rows]
     if options.json:
         with open(options.json, "w") as file:
             json.dump(records, file, indent=1)
@@ -285,7 +265,7 @@ def main() -> None:
         with open(options.table, "w") as file:
             file.write(table(rows))
     if options.plot:
-        plot(rows, options.plot)
+        plot(rows, options.plot, BAR)
 
 
 if __name__ == "__main__":

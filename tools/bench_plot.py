@@ -1,0 +1,71 @@
+"""The plot of a bench's table (`tools/bench.py --plot`): every ratio, an operator a line, in columns of a page."""
+
+from __future__ import annotations
+
+import io
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+LINES = 60
+"""Operators in a column."""
+
+DTYPES = {"f32": "#1f5fa8", "f16": "#3f9a3a", "bf16": "#d9801c", "i64": "#7d4bb0", "i8": "#555555"}
+"""A colour a type."""
+
+
+class Row(Protocol):
+    """What of a measurement is drawn."""
+
+    section: str
+    name: str
+    dtype: str
+    ratio: float
+
+
+def plot(rows: Sequence[Row], path: str, bar: float) -> None:
+    """Writes a PNG: a dot a row, a black tick for the operator's geometric mean, red where ratios are over ``bar``."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+    from PIL import Image
+
+    lines = defaultdict(list)
+    for row in rows:
+        lines[row.name + " memory" * (row.section == "memory")].append(row)
+    names = list(lines)
+    columns = math.ceil(len(names) / LINES)
+    tallest = min(LINES, len(names))
+    ends = min(0.5, *(row.ratio for row in rows)) / 1.2, max(1.2 * bar, *(row.ratio for row in rows)) * 1.05
+    figure, grid = plt.subplots(
+        1, columns, figsize=(4.4 * columns, 1.2 + 0.19 * tallest), sharex=True, squeeze=False, layout="constrained"
+    )
+    for column, axes in enumerate(grid[0]):
+        here = names[column * LINES : (column + 1) * LINES]
+        dots = [(row, place) for place, name in enumerate(here) for row in lines[name]]
+        axes.axvspan(bar, ends[1], color="#f6d5d5", linewidth=0)
+        axes.axvline(1.0, color="black", linewidth=0.8)
+        for dtype, colour in DTYPES.items():
+            chosen = [(row.ratio, place) for row, place in dots if row.dtype == dtype]
+            across, down = [ratio for ratio, _ in chosen], [place for _, place in chosen]
+            axes.scatter(across, down, s=5, color=colour, linewidths=0, label=dtype)
+        means = [math.exp(statistics.mean(math.log(row.ratio) for row in lines[name])) for name in here]
+        axes.scatter(means, range(len(here)), marker="|", s=60, color="black", linewidths=1.5, label="mean")
+        axes.set_xscale("log")
+        axes.set_xlim(ends)
+        axes.set_yticks(range(len(here)), here, fontsize=7)
+        axes.set_ylim(tallest - 0.3, -0.7)
+        axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel(f"time of mpsx / time of the CPU: left of 1 mpsx is faster, red is over {bar}", fontsize=10)
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=len(DTYPES) + 1, fontsize=9,
+                  markerscale=2)  # fmt: skip
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=80)
+    plt.close(figure)
+    # Few colours, so that the repository does not grow by the anti-aliasing of thousands of dots.
+    Image.open(drawn).convert("RGB").quantize(128, Image.Quantize.FASTOCTREE).save(path, optimize=True)
