@@ -39,6 +39,16 @@ def test_mixed_layouts() -> None:
             check([a, b], dim)
 
 
+def test_rows_of_larger_tensors() -> None:
+    wide = torch.arange(300 * 400).view(300, 400)
+    forms = [wide, wide[:, 3:-5], wide[::2].repeat(2, 1), wide[::3, 1:].contiguous()[:1].expand(300, -1)]
+    forms += [wide[:, :1].expand(300, 60), wide[:, ::2], wide.view(400, 300).t(), wide[:, :3], wide[:, 5:8].clone()]
+    for a, b in itertools.product(forms, forms):
+        check([a, b], 1)
+    check([wide.view(300, 20, 20)[:, 2:-1], wide.view(300, 20, 20)], 1)
+    check([wide.view(-1)[::2], wide.view(-1)], 0)
+
+
 def test_promotion() -> None:
     types = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32)
     for a, b in itertools.product(types, types):

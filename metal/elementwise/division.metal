@@ -1,16 +1,7 @@
 // Division that rounds, remainders and powers. Integer divisors are never zero here: the launcher has checked.
+#include "elementwise/integer_division.h"
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
-
-// INT_MIN / -1 overflows: dividing by -1 is negating.
-template <typename C>
-inline C quotient(C a, C b) {
-  return b == C(-1) && C(-1) < C(0) ? negate(a) : C(a / (b == C(0) ? C(1) : b));
-}
-template <typename C>
-inline C rest(C a, C b) {
-  return b == C(-1) && C(-1) < C(0) ? C(0) : C(a % (b == C(0) ? C(1) : b));
-}
 
 #if !MPSX_VECTOR_BYTES
 // fmod of a quotient below 2^22, which is rounded to the whole number that is sought, or up to the next.
@@ -29,10 +20,7 @@ inline float short_fmod(float a, float b) {
 
 struct floor_divide_op {
   template <typename C>
-  static C apply(C a, C b, Scalars<C>) {
-    const C q = quotient(a, b), r = rest(a, b);
-    return r != C(0) && (r < C(0)) != (b < C(0)) ? C(q - C(1)) : q;
-  }
+  static C apply(C a, C b, Scalars<C>) { return floor_quotient(a, b); }
   // As Python defines it: derived from the exact remainder, so that floor_divide(a, b) * b + remainder(a, b) == a.
   static float of_rest(float a, float b, float r) {
     float d = (a - r) / b;
@@ -61,10 +49,7 @@ inline float fmod_op::apply<float>(float a, float b, Scalars<float>) { return fm
 
 struct remainder_op {
   template <typename C>
-  static C apply(C a, C b, Scalars<C>) {
-    const C r = rest(a, b);
-    return r != C(0) && (r < C(0)) != (b < C(0)) ? C(r + b) : r;
-  }
+  static C apply(C a, C b, Scalars<C>) { return floor_rest(a, b); }
   static float of_rest(float b, float r) { return r != 0.0f && (b < 0.0f) != (r < 0.0f) ? r + b : r; }
 };
 template <>

@@ -21,18 +21,23 @@ struct CheckParams {
 
 // Rows of one tensor put into a wider one.
 struct CatParams {
-  int64_t pitch;   // elements between rows of the output
-  uint32_t row;    // elements of a row of the input
+  int64_t pitch;     // elements between rows of the output
+  int64_t in_pitch;  // and between rows of the input
+  uint32_t row;      // elements of a row of the input
   uint32_t rows;
 };
 // Short rows that a CPU thread handles; a GPU's handles one.
 enum : uint32_t { kCatTile = 256 };
-// Rows of a few tensors put into a wider one, each at its offset; CPU threads handle kCatPiece elements of a row.
-enum : uint32_t { kCatInputs = 4, kCatPiece = 4096 };
+// Elements of longer rows that a CPU thread handles.
+enum : uint32_t { kCatPiece = 16384 };
+// Rows of a few tensors put into a wider one, each at its offset.
+enum : uint32_t { kCatInputs = 4 };
 struct CatFewParams {
-  int64_t pitch;               // elements between rows of the output
-  int64_t offset[kCatInputs];  // of an input's part of a row
-  uint32_t row[kCatInputs];    // elements of a row of an input
+  int64_t pitch;                 // elements between rows of the output
+  int64_t offset[kCatInputs];    // of an input's part of a row
+  int64_t in_pitch[kCatInputs];  // elements between rows of an input
+  int64_t step[kCatInputs];      // and between elements of a row
+  uint32_t row[kCatInputs];      // elements of a row of an input
 };
 
 // Neighbouring elements that a CPU thread of move_runs copies.

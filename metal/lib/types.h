@@ -6,10 +6,14 @@ using namespace metal;
 
 // Loop hints. A translator may define them beforehand; they mean nothing to Apple's compiler.
 //   MPSX_REDUCE(+ : sum, count)   the loop below only accumulates into these variables
+//   MPSX_REDUCE_BY(8, 2, + : sum) the same in two vectors of eight, for loops so short that their last steps count
 //   MPSX_VECTORIZE                the iterations of the loop below do not depend on each other
 //   MPSX_FEW                      the loop below has a few iterations, which are not worth vectors
 #ifndef MPSX_REDUCE
 #define MPSX_REDUCE(...)
+#endif
+#ifndef MPSX_REDUCE_BY
+#define MPSX_REDUCE_BY(...)
 #endif
 #ifndef MPSX_VECTORIZE
 #define MPSX_VECTORIZE

@@ -51,14 +51,29 @@ template <> struct Fold<CombineSum> {
 
 // The inner loops of rows, one for every way to combine, since a loop hint names the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
-#define MPSX_ROW_LOOP(COMBINE, HINT, STEP, REPEATED)                                                             \
+#define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP, REPEATED)                                                           \
   template <typename Op, typename T>                                                                             \
   struct RowLoop<COMBINE, Op, T> {                                                                               \
     typedef typename Op::Acc A;                                                                                  \
     static A dense(device const T* x, uint n, uint index, uint count, float p) {                                 \
       typedef compute_t<T> C;                                                                                    \
       A s = Identity<COMBINE, A>::value();                                                                       \
-      HINT for (uint i = index; i < n; i += count) {                                                             \
+      MPSX_REDUCE(CLAUSE) for (uint i = index; i < n; i += count) {                                              \
+        const A v = Op::map(C(x[i]), p);                                                                         \
+        STEP;                                                                                                    \
+      }                                                                                                          \
+      return s;                                                                                                  \
+    }                                                                                                            \
+    /* As dense, by one thread: of so few that vectors as wide as may be would leave most to single steps. */    \
+    static A few(device const T* x, uint n, float p) {                                                           \
+      typedef compute_t<T> C;                                                                                    \
+      const uint whole = n & ~15u;                                                                               \
+      A s = Identity<COMBINE, A>::value();                                                                       \
+      MPSX_REDUCE_BY(8, 2, CLAUSE) for (uint i = 0; i < whole; ++i) {                                            \
+        const A v = Op::map(C(x[i]), p);                                                                         \
+        STEP;                                                                                                    \
+      }                                                                                                          \
+      MPSX_REDUCE_BY(4, 1, CLAUSE) for (uint i = whole; i < n; ++i) {                                            \
         const A v = Op::map(C(x[i]), p);                                                                         \
         STEP;                                                                                                    \
       }                                                                                                          \
@@ -67,7 +82,7 @@ template <typename Combine, typename Op, typename T> struct RowLoop;
     static A strided(device const T* x, long stride, uint n, uint index, uint count, float p) {                  \
       typedef compute_t<T> C;                                                                                    \
       A s = Identity<COMBINE, A>::value();                                                                       \
-      HINT for (uint i = index; i < n; i += count) {                                                             \
+      MPSX_REDUCE(CLAUSE) for (uint i = index; i < n; i += count) {                                              \
         const A v = Op::map(C(x[long(i) * stride]), p);                                                          \
         STEP;                                                                                                    \
       }                                                                                                          \
@@ -84,9 +99,9 @@ template <typename Combine, typename Op, typename T> struct RowLoop;
       return times(Op::map(C(*x), p), index < n ? (n - index + count - 1) / count : 0u);                         \
     }                                                                                                            \
   };
-MPSX_ROW_LOOP(CombineSum, MPSX_REDUCE(+ : s), s += v, s = share > 0 ? A(v * A(share)) : s)
-MPSX_ROW_LOOP(CombineProduct, MPSX_REDUCE(* : s), s *= v, for (uint i = 0; i < share; ++i) s *= v)
-MPSX_ROW_LOOP(CombineMax, MPSX_REDUCE(max : s), s = s < v ? v : s, s = share > 0 ? v : s)
+MPSX_ROW_LOOP(CombineSum, + : s, s += v, s = share > 0 ? A(v * A(share)) : s)
+MPSX_ROW_LOOP(CombineProduct, * : s, s *= v, for (uint i = 0; i < share; ++i) s *= v)
+MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s, s = share > 0 ? v : s)
 
 // One threadgroup reduces a row (or, of a split one, a part).
 template <typename T, typename O, typename Op>
@@ -100,7 +115,9 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   threadgroup A scratch[kScratch];
   if (p.short_rows) {  // one block that lies densely: what follows would cost more than its sum
     device const T* row = x + long(g.group.x) * p.kept_stride[0];
-    const A v = tg_reduce<Combine>(Loop::dense(row, uint(p.inner_size), g.index, g.count, p.p), scratch, g);
+    const uint n = uint(p.inner_size);
+    const A mine = g.count == 1 && n < kReduceFew ? Loop::few(row, n, p.p) : Loop::dense(row, n, g.index, g.count, p.p);
+    const A v = tg_reduce<Combine>(mine, scratch, g);
     if (g.index == 0) out[g.group.x] = O(Op::finish(v, p));
     return;
   }

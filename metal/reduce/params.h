@@ -4,6 +4,7 @@
 
 enum : uint32_t {
   kReduceColumns = 256,  // columns a threadgroup owns
+  kReduceFew = 512,      // elements of a row that the last steps of a wide loop are much of
   kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
 };
 

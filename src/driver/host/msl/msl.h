@@ -22,6 +22,7 @@ MPSX_CONVERGENT_BEGIN
 #include "math_vector.h"
 #include "geometric.h"
 #include "integer.h"
+#include "division.h"
 #include "namespaces.h"
 #include "relational.h"
 #include "atomic.h"

@@ -1,0 +1,42 @@
+// Quotients and remainders of integers. No divisor is zero, the launcher has seen to it; one that is is read as 1.
+#pragma once
+
+#include "lib/arithmetic.h"
+
+// a = q b + r, q rounded towards zero. INT_MIN / -1 overflows: dividing by -1 is negating.
+template <typename C>
+inline void divide(C a, C b, thread C& q, thread C& r) {
+#if MPSX_VECTOR_BYTES
+  const bool negated = b == C(-1) && C(-1) < C(0);
+  const C d = b == C(0) || negated ? C(1) : b, whole = C(a / d);
+  q = negated ? negate(whole) : whole;
+  r = C(a % d);
+#else
+  mpsx::divide(a, b == C(0) ? C(1) : b, q, r);
+#endif
+}
+
+template <typename C>
+inline C quotient(C a, C b) {
+  C q, r;
+  divide(a, b, q, r);
+  return q;
+}
+template <typename C>
+inline C rest(C a, C b) {
+  C q, r;
+  divide(a, b, q, r);
+  return r;
+}
+// Rounded down: the remainder has the divisor's sign.
+template <typename C>
+inline C floor_quotient(C a, C b) {
+  C q, r;
+  divide(a, b, q, r);
+  return r != C(0) && (r < C(0)) != (b < C(0)) ? C(q - C(1)) : q;
+}
+template <typename C>
+inline C floor_rest(C a, C b) {
+  const C r = rest(a, b);
+  return r != C(0) && (r < C(0)) != (b < C(0)) ? C(r + b) : r;
+}
