@@ -270,3 +270,18 @@ def test_aminmax_of_all_in_one_pass(dtype: torch.dtype, count: int) -> None:
         assert f"kernel:aminmax_{TAGS[dtype]}" in log
         for a, b in zip(ours, torch.aminmax(t), strict=True):
             torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_few_columns(name: str) -> None:
+    """Of which a CPU adds up several lines at a time, whether or not their number is a multiple of that."""
+    for lines, columns in ((513, 2), (4099, 3), (128, 8), (129, 8), (3001, 7), (77, 31), (100, 32), (40000, 2)):
+        x = torch.randn(2, lines, columns, generator=torch.Generator().manual_seed(lines))
+        x[0, -1] = 40
+        exact = OPS[name](x.double() if name not in ("any", "all") else x, 1)
+        result = OPS[name](on_device(x), 1)
+        torch.testing.assert_close(result.cpu().to(exact.dtype), exact, rtol=2e-6, atol=2e-5)
+        torch.testing.assert_close(OPS[name](on_device(x[1]), 0).cpu().to(exact.dtype), exact[1], rtol=2e-6, atol=2e-5)
+        skipping = OPS[name](on_device(x)[:, ::2], 1).cpu()
+        exact = OPS[name](x[:, ::2].double() if name not in ("any", "all") else x[:, ::2], 1)
+        torch.testing.assert_close(skipping.to(exact.dtype), exact, rtol=2e-6, atol=2e-5)

@@ -25,10 +25,9 @@ inline float2 complex_quotient(float2 a, float2 b) {
 
 inline float modulus(float2 z) {
   const float a = fabs(z.x), b = fabs(z.y), most = fmax(a, b), least = fmin(a, b);
-  if (isinf(a) || isinf(b)) return INFINITY;
-  if (most == 0.0f || most != most) return a + b;
-  const float ratio = least / most;
-  return most * precise::sqrt(1.0f + ratio * ratio);
+  const float ratio = least / most, length = most * precise::sqrt(1.0f + ratio * ratio);
+  const float usual = most == 0.0f || most != most ? a + b : length;
+  return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
 inline float2 complex_exp(float2 z) {
@@ -156,5 +155,5 @@ inline float2 complex_log_add(float2 a, float2 b) {
 
 inline float2 complex_sgn(float2 z) {
   const float m = modulus(z);
-  return m == 0.0f ? float2(0.0f) : z / m;
+  return float2(m == 0.0f ? 0.0f : z.x / m, m == 0.0f ? 0.0f : z.y / m);
 }

@@ -2,19 +2,51 @@
 #include "elementwise/complex.h"
 #include "elementwise/kernels.h"
 
-#define MPSX_COMPLEX(NAME, RESULT, ...)                                            \
-  __attribute__((noinline)) RESULT NAME##_of(float2 z) { return __VA_ARGS__; }     \
+#define MPSX_FUNCTION_LOOP inline
+#define MPSX_FUNCTION_CALL __attribute__((noinline))
+#define MPSX_COMPLEX(NAME, RESULT, HOW, ...)                                       \
+  MPSX_FUNCTION_##HOW RESULT NAME##_of(float2 z) { return __VA_ARGS__; }           \
   struct NAME##_op {                                                               \
     template <typename C>                                                          \
     static RESULT apply(C z, Scalars<C>) { return NAME##_of(z); }                  \
   };                                                                               \
   MPSX_KERNEL(#NAME "_dense_c64", unary_dense<float2, RESULT, NAME##_op>)          \
   MPSX_KERNEL(#NAME "_any_c64", unary_rows<float2, RESULT, NAME##_op>)
-#define MPSX_COMPLEX_BINARY(NAME, RESULT, ...)                                     \
+
+#define MPSX_FORMS_CALL(NAME, RESULT)                                              \
+  MPSX_KERNEL(#NAME "_dense_c64", binary_dense<float2, RESULT, NAME##_op>)         \
+  MPSX_KERNEL(#NAME "_any_c64", binary_any<float2, RESULT, NAME##_op>)
+#define MPSX_FORMS_SWAPS(NAME, RESULT)                                             \
+  MPSX_FORMS_CALL(NAME, RESULT)                                                    \
+  MPSX_KERNEL(#NAME "_right_c64", binary_right<float2, RESULT, NAME##_op>)         \
+  MPSX_KERNEL(#NAME "_rows_11_c64", binary_rows<float2, RESULT, NAME##_op, 1, 1>)  \
+  MPSX_KERNEL(#NAME "_rows_10_c64", binary_rows<float2, RESULT, NAME##_op, 1, 0>)
+#define MPSX_FORMS_FIXED(NAME, RESULT)                                             \
+  MPSX_FORMS_SWAPS(NAME, RESULT)                                                   \
+  MPSX_KERNEL(#NAME "_left_c64", binary_left<float2, RESULT, NAME##_op>)           \
+  MPSX_KERNEL(#NAME "_rows_01_c64", binary_rows<float2, RESULT, NAME##_op, 0, 1>)
+#define MPSX_COMPLEX_BINARY(NAME, RESULT, ORDER, ...)                              \
   struct NAME##_op {                                                               \
     template <typename C>                                                          \
     static RESULT apply(C a, C b, Scalars<C> s) { return (void)s, __VA_ARGS__; }   \
   };                                                                               \
-  MPSX_KERNEL(#NAME "_dense_c64", binary_dense<float2, RESULT, NAME##_op>)         \
-  MPSX_KERNEL(#NAME "_any_c64", binary_any<float2, RESULT, NAME##_op>)
+  MPSX_FORMS_##ORDER(NAME, RESULT)
 #include "elementwise/complex.def"
+
+// Complex numbers of two floats each: their parts, or modulus and angle.
+struct complex_op {
+  template <typename C>
+  static float2 apply(C a, C b, Scalars<C>) { return float2(a, b); }
+};
+struct polar_op {
+  template <typename C>
+  static float2 apply(C a, C b, Scalars<C>) { return float2(a * precise::cos(b), a * precise::sin(b)); }
+};
+#define MPSX_PAIRS(NAME)                                                           \
+  MPSX_KERNEL(#NAME "_dense_f32", binary_dense<float, float2, NAME##_op>)          \
+  MPSX_KERNEL(#NAME "_rows_11_f32", binary_rows<float, float2, NAME##_op, 1, 1>)   \
+  MPSX_KERNEL(#NAME "_rows_10_f32", binary_rows<float, float2, NAME##_op, 1, 0>)   \
+  MPSX_KERNEL(#NAME "_rows_01_f32", binary_rows<float, float2, NAME##_op, 0, 1>)   \
+  MPSX_KERNEL(#NAME "_any_f32", binary_any<float, float2, NAME##_op>)
+MPSX_PAIRS(complex)
+MPSX_PAIRS(polar)

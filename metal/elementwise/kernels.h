@@ -2,6 +2,7 @@
 // `template <typename C> static … apply(C x, …, Scalars<C> s)`.
 #pragma once
 
+#include "elementwise/elements.h"
 #include "elementwise/scalars.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
@@ -25,7 +26,7 @@ template <typename Op, typename T, typename R> struct BinaryOf {
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = UnaryOf<Op, T, R>::apply(x[i], s);
+  MPSX_EACH_LANE(T, i, tid, s.count) set_element(out, i, UnaryOf<Op, T, R>::apply(element(x, i), s));
 }
 
 template <typename T, typename R, typename Op>
@@ -48,7 +49,7 @@ template <typename T, typename R, typename Op>
 kernel void binary_dense(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                          device const T* b [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
                          uint tid [[thread_position_in_grid]]) {
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = BinaryOf<Op, T, R>::apply(a[i], b[i], s);
+  MPSX_EACH_LANE(T, i, tid, s.count) set_element(out, i, BinaryOf<Op, T, R>::apply(element(a, i), element(b, i), s));
 }
 
 // One operand is a scalar argument, in the compute type: kept as exact as PyTorch keeps it.
@@ -56,13 +57,15 @@ template <typename T, typename R, typename Op>
 kernel void binary_right(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                          constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
   typedef compute_t<T> C;
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(C(a[i]), scalars<C>(s).c, scalars<C>(s)));
+  MPSX_EACH_LANE(T, i, tid, s.count)
+  set_element(out, i, R(Op::template apply<C>(C(element(a, i)), scalars<C>(s).c, scalars<C>(s))));
 }
 template <typename T, typename R, typename Op>
 kernel void binary_left(device R* out [[buffer(0)]], device const T* b [[buffer(1)]],
                         constant ScalarParams& s [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
   typedef compute_t<T> C;
-  MPSX_EACH_LANE(T, i, tid, s.count) out[i] = R(Op::template apply<C>(scalars<C>(s).c, C(b[i]), scalars<C>(s)));
+  MPSX_EACH_LANE(T, i, tid, s.count)
+  set_element(out, i, R(Op::template apply<C>(scalars<C>(s).c, C(element(b, i)), scalars<C>(s))));
 }
 
 // Rows: the output's innermost stride is 1 where SA or SB is a constant. Any strides: an operand may be inlined; memory
@@ -73,7 +76,8 @@ kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(
                         constant StridedParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   device const T* pa = a + row_offset(p, 1, gid);
   device const T* pb = b + row_offset(p, 2, gid);
-  (out + row_offset(p, 0, gid))[gid.x] = BinaryOf<Op, T, R>::apply(pa[gid.x * SA], pb[gid.x * SB], s);
+  set_element(out + row_offset(p, 0, gid), gid.x,
+              BinaryOf<Op, T, R>::apply(element(pa, gid.x * SA), element(pb, gid.x * SB), s));
 }
 template <typename T, typename R, typename Op>
 kernel void binary_any(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],

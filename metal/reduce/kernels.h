@@ -149,6 +149,55 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
     out[r.output] = O(Op::finish(v, p));
 }
 
+// Lines [first, last) of `n` columns onto those of `block`. N: the compiler knows the number.
+template <typename Op, uint N, typename T, typename A>
+inline void add_lines(threadgroup A* block, device const T* x, ulong first, ulong last, uint n, float exponent) {
+  typedef compute_t<T> C;
+  const uint columns = N ? N : n;
+  for (ulong line = first; line < last; ++line) {
+    device const T* row = x + line * columns;
+    MPSX_VECTORIZE
+    for (uint c = 0; c < columns; ++c) block[c] = Op::Combine::apply(block[c], Op::map(C(row[c]), exponent));
+  }
+}
+// A CPU's thread adds up columns that are few, of lines that follow each other in memory, as if several lines were one.
+template <typename Op, typename T, typename A>
+inline void reduce_narrow(threadgroup A* total, threadgroup A* low, threadgroup A* block, device const T* x, ulong lines,
+                          uint n, float exponent) {
+  typedef typename Op::Combine Combine;
+  typedef compute_t<T> C;
+  uint each = 1;
+  while (2 * each * n <= kReduceWide) each *= 2;
+  const uint wide = each * n;
+  const ulong steps = lines / each;
+  for (uint c = 0; c < wide; ++c) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
+  for (ulong first = 0; first < steps; first += kLineBlock) {
+    const ulong last = smaller(first + kLineBlock, steps);
+    for (uint c = 0; c < wide; ++c) block[c] = Identity<Combine, A>::value();
+    if (wide == kReduceWide)
+      add_lines<Op, kReduceWide>(block, x, first, last, wide, exponent);
+    else
+      add_lines<Op, 0>(block, x, first, last, wide, exponent);
+    for (uint c = 0; c < wide; ++c) {
+      A t = total[c], l = low[c];
+      Fold<Combine>::add(t, l, block[c]);
+      total[c] = t, low[c] = l;
+    }
+  }
+  for (uint half = wide / 2; half >= n; half /= 2)
+    for (uint c = 0; c < half; ++c) {
+      A t = total[c], l = low[c];
+      Fold<Combine>::add(t, l, Fold<Combine>::settle(total[half + c], low[half + c]));
+      total[c] = t, low[c] = l;
+    }
+  for (ulong line = steps * each; line < lines; ++line)
+    for (uint c = 0; c < n; ++c) {
+      A t = total[c], l = low[c];
+      Fold<Combine>::add(t, l, Op::map(C(x[line * n + c]), exponent));
+      total[c] = t, low[c] = l;
+    }
+}
+
 // One threadgroup owns a block of adjacent columns; a thread's columns are its own, so that nothing is exchanged.
 template <typename T, typename O, typename Op>
 kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc* parts [[buffer(1)]],
@@ -162,10 +211,13 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
   const float exponent = p.p;
-  for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
-  const bool one = one_line(p, r);
-  const ulong end = one ? r.first + 1 : r.last;
-  for (ulong first = r.first; first < end; first += kLineBlock) {
+  const bool one = one_line(p, r), narrow = g.count == 1 && is_narrow(p, r);
+  const ulong end = one ? r.first + 1 : r.last, begin = narrow ? end : r.first;
+  if (narrow)
+    reduce_narrow<Op>(total, low, block, x + (r.input + line_offset(p, r.first)), r.last - r.first, n, exponent);
+  else
+    for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
+  for (ulong first = begin; first < end; first += kLineBlock) {
     const ulong last = smaller(first + kLineBlock, end);
     for (uint c = g.index; c < n; c += g.count) block[c] = Identity<Combine, A>::value();
     ulong line = first;

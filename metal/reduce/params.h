@@ -4,6 +4,8 @@
 
 enum : uint32_t {
   kReduceColumns = 256,  // columns a threadgroup owns
+  kReduceNarrow = 32,    // columns of which a CPU adds up several lines at a time,
+  kReduceWide = 128,     // which then are at most so wide
   kReduceFew = 512,      // elements of a row that the last steps of a wide loop are much of
   kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
 };

@@ -5,7 +5,7 @@
 #include <ATen/OpMathType.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/cos.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -14,7 +14,6 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/renorm.h>
 #include <ATen/ops/renorm_meta.h>
-#include <ATen/ops/sin.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
@@ -53,12 +52,16 @@ Tensor& eye_square_out(int64_t rows, Tensor& out) { return eye_out(rows, rows, o
 
 Tensor trace(const Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
+  if (!is_plain(self)) return self.diagonal().sum();
+  return at::native::as_strided_tensorimpl(self, {std::min(self.size(0), self.size(1))},
+                                           {self.stride(0) + self.stride(1)}, self.storage_offset())
+      .sum();
 }
 
-// Gives `out` the shape, and where it had another the strides, that elementwise operators give it.
-void fit(Tensor& out, const Tensor& a, const Tensor& b) {
-  at::TensorIteratorConfig()
+// The iterator over them. Gives `out` the shape, and where it had another the strides, that elementwise operators give
+// it.
+at::TensorIterator fit(Tensor& out, const Tensor& a, const Tensor& b) {
+  return at::TensorIteratorConfig()
       .check_all_same_dtype(false)
       .set_check_mem_overlap(false)
       .add_output(out)
@@ -84,14 +87,19 @@ bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor&
 Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   if (!fits_halves("complex", real, imaginary, out))
     return fallback_call<Tensor>("aten::complex", "out", real, imaginary, out), out;
-  fit(out, real, imaginary);
-  return write_halves(out, real, imaginary);
+  static const ElementwiseKernels kernels("complex", 2);
+  at::TensorIterator iter = fit(out, real, imaginary);
+  if (real.scalar_type() != at::kFloat) return write_halves(out, real, imaginary);
+  kernels.run(iter, Tag::f32, {});
+  return out;
 }
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
   if (!fits_halves("polar", abs, angle, out) || abs.scalar_type() != at::kFloat)
     return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
-  fit(out, abs, angle);
-  return write_halves(out, at::mul(abs, at::cos(angle)), at::mul(abs, at::sin(angle)));
+  static const ElementwiseKernels kernels("polar", 2);
+  at::TensorIterator iter = fit(out, abs, angle);
+  kernels.run(iter, Tag::f32, {});
+  return out;
 }
 Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   if (!is_plain(self) || !is_plain(out) || self.scalar_type() != at::kComplexFloat ||

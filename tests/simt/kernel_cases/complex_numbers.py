@@ -20,3 +20,20 @@ def cases() -> Iterator[Case]:
     for name, *_ in rows("elementwise/complex.def", "MPSX_COMPLEX_BINARY", 2):
         yield case(f"{name} c64", getattr(torch, name), a, b, reference="none")
         yield case(f"{name} c64, with gaps", getattr(torch, name), gapped(a), gapped(b), reference="none")
+    number = torch.tensor(2 + 1j)
+    for name, _, order in rows("elementwise/complex.def", "MPSX_COMPLEX_BINARY", 3):
+        if order != "CALL":
+            function = getattr(torch, name)
+            yield case(f"{name} c64, by a number", lambda x, f=function: (f(x, 2 - 1j), f(number, x)), a,
+                       reference="none")  # fmt: skip
+            yield case(f"{name} c64, rows", lambda x, y, f=function: (f(x, y[0]), f(x[:, 1:], y[:, 1:])), a, b,
+                       reference="none")  # fmt: skip
+            yield case(f"{name} c64, columns", lambda x, y, f=function: (f(x, y[:, :1]), f(x[:, :1], y)), a, b,
+                       reference="none")  # fmt: skip
+    parts = [a.real.contiguous(), a.imag.contiguous()]
+    for function in (torch.complex, torch.polar):
+        name = function.__name__
+        yield case(name, function, *parts)
+        yield case(f"{name}, with gaps", function, *(gapped(x) for x in parts))
+        yield case(f"{name}, rows", lambda x, y, f=function: (f(x, y[0]), f(x[:, 1:], y[:, 1:])), *parts)
+        yield case(f"{name}, columns", lambda x, y, f=function: (f(x, y[:, :1]), f(x[:, :1], y)), *parts)
