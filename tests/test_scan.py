@@ -44,6 +44,17 @@ def test_logcumsumexp(layout: str) -> None:
             check(torch.logcumsumexp, x, dim, kernel="logcumsumexp")
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5])
+def test_few_columns(columns: int) -> None:
+    for dtype in DTYPES["REAL"]:
+        shape = 3, 33, columns
+        x = torch.randn(shape).to(dtype) if dtype in FLOAT else torch.randint(0, 3, shape).to(dtype)
+        for function in (*SUMS.values(), torch.cummax, torch.cummin, *([torch.logcumsumexp] if dtype in FLOAT else [])):
+            check(function, x, 1)
+    z = torch.randn(300, dtype=torch.complex64)
+    check(torch.cumsum, z, 0)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", EXTREMA)
 def test_extrema(name: str, layout: str) -> None:

@@ -40,6 +40,17 @@ struct CatFewParams {
   uint32_t row[kCatInputs];      // elements of a row of an input
 };
 
+// Reductions of the segments of rows; columns that a CPU thread handles.
+enum : uint32_t { kSegmentColumns = 64 };
+struct SegmentReduceParams {
+  int64_t size;    // elements of a row
+  uint32_t count;  // segments of a row
+  uint32_t inner;  // columns of an element
+  float start;     // what a reduction begins with
+  float empty;     // the mean of no elements
+  uint32_t mean;   // whether the result is divided by the segment's length
+};
+
 // Neighbouring elements that a CPU thread of move_runs copies.
 enum : uint32_t { kMoveRun = 16384 };
 

@@ -53,7 +53,7 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
   const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
   const bool negative = p.negative != 0;
-  if (index_pitch == 0) {  // one index for all lines: index_add, index_copy, index_fill
+  if (index_pitch == 0 && p.size[0] > 1) {  // one index for all lines: index_add, index_copy, index_fill
     const uint step = kLines > 1 ? 1u : threads.x;
     for (uint k = 0; k < count; ++k) {
       device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;

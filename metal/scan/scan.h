@@ -138,11 +138,28 @@ inline void scan_rows(device const T* x, Out out, constant ScanParams& p, thread
   }
 }
 
+// N columns by one thread, which keeps their states in registers.
+template <typename S, uint N, typename T, typename Out>
+inline void scan_few_columns(device const T* x, Out out, constant ScanParams& p) {
+  typename S::State state[N];
+  for (uint c = 0; c < N; ++c) state[c] = S::identity();
+  for (uint line = 0; line < p.size; ++line) {
+    const ulong first = ulong(line) * p.inner;
+    for (uint c = 0; c < N; ++c) {
+      S::next(state[c], compute_t<T>(x[first + c]), line);
+      out.at(first).write(c, Out::value(state[c]));
+    }
+  }
+}
+
 // Columns of a block [size, inner]: a threadgroup has kScanColumns neighbours, each thread columns of its own.
 template <typename S, typename T, typename Out>
 inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uint columns,
                          threadgroup typename S::State* state, GroupThread g) {
   typedef compute_t<T> C;
+  if (g.count == 1 && columns == 2) return scan_few_columns<S, 2>(x, out, p);
+  if (g.count == 1 && columns == 3) return scan_few_columns<S, 3>(x, out, p);
+  if (g.count == 1 && columns == 4) return scan_few_columns<S, 4>(x, out, p);
   for (uint c = g.index; c < columns; c += g.count) state[c] = S::identity();
   for (uint line = 0; line < p.size; ++line) {
     const ulong first = ulong(line) * p.inner;

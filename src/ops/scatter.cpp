@@ -9,7 +9,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scatter_add_meta.h>
 #include <ATen/ops/scatter_meta.h>
-#include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/scatter_reduce_meta.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
@@ -292,11 +291,25 @@ Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, c
     return fallback_call<Tensor>("aten::index_reduce", "out", self, dim, index, source, reduce, include_self, out), out;
   Structured<at::meta::structured_index_reduce> outputs(out);
   outputs.meta(self, dim, index, source, reduce, include_self);
-  Tensor result = outputs.result();
+  const Tensor result = outputs.result();
+  const at::ScalarType type = self.scalar_type();
   if (!result.is_same(self)) result.copy_(self);
   const Tensor from = source.dim() == 0 && self.dim() > 0 ? source.unsqueeze(0) : source;
-  const Tensor each = expand_index(dense_index(index), from, at::maybe_wrap_dim(dim, self.dim()));
-  at::scatter_reduce_out(result, result, dim, each, from, reduce, include_self);
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim()), size = self.dim() ? self.size(d) : 1;
+  const Tensor where = dense_index(index), each = expand_index(where, from, d);
+  check_index("index_reduce", where, size, d, false);
+  if (!include_self)
+    scatter_along(Scatter::set, {result, each, value_tensor(self, identity(op, type)), true}, d, false);
+  scatter_along(op, {result, each, from}, d, false);
+  if (reduce == "mean") {
+    Tensor counts = at::full({size}, include_self ? 1 : 0, where.options());
+    scatter_along(Scatter::add, {counts, where.view(-1), at::ones({}, where.options()).expand({where.numel()})}, 0,
+                  false);
+    at::DimVector shape(size_t(self.dim()), 1);
+    if (self.dim() > 0) shape[size_t(d)] = size;
+    counts = counts.clamp_min_(1).view(shape);
+    result.copy_(at::isIntegralType(type, true) ? at::div(result, counts, "floor") : at::div(result, counts));
+  }
   outputs.finish();
   return out;
 }

@@ -10,8 +10,11 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <limits>
 
+#include "index/params.h"
+#include "ops/indexing.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {
@@ -51,13 +54,13 @@ double identity(ReductionType type) {
   }
 }
 
-// Which segment each element is of. One beyond the segments there are is for what is in none.
-struct Segments {
+// Where segments begin and end, as the first dimensions of `data`, the segmented one, and the others.
+struct Offsets {
   int64_t axis, outer = 1, size, inner = 1, count = 0;
   Tensor lengths;  // (outer, count, 1)
-  Tensor place;    // (outer, size, inner)
+  Tensor offsets;  // (outer, count + 1)
 
-  Segments(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
+  Offsets(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
       : axis(at::maybe_wrap_dim(axis_, data.dim())), size(data.size(axis)) {
     const bool by_lengths = lengths_ && lengths_->defined();
     TORCH_CHECK(by_lengths || (offsets_ && offsets_->defined()),
@@ -68,11 +71,19 @@ struct Segments {
     for (int64_t d = 0; d < data.dim(); ++d)
       if (d != axis) (d < axis ? outer : inner) *= data.size(d);
     const Tensor rows = given.reshape({outer, given.size(-1)});
-    const Tensor zero = at::zeros({outer, 1}, rows.options());
-    const Tensor offsets = by_lengths ? at::cat({zero, rows.cumsum(1)}, 1) : rows.contiguous();
+    offsets = by_lengths ? at::cat({at::zeros({outer, 1}, rows.options()), rows.cumsum(1)}, 1) : rows.contiguous();
     count = offsets.size(1) - 1;
     lengths = (by_lengths ? rows : offsets.slice(1, 1).sub(offsets.slice(1, 0, -1))).unsqueeze(2);
-    const Tensor all = at::arange(size, rows.options()).expand({outer, size}).contiguous();
+  }
+};
+
+// Which segment each element is of. One beyond the segments there are is for what is in none.
+struct Segments : Offsets {
+  Tensor place;  // (outer, size, inner)
+
+  Segments(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
+      : Offsets(data, lengths_, offsets_, axis_) {
+    const Tensor all = at::arange(size, offsets.options()).expand({outer, size}).contiguous();
     Tensor of = at::searchsorted(offsets, all, false, true).sub_(1);
     of = at::where(of.lt(0), count, of);
     place = of.unsqueeze(2).expand({outer, size, inner});
@@ -90,6 +101,19 @@ struct Segments {
   }
 };
 
+const KernelSet& kernels(ReductionType type) {
+  static const KernelSet sum("segment_reduce_sum"), prod("segment_reduce_prod"), most("segment_reduce_max"),
+      least("segment_reduce_min");
+  switch (type) {
+    case ReductionType::MAX:
+      return most;
+    case ReductionType::MIN:
+      return least;
+    default:
+      return type == ReductionType::PROD ? prod : sum;
+  }
+}
+
 Tensor segment_reduce(const Tensor& data, std::string_view reduce, const OptionalTensor& lengths,
                       const OptionalTensor& indices, const OptionalTensor& offsets, int64_t axis, bool unsafe,
                       const OptionalScalar& initial) {
@@ -97,22 +121,35 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
     return fallback_call<Tensor>("aten::segment_reduce", "", data, reduce, lengths, indices, offsets, axis, unsafe,
                                  initial);
   const auto type = at::native::get_reduction_enum(reduce);
-  const Segments s(data, lengths, offsets, axis);
+  const double start = initial ? initial->toDouble() : identity(type);
+  const Offsets s(data, lengths, offsets, axis);
   if (!unsafe && lengths && lengths->defined() && lengths->numel() > 0) {
     TORCH_CHECK(lengths->min().item<int64_t>() >= 0, "lengths contains negative value!");
     TORCH_CHECK(lengths->sum(-1).eq(s.size).all().item<bool>(),
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
                 "!unsafe.");
   }
-  const double start = initial ? initial->toDouble() : identity(type);
-  Tensor result = s.reduce(s.elements(data).to(at::kFloat), type, start).slice(1, 0, s.count);
-  if (type == ReductionType::MEAN) {
-    result =
-        at::where(s.lengths.gt(0), result.div(s.lengths), initial ? start : std::numeric_limits<double>::quiet_NaN());
-  }
-  std::vector<int64_t> sizes(data.sizes().vec());
+  c10::DimVector sizes(data.sizes());
   sizes[size_t(s.axis)] = s.count;
-  return result.to(data.scalar_type()).reshape(sizes).contiguous();
+  const Tensor out = at::empty(sizes, data.options()), in = data.contiguous();
+  if (out.numel() == 0) return out;
+  SegmentReduceParams p{};
+  p.size = s.size;
+  p.count = grid_size("segment_reduce", s.count);
+  p.inner = grid_size("segment_reduce", s.inner);
+  p.start = float(start);
+  p.empty = initial ? p.start : std::numeric_limits<float>::quiet_NaN();
+  p.mean = type == ReductionType::MEAN;
+  const uint32_t columns = runtime::driver().info().vector_bytes == 0 ? uint32_t(kSegmentColumns) : 1;
+  Launch(kernels(type).get(tag_of(data)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(in.const_data_ptr())
+      .pointer(s.offsets.const_data_ptr())
+      .bytes(p)
+      .threads((p.inner + columns - 1) / columns, p.count, grid_size("segment_reduce", s.outer))
+      .work(uint64_t(std::min(columns, p.inner)) * uint64_t(std::max<int64_t>(1, s.size / s.count)))
+      .run();
+  return out;
 }
 
 // What the others of an element's segment multiply to; without the element it is the product divided by it.

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "ops/composed.h"
+#include "ops/indexing.h"
 #include "ops/unique.h"
 #include "sort/rows_params.h"
 
@@ -63,16 +64,44 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
     return {values, indices};
   }
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK_INDEX(self.dim() == 0 || self.size(d) > 0, "mode(): Expected reduction dim ", dim, " to have non-zero size.");
+  TORCH_CHECK_INDEX(self.dim() == 0 || self.size(d) > 0, "mode(): Expected reduction dim ", dim,
+                    " to have non-zero size.");
   c10::DimVector sizes(self.sizes());
   if (!sizes.empty()) sizes[size_t(d)] = 1;
   Tensor best, where;
+  const auto finish = [&]() -> std::tuple<Tensor&, Tensor&> {
+    if (!keepdim && self.dim() > 0) {
+      best = best.squeeze(d);
+      where = where.squeeze(d);
+    }
+    at::native::resize_output(values, best.sizes());
+    at::native::resize_output(indices, where.sizes());
+    values.copy_(best);
+    indices.copy_(where);
+    return {values, indices};
+  };
   if (self.dim() == 0 || self.size(d) == 1 || self.numel() == 0) {
     best = self.dim() == 0 || self.numel() > 0 ? self : at::empty(sizes, self.options());
     where = at::full(sizes, 0, indices.options());
   } else {
     const int64_t n = self.size(d);
     const auto [ordered, order] = self.movedim(d, -1).contiguous().sort(/*stable=*/true, -1, false);
+    constexpr int64_t kSerial = 1024;  // elements that a GPU's thread may walk
+    if (runtime::driver().info().vector_bytes == 0 || n <= kSerial) {
+      static const KernelSet kernels("mode");
+      best = at::empty(sizes, self.options());
+      where = at::empty(sizes, order.options());
+      Launch(kernels.get(tag_of(self)))
+          .pointer(best.mutable_data_ptr())
+          .pointer(where.mutable_data_ptr())
+          .pointer(ordered.const_data_ptr())
+          .pointer(order.const_data_ptr())
+          .bytes(grid_size("mode", n))
+          .threads(grid_size("mode", best.numel()))
+          .work(uint64_t(n))
+          .run();
+      return finish();
+    }
     const Tensor places = at::arange(n, order.options());
     const Tensor differs = ordered.slice(-1, 1).ne(ordered.slice(-1, 0, -1));
     // Where the run of each element begins: the last place before it at which a run does.
@@ -86,15 +115,7 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
     best = ordered.gather(-1, last).movedim(-1, d);
     where = order.gather(-1, last).movedim(-1, d);
   }
-  if (!keepdim && self.dim() > 0) {
-    best = best.squeeze(d);
-    where = where.squeeze(d);
-  }
-  at::native::resize_output(values, best.sizes());
-  at::native::resize_output(indices, where.sizes());
-  values.copy_(best);
-  indices.copy_(where);
-  return {values, indices};
+  return finish();
 }
 Pair mode(const Tensor& self, int64_t dim, bool keepdim) {
   Tensor values = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));

@@ -35,6 +35,16 @@ def reading() -> Iterator[Case]:
     yield case("embedding", torch.embedding, values(13, 37), index(5, 6, below=13))
 
 
+def segments() -> Iterator[Case]:
+    lengths = torch.tensor([3, 0, 30, 4])
+    for dtype in FLOAT:
+        x = values(37, 13, dtype=dtype, low=0.5, high=1.5)
+        for name in ("sum", "mean", "max", "min", "prod"):
+            yield case(f"segment_reduce {name} {TAGS[dtype]}", lambda x, n, name=name: (
+                torch.segment_reduce(x, name, lengths=n, initial=1),
+                torch.segment_reduce(x[:, 0], name, lengths=n, unsafe=True)), x, lengths)  # fmt: skip
+
+
 def writing() -> Iterator[Case]:
     for dtype in OF_SIZE:
         tag, x = TAGS[dtype], values(13, 37, dtype=dtype, low=-100, high=100)
@@ -130,6 +140,7 @@ def cases() -> Iterator[Case]:
     yield from pairs()
     yield from runs()
     yield from reading()
+    yield from segments()
     yield from writing()
     yield from adding_rows()
     yield from bags()
