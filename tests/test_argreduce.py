@@ -110,3 +110,15 @@ def test_errors() -> None:
         torch.argmin(torch.ones(3, device="mpsx"), 1)
     with pytest.raises(RuntimeError, match="argmax: expected out of type Long, got Float"):
         torch.argmax(torch.ones(3, device="mpsx"), 0, out=torch.empty(0, device="mpsx"))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+def test_few_columns(columns: int) -> None:
+    generator = torch.Generator().manual_seed(columns)
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
+        x = torch.randint(0, 9, (2, 3001, columns), generator=generator).to(dtype)  # the first of many counts
+        for function in (torch.argmax, torch.argmin):
+            assert torch.equal(function(on_device(x), 1).cpu(), function(x, 1))
+            assert torch.equal(function(on_device(x)[:, ::3], 1).cpu(), function(x[:, ::3], 1))
+        values, places = torch.max(on_device(x), 1)
+        assert torch.equal(values.cpu(), x.amax(1)) and torch.equal(places.cpu(), x.argmax(1))

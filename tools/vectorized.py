@@ -33,7 +33,7 @@ EXCUSED = {
     r"pow_\w+_[iu]\d+": "powers of integers by squaring take as many steps as the exponent has bits",
     r"nonzero_(scan|fill_\w+)|order_(scan|place)": "each step needs the last",
     r"resample_rows_[a-z]\w+": "as many steps as an element has taps",
-    r"(move_runs|pad)_\w+": "a thread's elements are copied by memcpy",
+    r"(move_runs|pad|cat_rows)_\w+": "a thread's elements are copied by memcpy",
     r"bincount": "two numbers may belong to one bin",
     r"nll_loss(_\w+)?": "one element a sample, anywhere in its row, and errors are reported",
     r"(argmax|argmin|var)_merge_\w+": "a few partial results",

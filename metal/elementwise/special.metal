@@ -121,6 +121,28 @@ template <> struct UsualOf<special_ndtri_op> {
   static float apply(float x) { return x == 0.0f ? -INFINITY : (x == 1.0f ? INFINITY : NAN); }
 };
 MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, special_ndtri, unary)
+
+template <typename T>
+kernel void special_zeta_blocks(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                                device const T* q [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
+                                uint tid [[thread_position_in_grid]]) {
+  const uint end = min((tid + 1) * uint(kBlock), s.count);
+  for (uint first = tid * kBlock; first < end; first += kZetas) {
+    const uint n = min(uint(kZetas), end - first);
+    float a[kZetas], b[kZetas], sum[kZetas];
+    uint rare = 0;
+    for (uint j = 0; j < kZetas; ++j) a[j] = b[j] = 2.0f;
+    for (uint j = 0; j < n; ++j) a[j] = float(x[first + j]), b[j] = float(q[first + j]);
+    for (uint j = 0; j < n; ++j) rare |= uint(!(a[j] > 1.0f && b[j] > 0.0f));
+    if (rare)
+      for (uint j = 0; j < n; ++j) sum[j] = special_zeta_of(a[j], b[j]);
+    else
+      usual_zetas(sum, a, b);
+    for (uint j = 0; j < n; ++j) out[first + j] = T(sum[j]);
+  }
+}
+#define ZETA(T, TAG, ...) MPSX_KERNEL("special_zeta_blocks_" #TAG, special_zeta_blocks<T>)
+MPSX_FOR_FLOAT(ZETA, )
 #endif
 
 // The order is a scalar argument.

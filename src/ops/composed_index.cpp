@@ -16,6 +16,7 @@
 #include "index/params.h"
 #include "ops/complex.h"
 #include "ops/composed.h"
+#include "ops/indexing.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -78,10 +79,31 @@ Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   at::assert_no_internal_overlap(self);
   if (self.numel() == 0) return self;
   const Tensor chosen = mask.expand(self.sizes()).contiguous();
+  const auto check_count = [&](int64_t count) {
+    TORCH_CHECK(count <= source.numel(), "masked_scatter: expected at least ", count,
+                " elements in source, as many as mask selects, got ", source.numel());
+  };
+  constexpr int64_t kFew = 32768, kFewOfGpu = 256;
+  const int64_t few = runtime::driver().info().vector_bytes == 0 ? kFew : kFewOfGpu;
+  if (self.numel() <= few && self.is_contiguous() && bits_tag(self) != Tag::none) {
+    static const KernelSet kernels("masked_scatter");
+    const Tensor taken = at::empty({1}, self.options().dtype(at::kLong)), values = source.contiguous();
+    Launch(kernels.get(bits_tag(self)))
+        .pointer(self.mutable_data_ptr())
+        .pointer(taken.mutable_data_ptr())
+        .pointer(chosen.const_data_ptr())
+        .pointer(values.const_data_ptr())
+        .bytes(uint32_t(self.numel()))
+        .bytes(uint64_t(values.numel()))
+        .threads(1)
+        .work(uint64_t(self.numel()))
+        .run();
+    check_count(taken.item<int64_t>());
+    return self;
+  }
   const Tensor place = chosen.flatten().cumsum(0, at::kLong).sub_(1);
   const int64_t count = place[-1].item<int64_t>() + 1;
-  TORCH_CHECK(count <= source.numel(), "masked_scatter: expected at least ", count,
-              " elements in source, as many as mask selects, got ", source.numel());
+  check_count(count);
   if (count == 0) return self;
   const Tensor taken = source.flatten().index_select(0, place.clamp_min_(0)).view(self.sizes());
   return self.copy_(at::where(chosen, taken, self));

@@ -31,6 +31,9 @@ def reading() -> Iterator[Case]:
                    reference="same")  # fmt: skip
         yield case(f"gather {tag}", lambda t, i: (t.gather(1, i), t.take(i)), x, elements, reference="same")
         yield case(f"index {tag}", lambda t, i: (t[i], t[i, i]), x, rows, reference="same")
+        yield case(f"masked_scatter {tag}", lambda t, s: (
+            t.masked_scatter(t > 0, s), t[:, :6].contiguous().masked_scatter(t[:, :6] > 0, s[:9, :9])), x, x.flip(0),
+            reference="same")  # fmt: skip
         yield case(f"masked_select {tag}", lambda t: t[t > 0], x, reference="same")
     yield case("embedding", torch.embedding, values(13, 37), index(5, 6, below=13))
 
