@@ -353,3 +353,14 @@ def test_masked_scatter_of_all_sizes(dtype: torch.dtype) -> None:
     with pytest.raises(RuntimeError, match="as many as mask selects"):
         few.masked_scatter_(torch.ones(50, dtype=torch.bool, device="mpsx"), few[:49].clone())
     assert torch.equal(few.cpu(), x[:50])
+
+
+def test_trace() -> None:
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64):
+        wide = torch.randn(70, 90) * 9
+        for x in (wide, wide.t()[:, :3], wide[:0], wide[:1, :1], wide[:, ::2]):
+            expected = x.to(dtype).trace()
+            result = x.to("mpsx").to(dtype).trace()
+            assert result.dtype == expected.dtype and result.shape == expected.shape
+            torch.testing.assert_close(result.cpu(), expected)
+    assert torch.eye(5, dtype=torch.bool, device="mpsx").trace().item() == 5

@@ -87,6 +87,41 @@ def same(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def whole(x: torch.Tensor) -> torch.Tensor:
+    """x where it is of integers: others have their own rows."""
+    if x.is_floating_point():
+        raise TypeError("of integers alone")
+    return x
+
+
+def divisor(x: torch.Tensor) -> torch.Tensor:
+    """Integers above zero, the same size as x."""
+    return whole(x).flip(0).clamp(1, 100)
+
+
+def complex_of(x: torch.Tensor) -> torch.Tensor:
+    """Complex numbers, half as many as x has elements, which are float32."""
+    if x.dtype != torch.float32:
+        raise TypeError("of float32 alone")
+    return torch.view_as_complex(x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2))
+
+
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    """Two columns."""
+    return x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
+
+
+def thirds(x: torch.Tensor) -> torch.Tensor:
+    """The rows of x in three segments, as their lengths."""
+    each = x.shape[0] // 3
+    return torch.tensor([each, each, x.shape[0] - 2 * each]).to(x.device)
+
+
+def targets_of(x: torch.Tensor) -> torch.Tensor:
+    """A place among ten for each element of x."""
+    return (torch.arange(x.numel()) * 7919 % 10).to(x.device)
+
+
 # Elementwise functions.
 for name in ("sin", "cos", "tan", "asinh", "atan", "sinh", "log1p", "expm1", "erfc", "rsqrt", "round", "sign", "isnan",
              "logical_not", "square", "reciprocal"):  # fmt: skip
@@ -109,6 +144,20 @@ for name in ("gelu", "silu", "mish", "elu", "hardswish", "softplus", "leaky_relu
     both(name, getattr(F, name), same)
 both("prelu", F.prelu, same, given=lambda p: (like(p)[0],))
 
+for name in ("floor_divide", "remainder", "fmod"):
+    BREADTH[f"{name}_whole"] = lambda x, name=name: partial(getattr(torch, name), whole(x), divisor(x))
+BREADTH["div_trunc_whole"] = lambda x: partial(torch.div, whole(x), divisor(x), rounding_mode="trunc")
+BREADTH["remainder_number_whole"] = lambda x: partial(torch.remainder, whole(x), 7)
+for name in ("neg", "abs", "angle", "reciprocal", "sgn", "square", "sum", "mean", "exp", "sqrt"):
+    BREADTH[f"complex_{name}"] = lambda x, name=name: partial(getattr(torch, name), complex_of(x))
+for name in ("add", "sub", "mul", "div", "eq"):
+    BREADTH[f"complex_{name}"] = lambda x, name=name: partial(getattr(torch, name), *2 * [complex_of(x)])
+BREADTH["complex_mul_number"] = lambda x: partial(torch.mul, complex_of(x), 2.5)
+BREADTH["complex"] = lambda x: partial(torch.complex, x, like(x))
+BREADTH["polar"] = lambda x: partial(torch.polar, positive(x), like(x))
+BREADTH["addcdiv"] = lambda x: partial(torch.addcdiv, x, like(x), positive(x))
+BREADTH["special.zeta"] = lambda x: partial(torch.special.zeta, positive(x) + 1, positive(x))
+
 # Reductions and scans.
 for name in ("prod", "logsumexp", "std", "all", "median", "cumsum", "cumprod", "logcumsumexp", "cummax", "sort",
              "argsort", "nansum"):  # fmt: skip
@@ -118,6 +167,10 @@ for name in ("prod", "logsumexp", "std", "cumsum", "cummax", "sort"):
 for name in ("argmax", "median", "any", "aminmax", "count_nonzero"):
     BREADTH[f"{name}_all"] = lambda x, name=name: partial(getattr(torch, name), x)
 BREADTH["norm1_rows"] = lambda x: partial(torch.linalg.vector_norm, x, 1, -1)
+for name in ("sum", "amax", "argmax", "cumsum", "std"):  # columns that are fewer than a vector has lanes
+    BREADTH[f"{name}_pairs"] = lambda x, name=name: partial(getattr(torch, name), pairs(x), 0)
+BREADTH["mode"] = lambda x: partial(torch.mode, x.round(), -1)
+BREADTH["segment_reduce"] = lambda x: partial(torch.segment_reduce, x, "max", lengths=thirds(x), unsafe=True)
 BREADTH["topk"] = lambda x: partial(torch.topk, x, 8)
 BREADTH["kthvalue"] = lambda x: partial(torch.kthvalue, x, 8)
 BREADTH["quantile"] = lambda x: partial(torch.quantile, x.float(), 0.3, -1)
@@ -132,6 +185,13 @@ BREADTH["masked_select"] = lambda x: partial(torch.masked_select, x, x > 0)
 
 # Indexing and movement.
 BREADTH["index_add_"] = lambda x: partial(like(x).index_add_, 0, positions(x), x)
+BREADTH["index_add_numbers"] = lambda x: partial(like(x).view(-1).index_add_, 0, targets_of(x), x.reshape(-1))
+BREADTH["put_accumulate"] = lambda x: partial(like(x).put_, targets_of(x), x.reshape(-1), accumulate=True)
+BREADTH["index_reduce_amax"] = lambda x: partial(like(x).index_reduce_, 0, positions(x), x, "amax")
+BREADTH["masked_scatter"] = lambda x: partial(torch.masked_scatter, x, x > 0, like(x))
+BREADTH["channel_shuffle"] = lambda x: partial(F.channel_shuffle, images(x), 4)
+BREADTH["isin"] = lambda x: partial(torch.isin, positions(x), torch.arange(64, device=x.device))
+BREADTH["trace"] = lambda x: partial(torch.trace, x)
 BREADTH["index_copy_"] = lambda x: partial(like(x).index_copy_, 0, positions(x), x)
 BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x), 2.0)
 BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])

@@ -10,6 +10,12 @@ enum : uint32_t {
   kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
 };
 
+// A diagonal: its elements are `step` apart.
+struct TraceParams {
+  int64_t step;
+  uint32_t count;
+};
+
 // A reduction as loops: kept dimensions around lines around the inner one. Of `rows` kernels the inner dimension is
 // reduced, of `columns` kernels it is kept and the lines alone are reduced. Strides in elements, innermost first.
 struct ReduceParams {

@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -18,9 +19,11 @@
 #include <torch/library.h>
 
 #include "ops/complex.h"
+#include "ops/copy.h"
 #include "ops/differentiated.h"
 #include "ops/elementwise.h"
 #include "ops/structured.h"
+#include "reduce/params.h"
 
 namespace mpsx::ops {
 namespace {
@@ -52,10 +55,20 @@ Tensor& eye_square_out(int64_t rows, Tensor& out) { return eye_out(rows, rows, o
 
 Tensor trace(const Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  if (!is_plain(self)) return self.diagonal().sum();
-  return at::native::as_strided_tensorimpl(self, {std::min(self.size(0), self.size(1))},
-                                           {self.stride(0) + self.stride(1)}, self.storage_offset())
-      .sum();
+  const int64_t count = std::min(self.size(0), self.size(1));
+  if (!has_all_kernels(self) || self.scalar_type() == at::kBool || count > int64_t(UINT32_MAX))
+    return self.diagonal().sum();
+  static const KernelSet kernels("trace");
+  const bool whole = at::isIntegralType(self.scalar_type(), true);
+  const Tensor out = at::empty({}, whole ? self.options().dtype(at::kLong) : self.options());
+  Launch(kernels.get(tag_of(self)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(self.const_data_ptr())
+      .bytes(TraceParams{self.stride(0) + self.stride(1), uint32_t(count)})
+      .groups({1}, std::min(256u, runtime::threads_for_row(uint32_t(count))))
+      .work(uint64_t(count))
+      .run();
+  return out;
 }
 
 // The iterator over them. Gives `out` the shape, and where it had another the strides, that elementwise operators give
@@ -137,7 +150,8 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
     from.insert(from.begin() + 2, from[1] * (channels / groups));
     to.insert(to.begin() + 1, to[1] * groups);
     const Tensor place = at::native::as_strided_tensorimpl(out, sizes, to);
-    place.copy_(at::native::as_strided_tensorimpl(self, sizes, from, self.storage_offset()));
+    const Tensor shuffled = at::native::as_strided_tensorimpl(self, sizes, from, self.storage_offset());
+    if (!copy_on_device(place, shuffled)) place.copy_(shuffled);
     return out;
   }
   return self.unflatten(1, {groups, channels / groups}).transpose(1, 2).flatten(1, 2).contiguous(format);

@@ -3,6 +3,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
 #include <ATen/ops/mul.h>
@@ -27,8 +28,11 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
   const int64_t size = self.dim() ? self.size(dim) : 1;
   // Segments suit a GPU, and round a half only once; a CPU's core does better walking the index in order. Few halves
   // are rounded once by scatter_along, too.
-  const bool by_segments = !adds_few(self, source.numel()) && (half || runtime::driver().info().vector_bytes > 0) &&
-                           self.is_contiguous() && size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
+  // Numbers, of which there is one at a place, are not worth an order of the index.
+  const bool numbers = self.numel() == size && runtime::driver().info().vector_bytes == 0;
+  const bool by_segments = !numbers && !adds_few(self, source.numel()) &&
+                           (half || runtime::driver().info().vector_bytes > 0) && self.is_contiguous() &&
+                           size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
   if (by_segments) {
     const Blocks blocks(self.sizes(), dim);
     SegmentParams p{};
@@ -44,9 +48,10 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
 
 Tensor expand_index(const Tensor& index, const Tensor& like, int64_t dim) {
   if (like.dim() == 0) return index.view(at::IntArrayRef());
-  at::DimVector shape(size_t(like.dim()), 1), full(like.sizes().begin(), like.sizes().end());
-  shape[size_t(dim)] = full[size_t(dim)] = index.numel();
-  return index.view(shape).expand(full);
+  at::DimVector strides(size_t(like.dim()), 0), full(like.sizes().begin(), like.sizes().end());
+  full[size_t(dim)] = index.numel();
+  strides[size_t(dim)] = index.dim() == 0 ? 1 : index.stride(0);
+  return at::native::as_strided_tensorimpl(index, full, strides, index.storage_offset());
 }
 
 namespace {

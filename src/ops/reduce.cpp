@@ -2,7 +2,9 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -88,7 +90,7 @@ Tensor sum_of_halves(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Sca
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < z.dim(); ++d)
     if (mask[size_t(d)]) dims.push_back(d);
-  return at::view_as_complex(at::view_as_real(z).sum(dims, keepdim).contiguous());
+  return at::native::view_as_complex(at::native::view_as_real(z).sum(dims, keepdim).contiguous());
 }
 
 Tensor sum_dim(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {

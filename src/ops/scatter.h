@@ -16,11 +16,11 @@ struct ScatterOperands {
   bool value = false;
 };
 
-// Whether one thread of a CPU adds `count` halves up in float32 on its own: they are few, and so are the places of
-// `self`.
+// Whether one thread of a CPU adds `count` halves up in float32 on its own: the places of `self` are few, so that their
+// sums stay in its cache.
 inline bool adds_few(const Tensor& self, int64_t count) {
   return (self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16) && self.is_contiguous() &&
-         self.numel() <= int64_t(kFewPlaces) && count <= 16 * int64_t(kFewPlaces) &&
+         self.numel() <= int64_t(kFewPlaces) && count <= 4096 * int64_t(kFewPlaces) &&
          runtime::driver().info().vector_bytes == 0;
 }
 

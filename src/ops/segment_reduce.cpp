@@ -3,6 +3,7 @@
 #include <ATen/native/ReductionType.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/searchsorted.h>
@@ -57,7 +58,6 @@ double identity(ReductionType type) {
 // Where segments begin and end, as the first dimensions of `data`, the segmented one, and the others.
 struct Offsets {
   int64_t axis, outer = 1, size, inner = 1, count = 0;
-  Tensor lengths;  // (outer, count, 1)
   Tensor offsets;  // (outer, count + 1)
 
   Offsets(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
@@ -71,10 +71,15 @@ struct Offsets {
     for (int64_t d = 0; d < data.dim(); ++d)
       if (d != axis) (d < axis ? outer : inner) *= data.size(d);
     const Tensor rows = given.reshape({outer, given.size(-1)});
-    offsets = by_lengths ? at::cat({at::zeros({outer, 1}, rows.options()), rows.cumsum(1)}, 1) : rows.contiguous();
-    count = offsets.size(1) - 1;
-    lengths = (by_lengths ? rows : offsets.slice(1, 1).sub(offsets.slice(1, 0, -1))).unsqueeze(2);
+    count = rows.size(1) - (by_lengths ? 0 : 1);
+    offsets = by_lengths ? at::zeros({outer, count + 1}, rows.options()) : rows.contiguous();
+    if (by_lengths && rows.numel() > 0) {
+      Tensor ends = offsets.slice(1, 1);
+      at::cumsum_out(ends, rows, 1);
+    }
   }
+  // (outer, count, 1)
+  Tensor lengths() const { return offsets.slice(1, 1).sub(offsets.slice(1, 0, -1)).unsqueeze(2); }
 };
 
 // Which segment each element is of. One beyond the segments there are is for what is in none.
@@ -179,7 +184,7 @@ Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const T
   const Tensor inside = s.place.lt(s.count);
   Tensor result = g;
   if (type == ReductionType::MEAN) {
-    result = g.div(s.spread(s.lengths).clamp_min_(1));
+    result = g.div(s.spread(s.lengths()).clamp_min_(1));
   } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
     const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
     const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.place);

@@ -84,9 +84,17 @@ def variances() -> Iterator[Case]:
             yield case(f"var_mean of {where} {TAGS[dtype]}", torch.var_mean, x, dim)
 
 
+def traces() -> Iterator[Case]:
+    for dtype in DTYPES["REAL"]:
+        x = values(300, 301, dtype=dtype, low=-100, high=100)
+        yield case(f"trace {TAGS[dtype]}", lambda x: (x.trace(), x[:, 7:].t().trace(), x[:3, :1].trace()), x,
+                   reference="exact" if dtype in FLOAT else "same")  # fmt: skip
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from reductions()
     yield from extrema()
     yield from positions()
     yield from variances()
+    yield from traces()
