@@ -42,11 +42,12 @@ struct polar_op {
   template <typename C>
   static float2 apply(C a, C b, Scalars<C>) { return float2(a * precise::cos(b), a * precise::sin(b)); }
 };
-#define MPSX_PAIRS(NAME)                                                           \
-  MPSX_KERNEL(#NAME "_dense_f32", binary_dense<float, float2, NAME##_op>)          \
-  MPSX_KERNEL(#NAME "_rows_11_f32", binary_rows<float, float2, NAME##_op, 1, 1>)   \
-  MPSX_KERNEL(#NAME "_rows_10_f32", binary_rows<float, float2, NAME##_op, 1, 0>)   \
-  MPSX_KERNEL(#NAME "_rows_01_f32", binary_rows<float, float2, NAME##_op, 0, 1>)   \
-  MPSX_KERNEL(#NAME "_any_f32", binary_any<float, float2, NAME##_op>)
-MPSX_PAIRS(complex)
-MPSX_PAIRS(polar)
+#define MPSX_PAIRS(T, TAG, NAME, PAIR)                                               \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, PAIR, NAME##_op>)                \
+  MPSX_KERNEL(#NAME "_rows_11_" #TAG, binary_rows<T, PAIR, NAME##_op, 1, 1>)         \
+  MPSX_KERNEL(#NAME "_rows_10_" #TAG, binary_rows<T, PAIR, NAME##_op, 1, 0>)         \
+  MPSX_KERNEL(#NAME "_rows_01_" #TAG, binary_rows<T, PAIR, NAME##_op, 0, 1>)         \
+  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, PAIR, NAME##_op>)
+MPSX_PAIRS(float, f32, complex, float2)
+MPSX_PAIRS(half, f16, complex, half2)
+MPSX_PAIRS(float, f32, polar, float2)

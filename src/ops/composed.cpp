@@ -102,8 +102,7 @@ Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
     return fallback_call<Tensor>("aten::complex", "out", real, imaginary, out), out;
   static const ElementwiseKernels kernels("complex", 2);
   at::TensorIterator iter = fit(out, real, imaginary);
-  if (real.scalar_type() != at::kFloat) return write_halves(out, real, imaginary);
-  kernels.run(iter, Tag::f32, {});
+  kernels.run(iter, tag_of(real), {});
   return out;
 }
 Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {

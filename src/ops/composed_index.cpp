@@ -16,6 +16,7 @@
 #include "index/params.h"
 #include "ops/complex.h"
 #include "ops/composed.h"
+#include "ops/index_add.h"
 #include "ops/indexing.h"
 #include "ops/structured.h"
 
@@ -116,6 +117,13 @@ Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumu
     return fallback_call<Tensor>("aten::put_", "", self, index, source, accumulate), self;
   at::assert_no_internal_overlap(self);
   const Tensor flat = self.is_contiguous() ? self.view(-1) : self.flatten();
+  if (accumulate) {
+    const Tensor where = index.flatten().contiguous();
+    check_index("put_", where, flat.numel(), 0, true);
+    add_rows(flat, 0, where, source.flatten(), true);
+    if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
+    return self;
+  }
   flat.index_put_({index.flatten()}, source.flatten(), accumulate);
   if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
   return self;

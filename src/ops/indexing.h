@@ -28,7 +28,9 @@ inline Tag bits_tag(const Tensor& t) {
 inline bool movable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 
 // The index dense and 64 bits wide, as kernels read it.
-inline Tensor dense_index(const Tensor& index) { return index.to(at::kLong).contiguous(); }
+inline Tensor dense_index(const Tensor& index) {
+  return index.scalar_type() == at::kLong && index.is_contiguous() ? index : index.to(at::kLong).contiguous();
+}
 
 inline uint32_t grid_size(const char* op, int64_t n) {
   TORCH_CHECK(n <= int64_t(UINT32_MAX), op, ": ", n, " rows pass the limit of 2^32-1");

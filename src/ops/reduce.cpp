@@ -86,11 +86,10 @@ Tensor sum_of_halves(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, Sca
   if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return Tensor();
   const Tensor z = x.to(type);
   if (z.dim() == 0) return z.is_same(x) ? z.clone() : z;
-  const DimMask mask = mask_of(dim, z);
-  std::vector<int64_t> dims;
-  for (int64_t d = 0; d < z.dim(); ++d)
-    if (mask[size_t(d)]) dims.push_back(d);
-  return at::native::view_as_complex(at::native::view_as_real(z).sum(dims, keepdim).contiguous());
+  DimMask mask = mask_of(dim, z);
+  mask[size_t(z.dim())] = false;  // the halves
+  const Tensor sums = accumulate(sum_kernels(), at::native::view_as_real(z), mask, keepdim, at::kFloat, 0, Tensor());
+  return at::native::view_as_complex(sums.contiguous());
 }
 
 Tensor sum_dim(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {

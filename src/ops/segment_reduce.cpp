@@ -16,6 +16,7 @@
 
 #include "index/params.h"
 #include "ops/indexing.h"
+#include "ops/narrow.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {
@@ -74,7 +75,7 @@ struct Offsets {
     count = rows.size(1) - (by_lengths ? 0 : 1);
     offsets = by_lengths ? at::zeros({outer, count + 1}, rows.options()) : rows.contiguous();
     if (by_lengths && rows.numel() > 0) {
-      Tensor ends = offsets.slice(1, 1);
+      Tensor ends = narrowed(offsets, 1, 1, count);
       at::cumsum_out(ends, rows, 1);
     }
   }

@@ -37,3 +37,7 @@ def cases() -> Iterator[Case]:
         yield case(f"{name}, with gaps", function, *(gapped(x) for x in parts))
         yield case(f"{name}, rows", lambda x, y, f=function: (f(x, y[0]), f(x[:, 1:], y[:, 1:])), *parts)
         yield case(f"{name}, columns", lambda x, y, f=function: (f(x, y[:, :1]), f(x[:, :1], y)), *parts)
+    yield case("complex of halves", lambda x, y: [torch.view_as_real(z) for z in (
+        torch.complex(x, y), torch.complex(x[:, ::2], y[:, ::2]), torch.complex(x, y[0]),
+        torch.complex(x[:, 1:], y[:, 1:]), torch.complex(x, y[:, :1]), torch.complex(x[:, :1], y))],
+        *(x.half() for x in parts), reference="same")  # fmt: skip
