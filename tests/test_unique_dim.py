@@ -63,7 +63,7 @@ def test_unique_of_nothing() -> None:
 @pytest.mark.parametrize("dtype", DTYPES["ALL"])
 def test_mode(dtype: torch.dtype) -> None:
     x = torch.randint(0, 3, (4, 9, 5)).to(dtype)
-    for t in (x, x.transpose(0, 2), x[:, ::2]):
+    for t in (x, x.transpose(0, 2), x[:, ::2], x.repeat(1, 70, 1)):
         for dim in (0, 1, -1):
             values, places = torch.mode(on_device(t), dim)
             torch.testing.assert_close(values.cpu(), torch.mode(t, dim).values)
@@ -76,6 +76,7 @@ def test_mode_of_special_values() -> None:
     nan = float("nan")
     x = torch.tensor([[nan, nan, 2.0], [5.0, 5.0, nan], [-0.0, 0.0, 1.0]])
     same(torch.mode(on_device(x))[:1], torch.mode(x)[:1])
+    same(torch.mode(on_device(x.repeat(1, 300)))[:1], torch.mode(x.repeat(1, 300))[:1])
     ours = on_device(x).requires_grad_()
     torch.mode(ours[1:]).values.sum().backward()
     assert ours.grad.cpu().sum() == 2

@@ -1,8 +1,9 @@
-// mode: of rows that are sorted, the value that is there most often, the first of several, and where its last one was.
+// mode: the value that is there most often in a row, the least of several, and where its last one is. A NaN equals nothing,
+// and comes before all that are there as often.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 
-// A NaN equals nothing, and comes before all that are there as often.
+// Of rows that are sorted, `order` being where their elements were.
 template <typename T>
 kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1)]], device const T* sorted [[buffer(2)]],
                  device const long* order [[buffer(3)]], constant uint& size [[buffer(4)]],
@@ -19,5 +20,26 @@ kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1
   indices[row] = order[ulong(row) * size + last];
 }
 
-#define MODE(T, TAG, ...) MPSX_KERNEL("mode_" #TAG, mode<T>)
+// Of rows so short that each element may be compared with all others.
+template <typename T>
+kernel void mode_short(device T* values [[buffer(0)]], device long* indices [[buffer(1)]], device const T* in [[buffer(2)]],
+                       constant uint& size [[buffer(3)]], uint row [[thread_position_in_grid]]) {
+  device const T* x = in + ulong(row) * size;
+  uint place = 0;
+  int most = -1;
+  for (uint i = 0; i < size; ++i) {
+    const T own = x[i];
+    int equal = 0;
+    MPSX_REDUCE_BY(8, 2, + : equal)
+    for (uint j = 0; j < size; ++j) equal += x[j] == own ? 1 : 0;
+    const int rank = own != own ? 1 : 2 * (equal - 1);
+    if (rank > most || (rank == most && own <= x[place])) most = rank, place = i;
+  }
+  values[row] = x[place];
+  indices[row] = long(place);
+}
+
+#define MODE(T, TAG, ...)                    \
+  MPSX_KERNEL("mode_" #TAG, mode<T>)         \
+  MPSX_KERNEL("mode_short_" #TAG, mode_short<T>)
 MPSX_FOR_ALL(MODE, )

@@ -2,23 +2,9 @@
 
 #include "backend/copy.h"
 #include "ops/elementwise.h"
+#include "ops/indexing.h"
 
 namespace mpsx::ops {
-namespace {
-
-// Elements of one type are moved as integers of their size.
-Tag bits_tag(const Tensor& t) {
-  switch (t.element_size()) {
-    case 1: return Tag::i8;
-    case 2: return Tag::i16;
-    case 4: return Tag::i32;
-    case 8: return Tag::i64;
-    default: return Tag::none;
-  }
-}
-
-}  // namespace
-
 bool copy_on_device(const Tensor& target, const Tensor& source) {
   static const ElementwiseKernels copy("copy", 1), cast("cast", 1);
   if (!is_plain(target) || !is_plain(source)) return false;

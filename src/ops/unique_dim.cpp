@@ -85,7 +85,23 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
     where = at::full(sizes, 0, indices.options());
   } else {
     const int64_t n = self.size(d);
-    const auto [ordered, order] = self.movedim(d, -1).contiguous().sort(/*stable=*/true, -1, false);
+    const Tensor rows = self.movedim(d, -1).contiguous();
+    constexpr int64_t kShort = 256;  // elements of which each may be compared with all others
+    if (n <= kShort) {
+      static const KernelSet kernels("mode_short");
+      best = at::empty(sizes, self.options());
+      where = at::empty(sizes, indices.options());
+      Launch(kernels.get(tag_of(self)))
+          .pointer(best.mutable_data_ptr())
+          .pointer(where.mutable_data_ptr())
+          .pointer(rows.const_data_ptr())
+          .bytes(grid_size("mode", n))
+          .threads(grid_size("mode", best.numel()))
+          .work(uint64_t(n) * uint64_t(n) / 8)
+          .run();
+      return finish();
+    }
+    const auto [ordered, order] = rows.sort(/*stable=*/true, -1, false);
     constexpr int64_t kSerial = 1024;  // elements that a GPU's thread may walk
     if (runtime::driver().info().vector_bytes == 0 || n <= kSerial) {
       static const KernelSet kernels("mode");

@@ -47,6 +47,7 @@ def sorts() -> Iterator[Case]:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
             yield case(f"mode {label}", lambda x: x.mode(1).values, x, reference="same")
+            yield case(f"mode of long rows {label}", lambda x: x.repeat(1, 4).mode(1).values, x, reference="same")
 
 
 def cases() -> Iterator[Case]:
