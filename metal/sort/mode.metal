@@ -25,16 +25,19 @@ template <typename T>
 kernel void mode_short(device T* values [[buffer(0)]], device long* indices [[buffer(1)]], device const T* in [[buffer(2)]],
                        constant uint& size [[buffer(3)]], uint row [[thread_position_in_grid]]) {
   device const T* x = in + ulong(row) * size;
-  uint place = 0;
+  uint first = 0;
   int most = -1;
-  for (uint i = 0; i < size; ++i) {
+  // The first of equal ones is followed by all others; near the end nothing is there as often any more.
+  for (uint i = 0; i < size && 2 * int(size - i - 1) >= most; ++i) {
     const T own = x[i];
     int equal = 0;
     MPSX_REDUCE_BY(8, 2, + : equal)
-    for (uint j = 0; j < size; ++j) equal += x[j] == own ? 1 : 0;
+    for (uint j = i; j < size; ++j) equal += x[j] == own ? 1 : 0;
     const int rank = own != own ? 1 : 2 * (equal - 1);
-    if (rank > most || (rank == most && own <= x[place])) most = rank, place = i;
+    if (rank > most || (rank == most && own < x[first])) most = rank, first = i;
   }
+  uint place = size - 1;
+  while (place > first && x[place] != x[first]) --place;
   values[row] = x[place];
   indices[row] = long(place);
 }
