@@ -99,16 +99,16 @@ def divisor(x: torch.Tensor) -> torch.Tensor:
     return whole(x).flip(0).clamp(1, 100)
 
 
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    """Two columns."""
+    return x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
+
+
 def complex_of(x: torch.Tensor) -> torch.Tensor:
     """Complex numbers, half as many as x has elements, which are float32."""
     if x.dtype != torch.float32:
         raise TypeError("of float32 alone")
-    return torch.view_as_complex(x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2))
-
-
-def pairs(x: torch.Tensor) -> torch.Tensor:
-    """Two columns."""
-    return x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
+    return torch.view_as_complex(pairs(x))
 
 
 def thirds(x: torch.Tensor) -> torch.Tensor:

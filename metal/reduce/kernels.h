@@ -49,6 +49,14 @@ template <> struct Fold<CombineSum> {
   static A settle(A total, A) { return total; }
 };
 
+// The same of a column, whose running result is kept in two arrays.
+template <typename Combine, typename A>
+inline void fold_into(threadgroup A* total, threadgroup A* low, uint c, A v) {
+  A t = total[c], l = low[c];
+  Fold<Combine>::add(t, l, v);
+  total[c] = t, low[c] = l;
+}
+
 // The inner loops of rows, one for every way to combine, since a loop hint names the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
 #define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP, REPEATED)                                                           \
@@ -162,8 +170,8 @@ inline void add_lines(threadgroup A* block, device const T* x, ulong first, ulon
 }
 // A CPU's thread adds up columns that are few, of lines that follow each other in memory, as if several lines were one.
 template <typename Op, typename T, typename A>
-inline void reduce_narrow(threadgroup A* total, threadgroup A* low, threadgroup A* block, device const T* x, ulong lines,
-                          uint n, float exponent) {
+inline void reduce_narrow(threadgroup A* total, threadgroup A* low, threadgroup A* block, device const T* x,
+                          ulong lines, uint n, float exponent) {
   typedef typename Op::Combine Combine;
   typedef compute_t<T> C;
   uint each = 1;
@@ -178,24 +186,13 @@ inline void reduce_narrow(threadgroup A* total, threadgroup A* low, threadgroup 
       add_lines<Op, kReduceWide>(block, x, first, last, wide, exponent);
     else
       add_lines<Op, 0>(block, x, first, last, wide, exponent);
-    for (uint c = 0; c < wide; ++c) {
-      A t = total[c], l = low[c];
-      Fold<Combine>::add(t, l, block[c]);
-      total[c] = t, low[c] = l;
-    }
+    for (uint c = 0; c < wide; ++c) fold_into<Combine>(total, low, c, block[c]);
   }
   for (uint half = wide / 2; half >= n; half /= 2)
-    for (uint c = 0; c < half; ++c) {
-      A t = total[c], l = low[c];
-      Fold<Combine>::add(t, l, Fold<Combine>::settle(total[half + c], low[half + c]));
-      total[c] = t, low[c] = l;
-    }
+    for (uint c = 0; c < half; ++c)
+      fold_into<Combine>(total, low, c, Fold<Combine>::settle(total[half + c], low[half + c]));
   for (ulong line = steps * each; line < lines; ++line)
-    for (uint c = 0; c < n; ++c) {
-      A t = total[c], l = low[c];
-      Fold<Combine>::add(t, l, Op::map(C(x[line * n + c]), exponent));
-      total[c] = t, low[c] = l;
-    }
+    for (uint c = 0; c < n; ++c) fold_into<Combine>(total, low, c, Op::map(C(x[line * n + c]), exponent));
 }
 
 // One threadgroup owns a block of adjacent columns; a thread's columns are its own, so that nothing is exchanged.
@@ -238,11 +235,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
       MPSX_VECTORIZE
       for (uint c = g.index; c < n; c += g.count) block[c] = Combine::apply(block[c], Op::map(C(row[c]), exponent));
     }
-    for (uint c = g.index; c < n; c += g.count) {
-      A t = total[c], l = low[c];
-      Fold<Combine>::add(t, l, block[c]);
-      total[c] = t, low[c] = l;
-    }
+    for (uint c = g.index; c < n; c += g.count) fold_into<Combine>(total, low, c, block[c]);
   }
   if (one) {
     for (uint c = g.index; c < n; c += g.count) {
@@ -275,11 +268,7 @@ kernel void reduce_merge(device O* out [[buffer(0)]], device const typename Op::
   for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
   for (uint s = 0; s < p.splits; ++s) {
     device const A* row = parts + (ulong(s) * p.outputs + begin);
-    for (uint c = g.index; c < n; c += g.count) {
-      A t = total[c], l = low[c];
-      Fold<Combine>::add(t, l, row[c]);
-      total[c] = t, low[c] = l;
-    }
+    for (uint c = g.index; c < n; c += g.count) fold_into<Combine>(total, low, c, row[c]);
   }
   for (uint c = g.index; c < n; c += g.count)
     out[begin + c] = O(Op::finish(Fold<Combine>::settle(total[c], low[c]), p));

@@ -1,7 +1,6 @@
 // Launchers of metal/reduce/reduce.def: sums, products, extrema, any, all, norms.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>

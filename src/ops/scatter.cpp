@@ -250,13 +250,18 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
   }
 }
 
-// The sum over how many there are of each.
+// Sums over how many there are of each, at least one.
+void to_means(const Tensor& sum, const Tensor& counts) {
+  counts.clamp_min_(1);
+  sum.copy_(at::isIntegralType(sum.scalar_type(), true) ? at::div(sum, counts, "floor") : at::div(sum, counts));
+}
+
+// The same, counted by the index.
 void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool include_self) {
   const auto type = at::isIntegralType(sum.scalar_type(), true) ? at::kLong : at::kFloat;
   const Tensor counts = at::full(sum.sizes(), include_self ? 1 : 0, sum.options().dtype(type));
   counts.scatter_add_(dim, index, at::ones({}, counts.options()).expand(index.sizes()));
-  counts.clamp_min_(1);
-  sum.copy_(type == at::kLong ? at::div(sum, counts, "floor") : at::div(sum, counts));
+  to_means(sum, counts);
 }
 
 Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
@@ -302,13 +307,12 @@ Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, c
     scatter_along(Scatter::set, {result, each, value_tensor(self, identity(op, type)), true}, d, false);
   scatter_along(op, {result, each, from}, d, false);
   if (reduce == "mean") {
-    Tensor counts = at::full({size}, include_self ? 1 : 0, where.options());
+    const Tensor counts = at::full({size}, include_self ? 1 : 0, where.options());
     scatter_along(Scatter::add, {counts, where.view(-1), at::ones({}, where.options()).expand({where.numel()})}, 0,
                   false);
     at::DimVector shape(size_t(self.dim()), 1);
     if (self.dim() > 0) shape[size_t(d)] = size;
-    counts = counts.clamp_min_(1).view(shape);
-    result.copy_(at::isIntegralType(type, true) ? at::div(result, counts, "floor") : at::div(result, counts));
+    to_means(result, counts.view(shape));
   }
   outputs.finish();
   return out;

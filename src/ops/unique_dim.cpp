@@ -87,36 +87,25 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
     const int64_t n = self.size(d);
     const Tensor rows = self.movedim(d, -1).contiguous();
     constexpr int64_t kShort = 256;  // elements of which each may be compared with all others
+    best = at::empty(sizes, self.options());
+    where = at::empty(sizes, indices.options());
+    // `in` may be sorted; then `from` is where its elements were.
+    const auto find = [&](const KernelSet& kernels, const Tensor& in, const Tensor* from, uint64_t work) {
+      Launch launch(kernels.get(tag_of(self)));
+      launch.pointer(best.mutable_data_ptr()).pointer(where.mutable_data_ptr()).pointer(in.const_data_ptr());
+      if (from) launch.pointer(from->const_data_ptr());
+      launch.bytes(grid_size("mode", n)).threads(grid_size("mode", best.numel())).work(work).run();
+      return finish();
+    };
     if (n <= kShort) {
       static const KernelSet kernels("mode_short");
-      best = at::empty(sizes, self.options());
-      where = at::empty(sizes, indices.options());
-      Launch(kernels.get(tag_of(self)))
-          .pointer(best.mutable_data_ptr())
-          .pointer(where.mutable_data_ptr())
-          .pointer(rows.const_data_ptr())
-          .bytes(grid_size("mode", n))
-          .threads(grid_size("mode", best.numel()))
-          .work(uint64_t(n) * uint64_t(n) / 8)
-          .run();
-      return finish();
+      return find(kernels, rows, nullptr, uint64_t(n) * uint64_t(n) / 8);
     }
     const auto [ordered, order] = rows.sort(/*stable=*/true, -1, false);
     constexpr int64_t kSerial = 1024;  // elements that a GPU's thread may walk
     if (runtime::driver().info().vector_bytes == 0 || n <= kSerial) {
       static const KernelSet kernels("mode");
-      best = at::empty(sizes, self.options());
-      where = at::empty(sizes, order.options());
-      Launch(kernels.get(tag_of(self)))
-          .pointer(best.mutable_data_ptr())
-          .pointer(where.mutable_data_ptr())
-          .pointer(ordered.const_data_ptr())
-          .pointer(order.const_data_ptr())
-          .bytes(grid_size("mode", n))
-          .threads(grid_size("mode", best.numel()))
-          .work(uint64_t(n))
-          .run();
-      return finish();
+      return find(kernels, ordered, &order, uint64_t(n));
     }
     const Tensor places = at::arange(n, order.options());
     const Tensor differs = ordered.slice(-1, 1).ne(ordered.slice(-1, 0, -1));
