@@ -153,7 +153,7 @@ kernel void scatter_few(device T* self [[buffer(0)]], device const long* index [
   for (uint i = tid; i < places; ++i) sums[i] = float(self[i]);
   for (uint z = 0; z < p.size[2]; ++z) {
     for (uint y = 0; y < p.size[1]; ++y) {
-      if (p.step[1] == 1 && p.step[2] == 1 && p.stride[1][0] != 0) {
+      if (p.step[1] == 1 && p.step[2] == 1 && (p.stride[1][0] != 0 || p.size[0] == 1)) {
         for (uint x = 0; x < p.size[0]; ++x) add_line<Op>(sums, index, source, p, uint3(x, y, z));
         continue;
       }

@@ -26,8 +26,8 @@ inline int place_in_small(device const T* plane, constant WindowPoolParams& p, i
 
 // Up to N neighbouring windows in the lanes of a vector, the last one again where there are fewer, and its last element
 // again where a window is narrower than others: what is taken twice is taken once. Of halves, what the windows read of a
-// row is made floats first if it is at most kSpan elements.
-enum : int { kSpan = 64 };
+// row is made floats first if it is at most kSpan elements; kShortSpan of them always, where there are so many.
+enum : int { kSpan = 64, kShortSpan = 8 };
 template <int N, typename T>
 inline void few_windows(device T* out, device long* indices, device const T* plane, constant WindowPoolParams& p,
                         int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
@@ -35,7 +35,9 @@ inline void few_windows(device T* out, device long* indices, device const T* pla
   typedef C Values __attribute__((ext_vector_type(N)));
   typedef int Places __attribute__((ext_vector_type(N)));
   const int step = p.dilation[2], first = x_begin[0], span = x_end[count - 1] - first;
+  const int elements = p.in[0] * p.in[1] * p.in[2];
   const bool widened = sizeof(T) < sizeof(C) && step == 1 && span <= kSpan;  // undilated windows end in order
+  const bool narrow = span <= kShortSpan && elements >= kShortSpan;
   C line[kSpan];
   int begin[N], last[N];
   Values best;
@@ -50,16 +52,20 @@ inline void few_windows(device T* out, device long* indices, device const T* pla
   for (int z = z0; z < z1; z += p.dilation[0])
     for (int y = y0; y < y1; y += p.dilation[1]) {
       const int start = (z * p.in[1] + y) * p.in[2];
-      if (widened) {
+      const int from = narrow ? min(start + first, elements - kShortSpan) : start + first;
+      if (widened && narrow) {
         MPSX_VECTORIZE
-        for (int i = 0; i < span; ++i) line[i] = C(plane[start + first + i]);
+        for (int i = 0; i < kShortSpan; ++i) line[i] = C(plane[from + i]);
+      } else if (widened) {
+        MPSX_VECTORIZE
+        for (int i = 0; i < span; ++i) line[i] = C(plane[from + i]);
       }
       for (int dx = 0; dx < p.width; dx += step) {
         Values v;
         Places at;
         for (int j = 0; j < N; ++j) {
           const int x = min(begin[j] + dx, last[j]);
-          v[j] = widened ? line[x - first] : C(plane[start + x]);
+          v[j] = widened ? line[start + x - from] : C(plane[start + x]);
           at[j] = start + x;
         }
         const auto taken = (v > best) | (v != v);

@@ -161,11 +161,21 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
 template <typename Op, uint N, typename T, typename A>
 inline void add_lines(threadgroup A* block, device const T* x, ulong first, ulong last, uint n, float exponent) {
   typedef compute_t<T> C;
-  const uint columns = N ? N : n;
+  if (N) {
+    A held[N ? N : 1];  // in registers
+    for (uint c = 0; c < N; ++c) held[c] = block[c];
+    for (ulong line = first; line < last; ++line) {
+      device const T* row = x + line * N;
+      MPSX_VECTORIZE
+      for (uint c = 0; c < N; ++c) held[c] = Op::Combine::apply(held[c], Op::map(C(row[c]), exponent));
+    }
+    for (uint c = 0; c < N; ++c) block[c] = held[c];
+    return;
+  }
   for (ulong line = first; line < last; ++line) {
-    device const T* row = x + line * columns;
+    device const T* row = x + line * n;
     MPSX_VECTORIZE
-    for (uint c = 0; c < columns; ++c) block[c] = Op::Combine::apply(block[c], Op::map(C(row[c]), exponent));
+    for (uint c = 0; c < n; ++c) block[c] = Op::Combine::apply(block[c], Op::map(C(row[c]), exponent));
   }
 }
 // A CPU's thread adds up columns that are few, of lines that follow each other in memory, as if several lines were one.

@@ -134,9 +134,9 @@ Tensor pow_small(const Tensor& a, double exponent) {
   if (exponent == 0.5) return a.sqrt();
   if (exponent == -0.5) return a.rsqrt();
   if (exponent == -1.0) return a.reciprocal();
-  if (!a.is_complex()) return multiplied_out(a, exponent, Tensor());
-  const Tensor square = a.mul(a);
-  return exponent == 2.0 ? square : exponent == 3.0 ? square.mul(a) : square.reciprocal();
+  if (!a.is_complex() || exponent == 2.0) return multiplied_out(a, exponent, Tensor());
+  const Tensor square = multiplied_out(a, 2.0, Tensor());
+  return exponent == 3.0 ? square.mul(a) : square.reciprocal();
 }
 Tensor& pow_small_out(const Tensor& a, double exponent, Tensor& out) {
   const bool here = std::fabs(exponent) >= 2.0 && out.scalar_type() == a.scalar_type() && out.device() == a.device();
@@ -145,7 +145,15 @@ Tensor& pow_small_out(const Tensor& a, double exponent, Tensor& out) {
   return out;
 }
 
+// The commonest exponents, told without a tensor for the number.
+bool is_square_or_cube(const Tensor& a, const Scalar& exponent) {
+  if (!exponent.isIntegral(false) || a.scalar_type() == at::kBool) return false;
+  const int64_t e = exponent.toLong();
+  return (e == 2 || e == 3) && is_plain(a) && tag_of(a) != Tag::none;
+}
+
 Tensor pow_number(const Tensor& a, const Scalar& exponent) {
+  if (is_square_or_cube(a, exponent)) return pow_small(a, exponent.toDouble());
   if (is_plain_complex(a) && exponent.equal(0)) return at::ones_like(a);
   if (is_plain_complex(a) && exponent.equal(1)) return a.clone();
   const Tensor b = wrapped_number(exponent);

@@ -48,6 +48,7 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
 
 Tensor expand_index(const Tensor& index, const Tensor& like, int64_t dim) {
   if (like.dim() == 0) return index.view(at::IntArrayRef());
+  if (like.dim() == 1 && index.dim() == 1) return index;
   at::DimVector strides(size_t(like.dim()), 0), full(like.sizes().begin(), like.sizes().end());
   full[size_t(dim)] = index.numel();
   strides[size_t(dim)] = index.dim() == 0 ? 1 : index.stride(0);

@@ -1,7 +1,6 @@
 // Launchers of metal/reduce/reduce.def: sums, products, extrema, any, all, norms.
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
@@ -9,6 +8,7 @@
 #include <cmath>
 
 #include "ops/complex.h"
+#include "ops/elementwise.h"
 #include "ops/reduce_plan.h"
 
 namespace mpsx::ops {
@@ -82,13 +82,14 @@ REDUCTION(norm_min)
 
 // Sums of complex numbers are those of both halves, which are a last dimension of two. Undefined: not these types.
 Tensor sum_of_halves(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, ScalarType type) {
-  if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return Tensor();
-  const Tensor z = x.to(type);
-  if (z.dim() == 0) return z.is_same(x) ? z.clone() : z;
-  DimMask mask = mask_of(dim, z);
-  mask[size_t(z.dim())] = false;  // the halves
-  const Tensor sums = accumulate(sum_kernels(), at::native::view_as_real(z), mask, keepdim, at::kFloat, 0, Tensor());
-  return at::native::view_as_complex(sums.contiguous());
+  if (!is_plain(x) || x.dim() > 63 || type != at::kComplexFloat || tag_of(x) == Tag::none) return Tensor();
+  const auto z = to_common(x, type);
+  if (z->dim() == 0) return z->is_same(x) ? z->clone() : *z;
+  const DimMask mask = mask_of(dim, *z) & DimMask((uint64_t(1) << z->dim()) - 1);  // without the halves
+  const Tensor sums = at::empty(at::native::shape_from_dim_mask(*z, mask, keepdim), z->options());
+  if (z->numel() == 0) return sums.zero_();
+  run_reduction(sum_kernels(), sums, at::native::view_as_real(*z), mask, Tag::f32, Tag::none);
+  return sums;
 }
 
 Tensor sum_dim(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype) {

@@ -24,6 +24,9 @@ struct Windows {
       plane *= p.in[3 - dims + d];
       TORCH_CHECK(plane <= INT32_MAX, "max_pool: expected planes of at most 2^31-1 elements, got ", in);
     }
+    const size_t windows = size_t(p.out[0]) + size_t(p.out[1]) + size_t(p.out[2]);
+    begins.reserve(2 * windows);  // ends follow
+    ends.reserve(windows);
     if (dims == 2) add(0, 1);
   }
   void add(int64_t begin, int64_t end) {
