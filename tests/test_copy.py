@@ -51,6 +51,24 @@ def test_short_rows(short: int) -> None:
             assert torch.equal(target.cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_short_dense_rows(dtype: torch.dtype) -> None:
+    """Rows that are copied as an element, or as a few: of 2 to 144 bytes, also where no wide element could lie."""
+    for row, skipped, padding in itertools.product((2, 3, 4, 6, 8, 12, 16, 18, 32), (0, 1, 4), (0, 1, 8)):
+        x = torch.randint(-128, 128, (7, 3, 21, row + skipped + padding), dtype=dtype)
+        part = x[..., skipped : skipped + row]
+        given = on_device(x)[..., skipped : skipped + row]
+        for order in ((0, 1, 2, 3), (2, 0, 1, 3), (1, 2, 0, 3)):
+            expected = part.permute(order).contiguous()
+            assert torch.equal(given.permute(order).contiguous().cpu(), expected)
+            target = torch.zeros(x.shape, dtype=dtype, device="mpsx")
+            target[..., skipped : skipped + row].permute(order).copy_(on_device(expected))
+            assert torch.equal(target.cpu()[..., skipped : skipped + row], part)
+            assert target.count_nonzero() == part.count_nonzero()
+    wide = torch.arange(64, dtype=dtype).view(4, 16)
+    assert torch.equal(on_device(wide)[:, None].expand(4, 3, 16).contiguous().cpu(), wide[:, None].expand(4, 3, 16))
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(DTYPES["ALL"], DTYPES["ALL"])))
 def test_casts(source: torch.dtype, target: torch.dtype) -> None:
     for layout in ("contiguous", "transposed", "slice", "scalar", "empty"):

@@ -62,6 +62,20 @@ COPY(char, i8)
 COPY(short, i16)
 COPY(int, i32)
 COPY(long, i64)
+// Short rows, or parts of them, as elements: what a GPU's thread moves at once, and a CPU's. All lie at multiples of 16.
+#if MPSX_VECTOR_BYTES
+typedef uint4 Line16;
+#else
+template <uint kUints> struct Line {
+  typedef uint all __attribute__((ext_vector_type(kUints), aligned(16)));
+  all bits;
+};
+typedef Line<4> Line16;
+MPSX_KERNEL("copy_lines_32", copy_strided<Line<8>, kAnyStride, kAnyStride>)
+MPSX_KERNEL("copy_lines_64", copy_strided<Line<16>, kAnyStride, kAnyStride>)
+MPSX_KERNEL("copy_lines_128", copy_strided<Line<32>, kAnyStride, kAnyStride>)
+#endif
+MPSX_KERNEL("copy_lines_16", copy_strided<Line16, kAnyStride, kAnyStride>)
 
 #define CAST(T, TAG, R, RTAG)                                       \
   MPSX_KERNEL("cast_dense_" #TAG "_" #RTAG, cast_dense<T, R>)       \

@@ -22,6 +22,7 @@
 #include "ops/copy.h"
 #include "ops/differentiated.h"
 #include "ops/elementwise.h"
+#include "ops/indexing.h"
 #include "ops/structured.h"
 #include "reduce/params.h"
 
@@ -141,16 +142,14 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
               " channels and ", groups, " groups.");
   const auto format = self.suggest_memory_format();
-  if (is_plain(self)) {  // channel k of group g becomes channel g of group k
+  if (movable(self)) {  // channel k of group g becomes channel g of group k
     const Tensor out = at::empty(self.sizes(), self.options().memory_format(format));
     c10::DimVector sizes(self.sizes()), from(self.strides()), to(out.strides());
     sizes[1] = groups;
     sizes.insert(sizes.begin() + 1, channels / groups);
     from.insert(from.begin() + 2, from[1] * (channels / groups));
     to.insert(to.begin() + 1, to[1] * groups);
-    const Tensor place = at::native::as_strided_tensorimpl(out, sizes, to);
-    const Tensor shuffled = at::native::as_strided_tensorimpl(self, sizes, from, self.storage_offset());
-    if (!copy_on_device(place, shuffled)) place.copy_(shuffled);
+    ElementwiseKernels::copy_between(out, self, sizes, to, from);
     return out;
   }
   return self.unflatten(1, {groups, channels / groups}).transpose(1, 2).flatten(1, 2).contiguous(format);

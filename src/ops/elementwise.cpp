@@ -6,22 +6,15 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
+#include "ops/operands.h"
 #include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
-
-constexpr int kMaxOperands = 4;
-constexpr uint32_t kTile = kTransposeTile;
-constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
-constexpr uint64_t kFewRepeated = 2048;  // values that are computed again all the same: the copy is a launch
-constexpr uint64_t kWorthTurning = 256;  // elements of a transposed operand, rather than computing with large strides
-constexpr uint64_t kFew = 8192;          // elements that are copied one by one rather than in tiles
-constexpr int64_t kNarrow = 4;           // the shorter side of what a CPU transposes in squares
-constexpr int64_t kShortRow = 8;         // elements of a row that cost less than the row itself
-constexpr int64_t kPanel = 1 << 17;      // elements of a copy that a core's cache still holds when it is read
 
 // A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
 int64_t integer_part(double x) {
@@ -63,124 +56,12 @@ ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {
   return p;
 }
 
-// What a launch needs of a TensorIterator, inputs possibly swapped.
-struct ElementwiseKernels::Operands {
-  int count;  // output included
-  int ndim;
-  char* data[kMaxOperands];
-  int64_t size[64];
-  int64_t stride[kMaxOperands][64];  // bytes
-  int64_t element[kMaxOperands];     // bytes
-  bool inlined[kMaxOperands] = {};
-  uint64_t numel;
-
-  Operands() = default;
-  // Of most tensors, two of the 64 dimensions.
-  Operands(const Operands& other) : count(other.count), ndim(other.ndim), numel(other.numel) {
-    std::copy_n(other.size, std::max(ndim, 1), size);
-    for (int k = 0; k < kMaxOperands; ++k) {
-      data[k] = other.data[k];
-      element[k] = other.element[k];
-      inlined[k] = other.inlined[k];
-      if (k < count) std::copy_n(other.stride[k], std::max(ndim, 1), stride[k]);
-    }
-  }
-  Operands& operator=(const Operands&) = delete;
-
-  bool dense(int k) const { return ndim == 0 || (ndim == 1 && (stride[k][0] == element[k] || size[0] == 1)); }
-  bool all_dense() const {
-    for (int k = 0; k < count; ++k)
-      if (!inlined[k] && !dense(k)) return false;
-    return true;
-  }
-  int64_t inner(int k) const { return ndim == 0 ? 1 : stride[k][0] / element[k]; }
-  // Every input is the same along x, and the output is not.
-  bool repeats() const {
-    for (int k = 1; k < count; ++k)
-      if (inner(k) != 0) return false;
-    return inner(0) == 1 && size[0] >= kWorthRepeating;
-  }
-  // Contiguous along the second dimension, as a transposed operand is.
-  bool turned(int k) const {
-    if (ndim < 2) return false;
-    const bool tiles = std::min(size[0], size[1]) >= kNarrow || numel <= kFew;
-    return tiles && inner(k) > 1 && stride[k][1] == element[k];
-  }
-  // The output is dense along x, and so are the inputs but for some that are the same along it, or transposed.
-  bool worth_spreading() const {
-    bool repeated = false, dense_along = false, any_turned = false;
-    for (int k = 1; k < count; ++k) {
-      const int64_t step = inner(k);
-      if (step != 0 && step != 1 && !turned(k)) return false;
-      (step == 0 ? repeated : step == 1 ? dense_along : any_turned) = true;
-    }
-    if (inner(0) != 1) return false;
-    return any_turned ? numel >= kWorthTurning : size[0] >= kWorthRepeating && repeated && dense_along;
-  }
-  // The dimension that is worth looping over in place of a short innermost one; 0 if there is none.
-  int longer() const {
-    if (ndim < 2 || size[0] >= kShortRow) return 0;
-    for (int d = 1; d < std::min(ndim, 4); ++d)
-      if (size[d] >= 2 * size[0] && size[d] >= kShortRow) return d;
-    return 0;
-  }
-  void swap_dimensions(int a, int b) {
-    std::swap(size[a], size[b]);
-    for (int k = 0; k < count; ++k) std::swap(stride[k][a], stride[k][b]);
-  }
-  // One dimension, where every operand has its elements one after the other.
-  void merge() {
-    for (int k = 0; k < count; ++k) {
-      int64_t step = element[k];
-      for (int d = 0; d < ndim; step *= size[d++])
-        if (stride[k][d] != step && size[d] != 1) return;
-    }
-    ndim = 1;
-    size[0] = int64_t(numel);
-    for (int k = 0; k < count; ++k) stride[k][0] = element[k];
-  }
-  // Calls body for parts of at most kPanel elements.
-  template <typename Body>
-  void each_panel(const Body& body) const {
-    if (numel <= uint64_t(kPanel)) return body(*this);
-    int d = ndim - 1;
-    while (d > 1 && size[d] == 1) --d;
-    if (d == 1 && size[0] > kPanel / kTile) d = 0;
-    const int64_t others = int64_t(numel) / size[d];
-    const int64_t step =
-        d < 2 ? std::max(int64_t(kTile), kPanel / others / kTile * kTile) : std::max(int64_t(1), kPanel / others);
-    for (int64_t begin = 0; begin < size[d]; begin += step) {
-      Operands part = *this;
-      part.size[d] = std::min(step, size[d] - begin);
-      part.numel = uint64_t(others * part.size[d]);
-      for (int k = 0; k < count; ++k) part.data[k] += begin * stride[k][d];
-      part.each_panel(body);
-    }
-  }
-  // Kernels read the inlined operand's memory too, and take no notice: the other one of its type, so that a loop over x
-  // is the same whether one is inlined or not.
-  void point_inlined() {
-    for (int k = 1; k < count; ++k) {
-      if (!inlined[k]) continue;
-      const int other = count > 2 ? 2 * count - 3 - k : 0;
-      data[k] = data[other];
-      element[k] = element[other];
-      for (int d = 0; d < ndim; ++d) stride[k][d] = other ? stride[other][d] : 0;
-    }
-  }
-  void swap_inputs() {
-    std::swap(data[1], data[2]);
-    std::swap(stride[1], stride[2]);
-    std::swap(element[1], element[2]);
-    std::swap(inlined[1], inlined[2]);
-  }
-};
-
 ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order order)
     : op_(op),
       inputs_(inputs),
       order_(order),
       exact_last_(op == "mul" || op == "div" || op == "floor_divide" || op == "lerp"),
+      moves_(op == "copy"),
       dense_(op + "_dense"),
       blocks_(op + "_blocks"),
       right_(op + "_right"),
@@ -258,6 +139,9 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
 }
 
 void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
+  const bool cpu = runtime::driver().info().vector_bytes == 0;
+  if (moves_ && !o.inlined[1])
+    if (const int64_t bytes = o.wide_element(cpu ? Operands::kWidestLine : 16); bytes > 0) return copy_lines(o, bytes);
   const KernelSet* set = &any_;
   if (inputs_ == 2 && !s.inlined && o.inner(0) == 1) {
     const int64_t a = o.inner(1), b = o.inner(2);
@@ -269,32 +153,36 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     const KernelSet* rows = x == 1 ? &rows_11_ : x == 0 ? &rows_10_ : &rows_1n_;
     if (rows->has(tag, second)) set = rows;
   }
-  const int64_t narrow = runtime::driver().info().vector_bytes > 0 ? int64_t(kTile) / 2 : kNarrow;
+  const int64_t narrow = cpu ? Operands::kNarrow : Operands::kTile / 2;
   const bool transposed = inputs_ == 1 && !s.inlined && o.ndim >= 2 && o.inner(0) == 1 && o.inner(1) > 1 &&
                           o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= narrow &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
-  if (set == &any_ && runtime::driver().info().vector_bytes == 0) {
+  if (set == &any_ && cpu) {
     if (o.repeats()) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   }
-  if (const int d = o.longer(); d > 0 && !transposed && runtime::driver().info().vector_bytes == 0) {
+  if (const int d = o.longer(); d > 0 && !transposed && cpu) {
     o.each_panel([&](Operands panel) {
       panel.swap_dimensions(0, d);
       run_strided(panel, tag, second, s);
     });
     return;
   }
-  runtime::KernelEntry& kernel = set->get(tag, second);
-  std::array<at::IntArrayRef, kMaxOperands> strides;
-  std::array<int64_t, kMaxOperands> elements;
+  launch_strided(set->get(tag, second), o, s, transposed);
+}
+
+void ElementwiseKernels::launch_strided(runtime::KernelEntry& kernel, const Operands& o, const ScalarParams& s,
+                                        bool transposed) {
+  std::array<at::IntArrayRef, Operands::kMaxOperands> strides;
+  std::array<int64_t, Operands::kMaxOperands> elements;
   elements.fill(1);
   for (int k = 0; k < o.count; ++k) {
     strides[size_t(k)] = at::IntArrayRef(o.stride[k], size_t(o.ndim));
     elements[size_t(k)] = o.element[k];
   }
   const at::IntArrayRef sizes(o.size, size_t(o.ndim));
-  each_strided<kMaxOperands>(sizes, strides, elements, [&](const StridedParams& p, const auto& offsets) {
+  each_strided<Operands::kMaxOperands>(sizes, strides, elements, [&](const StridedParams& p, const auto& offsets) {
     Launch launch(kernel);
     for (int k = 0; k < o.count; ++k) launch.pointer(o.data[k] + offsets[size_t(k)]);
     if (transposed) {
@@ -308,6 +196,46 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
     }
     launch.bytes(s).bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();
   });
+}
+
+// A copy of short rows, by elements as wide as they are or parts of them.
+void ElementwiseKernels::copy_lines(Operands lines, int64_t bytes) {
+  static const KernelSet lines_16("copy_lines_16"), lines_32("copy_lines_32"), lines_64("copy_lines_64"),
+      lines_128("copy_lines_128");
+  const bool whole = lines.widen(bytes);  // parts of rows follow each other
+  if (bytes < 16) return copy_strided(lines);
+  if (const int d = lines.longer(); whole && d > 0 && runtime::driver().info().vector_bytes == 0)
+    lines.swap_dimensions(0, d);
+  const KernelSet& set = bytes == 16 ? lines_16 : bytes == 32 ? lines_32 : bytes == 64 ? lines_64 : lines_128;
+  launch_strided(set.get(), lines, {}, false);
+}
+
+void ElementwiseKernels::copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes,
+                                      at::IntArrayRef to_strides, at::IntArrayRef from_strides) {
+  at::DimVector order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return to_strides[size_t(a)] > to_strides[size_t(b)]; });
+  at::DimVector size, strides[2];
+  for (const int64_t d : order) {
+    size.push_back(sizes[size_t(d)]);
+    strides[0].push_back(to_strides[size_t(d)]);
+    strides[1].push_back(from_strides[size_t(d)]);
+  }
+  const Merged<2> merged(size, {strides[0], strides[1]});
+  Operands o;
+  o.count = 2;
+  o.ndim = int(merged.sizes.size());
+  o.numel = 1;
+  o.data[0] = static_cast<char*>(to.mutable_data_ptr());
+  o.data[1] = static_cast<char*>(const_cast<void*>(from.const_data_ptr()));
+  for (int k = 0; k < 2; ++k) o.element[k] = int64_t(from.element_size());
+  for (int d = 0; d < o.ndim; ++d) {
+    o.size[d] = merged.sizes[size_t(d)];
+    o.numel *= uint64_t(o.size[d]);
+    for (int k = 0; k < 2; ++k) o.stride[k][d] = merged.strides[size_t(k)][size_t(d)] * o.element[k];
+  }
+  if (o.numel > 0) copy_strided(o);
 }
 
 // Memory for `count` elements of `bytes` each.
@@ -352,7 +280,7 @@ void ElementwiseKernels::run_repeated(const Operands& o, Tag tag, Tag second, Sc
 // Inputs that are the same along x, or transposed, are copied first, so that the loop over x meets one stride.
 void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
   Operands wide = o;
-  Tensor copies[kMaxOperands];
+  Tensor copies[Operands::kMaxOperands];
   for (int k = 1; k < o.count; ++k) {
     if (o.inlined[k] || o.inner(k) == 1) continue;
     copies[k] = scratch(o.numel, o.element[k]);

@@ -37,6 +37,10 @@ class ElementwiseKernels {
   void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second = Tag::none) const;
   bool has(Tag tag, Tag second = Tag::none) const { return any_.has(tag, second); }
   const std::string& op() const { return op_; }
+  // Copies between places of two tensors of one type, `sizes` of them by strides in elements. None is longer than
+  // 2^32-1.
+  static void copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes, at::IntArrayRef to_strides,
+                           at::IntArrayRef from_strides);
 
  private:
   struct Operands;
@@ -44,11 +48,13 @@ class ElementwiseKernels {
   void run_strided(const Operands&, Tag, Tag, const ScalarParams&) const;
   void run_repeated(const Operands&, Tag, Tag, ScalarParams) const;
   void run_spread(const Operands&, Tag, Tag, const ScalarParams&) const;
+  static void launch_strided(runtime::KernelEntry&, const Operands&, const ScalarParams&, bool transposed);
   static void copy_strided(const Operands&);
+  static void copy_lines(Operands, int64_t bytes);
   std::string op_;
   int inputs_;
   Order order_ = Order::fixed;
-  bool exact_last_ = false;
+  bool exact_last_ = false, moves_ = false;
   const ElementwiseKernels* mirror_ = nullptr;
   KernelSet dense_, blocks_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
 };

@@ -28,6 +28,10 @@ def copy_cases() -> Iterator[Case]:
             yield case(f"clone {name} {TAGS[dtype]}", lambda t: torch.empty(t.shape, dtype=t.dtype, device=t.device)
                        .copy_(t), y, reference="same")  # fmt: skip
         yield case(f"copy to gaps {TAGS[dtype]}", lambda t, s: t.copy_(s), gapped(x), x, reference="same")
+        for row in (16, 32, 64, 128):  # bytes
+            x = values(11, 5, 3 * row // dtype.itemsize, dtype=dtype, low=-100, high=100)[..., : row // dtype.itemsize]
+            yield case(f"copy rows of {row} {TAGS[dtype]}", lambda t: t.transpose(0, 1).contiguous(), x,
+                       reference="same")  # fmt: skip
         yield case(f"fill {TAGS[dtype]}", lambda t: t.fill_(7), x, reference="same")
         yield case(f"fill gapped {TAGS[dtype]}", lambda t: t.fill_(7), gapped(x), reference="same")
 
