@@ -77,6 +77,52 @@ MPSX_KERNEL("copy_lines_128", copy_strided<Line<32>, kAnyStride, kAnyStride>)
 #endif
 MPSX_KERNEL("copy_lines_16", copy_strided<Line16, kAnyStride, kAnyStride>)
 
+// Rows of s.count elements, at most kBriefRow bytes, that are copied by two moves which may overlap, or made of one
+// element (SAME). A thread's index is that of a row.
+#if !MPSX_VECTOR_BYTES
+template <uint kBytes>
+inline void move_ends(device char* to, const char* from, uint bytes, bool same) {
+  char first[kBytes], last[kBytes];
+  __builtin_memcpy(first, from, kBytes);
+  __builtin_memcpy(last, same ? from : from + (bytes - kBytes), kBytes);
+  __builtin_memcpy(to, first, kBytes);
+  __builtin_memcpy(to + (bytes - kBytes), last, kBytes);
+}
+template <typename T, bool SAME>
+kernel void copy_brief(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
+                       constant ScalarParams& s [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
+                       uint3 gid [[thread_position_in_grid]]) {
+  enum : uint { kMost = 32 };  // bytes of one of the moves
+  T repeated[kMost / sizeof(T)];
+  device const T* own = x + row_offset(p, 1, gid) + long(gid.x) * p.stride[1][0];
+  device char* to = (device char*)(out + row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]);
+  if (SAME) {
+    const T value = *own;
+    MPSX_VECTORIZE
+    for (uint i = 0; i < kMost / sizeof(T); ++i) repeated[i] = value;
+  }
+  const char* from = SAME ? (const char*)repeated : (const char*)own;
+  const uint bytes = s.count * uint(sizeof(T));
+  if (bytes >= 32)
+    move_ends<32>(to, from, bytes, SAME);
+  else if (bytes >= 16)
+    move_ends<16>(to, from, bytes, SAME);
+  else if (bytes >= 8)
+    move_ends<8>(to, from, bytes, SAME);
+  else if (bytes >= 4)
+    move_ends<4>(to, from, bytes, SAME);
+  else
+    move_ends<2>(to, from, bytes, SAME);
+}
+#define BRIEF(T, TAG)                                    \
+  MPSX_KERNEL("copy_brief_" #TAG, copy_brief<T, false>)  \
+  MPSX_KERNEL("copy_brief_same_" #TAG, copy_brief<T, true>)
+BRIEF(char, i8)
+BRIEF(short, i16)
+BRIEF(int, i32)
+BRIEF(long, i64)
+#endif
+
 #define CAST(T, TAG, R, RTAG)                                       \
   MPSX_KERNEL("cast_dense_" #TAG "_" #RTAG, cast_dense<T, R>)       \
   MPSX_KERNEL("cast_any_" #TAG "_" #RTAG, cast_any<T, R>)

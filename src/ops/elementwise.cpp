@@ -31,6 +31,14 @@ void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   p.i[k] = s.isFloatingPoint() ? integer_part(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
 
+// Operators of which an element on its own takes long, so that few are worth a vector.
+bool is_costly(std::string_view op) {
+  constexpr std::string_view costly[] = {"pow",       "remainder",  "fmod",   "floor_divide", "div_trunc",
+                                         "logaddexp", "logaddexp2", "xlogy",  "xlog1py",      "atan2",
+                                         "polar",     "zeta",       "igamma", "igammac",      "hypot"};
+  return std::find(std::begin(costly), std::end(costly), op) != std::end(costly);
+}
+
 float rounded(float x, Tag tag) {
   return tag == Tag::f16 ? float(at::Half(x)) : tag == Tag::bf16 ? float(at::BFloat16(x)) : x;
 }
@@ -61,7 +69,8 @@ ElementwiseKernels::ElementwiseKernels(const std::string& op, int inputs, Order 
       inputs_(inputs),
       order_(order),
       exact_last_(op == "mul" || op == "div" || op == "floor_divide" || op == "lerp"),
-      moves_(op == "copy"),
+      moves_(op == "copy" || op == "cast"),
+      costly_(is_costly(op)),
       dense_(op + "_dense"),
       blocks_(op + "_blocks"),
       right_(op + "_right"),
@@ -140,8 +149,12 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
 
 void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
   const bool cpu = runtime::driver().info().vector_bytes == 0;
-  if (moves_ && !o.inlined[1])
-    if (const int64_t bytes = o.wide_element(cpu ? Operands::kWidestLine : 16); bytes > 0) return copy_lines(o, bytes);
+  if (moves_ && second == Tag::none && !o.inlined[1]) {
+    const bool brief = cpu && o.brief_rows();
+    if (const int64_t bytes = o.wide_element(cpu ? Operands::kWidestLine : 16, !brief); bytes > 0)
+      return copy_lines(o, bytes);
+    if (brief) return copy_brief_rows(o, tag);
+  }
   const KernelSet* set = &any_;
   if (inputs_ == 2 && !s.inlined && o.inner(0) == 1) {
     const int64_t a = o.inner(1), b = o.inner(2);
@@ -158,6 +171,8 @@ void ElementwiseKernels::run_strided(const Operands& o, Tag tag, Tag second, con
                           o.stride[1][1] == o.element[1] && std::min(o.size[0], o.size[1]) >= narrow &&
                           transposed_.has(tag, second);
   if (transposed) set = &transposed_;
+  if (cpu && !moves_ && !transposed && o.short_rows(costly_))
+    return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
   if (set == &any_ && cpu) {
     if (o.repeats()) return run_repeated(o, tag, second, s);
     if (o.worth_spreading()) return o.each_panel([&](const Operands& panel) { run_spread(panel, tag, second, s); });
@@ -208,6 +223,17 @@ void ElementwiseKernels::copy_lines(Operands lines, int64_t bytes) {
     lines.swap_dimensions(0, d);
   const KernelSet& set = bytes == 16 ? lines_16 : bytes == 32 ? lines_32 : bytes == 64 ? lines_64 : lines_128;
   launch_strided(set.get(), lines, {}, false);
+}
+
+// A copy of rows that are a few bytes, by one thread of a CPU each.
+void ElementwiseKernels::copy_brief_rows(Operands rows, Tag tag) {
+  static const KernelSet moved("copy_brief"), repeated("copy_brief_same");
+  const KernelSet& set = rows.inner(1) == 1 ? moved : repeated;
+  ScalarParams row{};
+  row.count = uint32_t(rows.size[0]);
+  rows.drop_rows();
+  if (const int d = rows.longer(); d > 0) rows.swap_dimensions(0, d);
+  launch_strided(set.get(tag), rows, row, false);
 }
 
 void ElementwiseKernels::copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes,
@@ -279,10 +305,11 @@ void ElementwiseKernels::run_repeated(const Operands& o, Tag tag, Tag second, Sc
 
 // Inputs that are the same along x, or transposed, are copied first, so that the loop over x meets one stride.
 void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, const ScalarParams& s) const {
+  const bool short_rows = o.short_rows(costly_);
   Operands wide = o;
   Tensor copies[Operands::kMaxOperands];
   for (int k = 1; k < o.count; ++k) {
-    if (o.inlined[k] || o.inner(k) == 1) continue;
+    if (o.inlined[k] || (short_rows ? o.packed(k) >= Operands::kLongRow : o.inner(k) == 1)) continue;
     copies[k] = scratch(o.numel, o.element[k]);
     Operands copy = o;
     copy.count = 2;
@@ -296,10 +323,11 @@ void ElementwiseKernels::run_spread(const Operands& o, Tag tag, Tag second, cons
       copy.stride[0][d] = wide.stride[k][d] = dense;
       dense *= o.size[d];
     }
+    copy.coalesce();
     copy_strided(copy);
   }
   wide.point_inlined();
-  wide.merge();
+  wide.coalesce();
   if (!wide.all_dense()) return run_strided(wide, tag, second, s);
   ScalarParams dense = s;
   run_dense(wide, tag, second, dense);

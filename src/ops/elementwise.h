@@ -51,10 +51,11 @@ class ElementwiseKernels {
   static void launch_strided(runtime::KernelEntry&, const Operands&, const ScalarParams&, bool transposed);
   static void copy_strided(const Operands&);
   static void copy_lines(Operands, int64_t bytes);
+  static void copy_brief_rows(Operands, Tag);
   std::string op_;
   int inputs_;
   Order order_ = Order::fixed;
-  bool exact_last_ = false, moves_ = false;
+  bool exact_last_ = false, moves_ = false, costly_ = false;
   const ElementwiseKernels* mirror_ = nullptr;
   KernelSet dense_, blocks_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
 };

@@ -10,13 +10,18 @@ namespace mpsx::ops {
 // Inputs possibly swapped; dimensions innermost first.
 struct ElementwiseKernels::Operands {
   static constexpr int kMaxOperands = 4;
-  static constexpr int64_t kWorthRepeating = 16;  // copies of a value, rather than computing it again
-  static constexpr uint64_t kWorthTurning = 256;  // elements of a transposed one, rather than large strides
-  static constexpr uint64_t kFew = 8192;          // elements that are copied one by one rather than in tiles
-  static constexpr int64_t kNarrow = 4;           // the shorter side of what a CPU transposes in squares
-  static constexpr int64_t kShortRow = 8;         // elements of a row that cost less than the row itself
-  static constexpr int64_t kPanel = 1 << 17;      // elements of a copy that a core's cache still holds when it is read
+  static constexpr int64_t kWorthRepeating = 16;        // copies of a value, rather than computing it again
+  static constexpr int64_t kVector = 64;                // bytes
+  static constexpr uint64_t kWorthPacking = 512;        // elements in short rows,
+  static constexpr uint64_t kWorthPackingCostly = 128;  // of an operator that takes long
+  static constexpr int64_t kLongRow = 64;               // elements of a row that is not worth a copy
+  static constexpr uint64_t kWorthTurning = 256;        // elements of a transposed one, rather than large strides
+  static constexpr uint64_t kFew = 8192;                // elements that are copied one by one rather than in tiles
+  static constexpr int64_t kNarrow = 4;                 // the shorter side of what a CPU transposes in squares
+  static constexpr int64_t kShortRow = 8;               // elements of a row that cost less than the row itself
+  static constexpr int64_t kPanel = 1 << 17;  // elements of a copy that a core's cache still holds when it is read
   static constexpr int64_t kTile = kTransposeTile;
+  static constexpr int64_t kBriefRow = 64;     // bytes of a row that is two moves
   static constexpr int64_t kWidestLine = 128;  // bytes of a row that is copied as an element
 
   int count;  // output included
@@ -71,6 +76,17 @@ struct ElementwiseKernels::Operands {
     if (inner(0) != 1) return false;
     return any_turned ? numel >= kWorthTurning : size[0] >= kWorthRepeating && repeated && dense_along;
   }
+  // Elements that lie one after the other.
+  int64_t packed(int k) const {
+    int64_t count = 1;
+    for (int d = 0; d < ndim && (stride[k][d] == count * element[k] || size[d] == 1); ++d) count *= size[d];
+    return count;
+  }
+  // Rows that vectors are wider than: what is read is copied first, so that the loop is over all rows.
+  bool short_rows(bool costly) const {
+    const uint64_t worth = costly || element[0] == 2 ? kWorthPackingCostly : kWorthPacking;
+    return ndim >= 2 && size[0] * element[0] <= kVector && numel >= worth && uint64_t(packed(0)) == numel;
+  }
   // The dimension that is worth looping over in place of a short innermost one; 0 if there is none.
   int longer() const {
     if (ndim < 2 || size[0] >= kShortRow) return 0;
@@ -82,16 +98,20 @@ struct ElementwiseKernels::Operands {
     std::swap(size[a], size[b]);
     for (int k = 0; k < count; ++k) std::swap(stride[k][a], stride[k][b]);
   }
-  // One dimension, where every operand has its elements one after the other.
-  void merge() {
-    for (int k = 0; k < count; ++k) {
-      int64_t step = element[k];
-      for (int d = 0; d < ndim; step *= size[d++])
-        if (stride[k][d] != step && size[d] != 1) return;
+  // Dimensions that follow each other in every operand become one.
+  void coalesce() {
+    int last = 0;
+    for (int d = 1; d < ndim; ++d) {
+      bool follows = true;
+      for (int k = 0; k < count; ++k) follows = follows && stride[k][d] == stride[k][last] * size[last];
+      if (follows) {
+        size[last] *= size[d];
+        continue;
+      }
+      size[++last] = size[d];
+      for (int k = 0; k < count; ++k) stride[k][last] = stride[k][d];
     }
-    ndim = 1;
-    size[0] = int64_t(numel);
-    for (int k = 0; k < count; ++k) stride[k][0] = element[k];
+    ndim = std::min(ndim, last + 1);
   }
   // Calls body for parts of at most kPanel elements.
   template <typename Body>
@@ -130,12 +150,13 @@ struct ElementwiseKernels::Operands {
   }
   // Short rows of a copy, or parts of them, as elements that are wide: of how many bytes, 0 where rows are long or fit
   // none: strides count whole elements, which lie at multiples of up to 16 bytes.
-  int64_t wide_element(int64_t widest) const {
+  int64_t wide_element(int64_t widest, bool in_parts) const {
     constexpr int64_t kNarrowestPart = 16;  // bytes; whole rows may be narrower
     const int64_t row = size[0] * element[0];
     if (ndim < 2 || inner(0) != 1 || inner(1) != 1 || row > kWidestLine) return 0;
     for (int64_t bytes = widest; bytes > element[0]; bytes /= 2)
-      if ((row == bytes || (row % bytes == 0 && bytes >= kNarrowestPart)) && fits(0, bytes) && fits(1, bytes))
+      if ((row == bytes || (in_parts && row % bytes == 0 && bytes >= kNarrowestPart)) && fits(0, bytes) &&
+          fits(1, bytes))
         return bytes;
     return 0;
   }
@@ -143,14 +164,22 @@ struct ElementwiseKernels::Operands {
   bool widen(int64_t bytes) {
     size[0] = size[0] * element[0] / bytes;
     numel = numel * uint64_t(element[0]) / uint64_t(bytes);
-    const bool whole = size[0] == 1;
-    if (whole) --ndim;
-    for (int d = 0; whole && d < ndim; ++d) size[d] = size[d + 1];
-    for (int k = 0; k < 2; ++k) {
-      element[k] = stride[k][0] = bytes;
-      for (int d = 0; whole && d < ndim; ++d) stride[k][d] = stride[k][d + 1];
-    }
-    return whole;
+    for (int k = 0; k < 2; ++k) element[k] = stride[k][0] = bytes;
+    if (size[0] > 1) return false;
+    drop_rows();
+    return true;
+  }
+  // Rows of a copy that are few bytes, of elements that follow each other or are one, and that no wide element fits.
+  bool brief_rows() const {
+    return ndim >= 2 && inner(0) == 1 && (inner(1) == 1 || inner(1) == 0) && size[0] > 1 &&
+           size[0] * element[0] <= kBriefRow;
+  }
+  // Without the innermost dimension.
+  void drop_rows() {
+    --ndim;
+    for (int d = 0; d < ndim; ++d) size[d] = size[d + 1];
+    for (int k = 0; k < count; ++k)
+      for (int d = 0; d < ndim; ++d) stride[k][d] = stride[k][d + 1];
   }
 
  private:

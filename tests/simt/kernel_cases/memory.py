@@ -32,6 +32,9 @@ def copy_cases() -> Iterator[Case]:
             x = values(11, 5, 3 * row // dtype.itemsize, dtype=dtype, low=-100, high=100)[..., : row // dtype.itemsize]
             yield case(f"copy rows of {row} {TAGS[dtype]}", lambda t: t.transpose(0, 1).contiguous(), x,
                        reference="same")  # fmt: skip
+        x = values(11, 5, 3, dtype=dtype, low=-100, high=100)
+        for name, y in {"brief rows": x, "brief rows of one": x[..., :1].expand(11, 5, 3)}.items():
+            yield case(f"copy {name} {TAGS[dtype]}", lambda t: t.transpose(0, 1).contiguous(), y, reference="same")
         yield case(f"fill {TAGS[dtype]}", lambda t: t.fill_(7), x, reference="same")
         yield case(f"fill gapped {TAGS[dtype]}", lambda t: t.fill_(7), gapped(x), reference="same")
 
