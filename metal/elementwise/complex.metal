@@ -31,6 +31,13 @@
     static RESULT apply(C a, C b, Scalars<C> s) { return (void)s, __VA_ARGS__; }   \
   };                                                                               \
   MPSX_FORMS_##ORDER(NAME, RESULT)
+#define MPSX_COMPLEX_TERNARY(NAME, ...)                                                    \
+  struct NAME##_op {                                                                       \
+    template <typename A, typename C>                                                      \
+    static float2 apply(A x, C a, C b, Scalars<C> s) { return (void)s, __VA_ARGS__; }      \
+  };                                                                                       \
+  MPSX_KERNEL(#NAME "_dense_c64", ternary_dense<float2, float2, NAME##_op>)                \
+  MPSX_KERNEL(#NAME "_any_c64", ternary_any<float2, float2, NAME##_op>)
 #include "elementwise/complex.def"
 
 // Complex numbers of two floats each: their parts, or modulus and angle.

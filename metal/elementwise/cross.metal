@@ -1,4 +1,5 @@
 // Cross products. One thread a vector, so that the result may be one of the operands.
+#include "elementwise/complex.h"
 #include "elementwise/cross_params.h"
 #include "lib/arithmetic.h"
 #include "lib/compute.h"
@@ -9,6 +10,11 @@ template <typename T>
 inline T cross_part(compute_t<T> a, compute_t<T> b, compute_t<T> c, compute_t<T> d) {
   typedef compute_t<T> C;
   return T(subtract_scaled(C(T(multiply(a, b))), C(T(multiply(c, d))), C(1)));
+}
+
+template <>
+inline float2 cross_part<float2>(float2 a, float2 b, float2 c, float2 d) {
+  return complex_product(a, b) - complex_product(c, d);
 }
 
 // gid = (vector of a line, line). All tensors lie alike.
@@ -26,3 +32,4 @@ kernel void cross_product(device T* out [[buffer(0)]], device const T* a [[buffe
 
 #define MPSX_CROSS(T, TAG, ...) MPSX_KERNEL("cross_" #TAG, cross_product<T>)
 MPSX_FOR_REAL(MPSX_CROSS)
+MPSX_CROSS(float2, c64)

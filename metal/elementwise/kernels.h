@@ -99,7 +99,7 @@ kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffe
   typedef compute_t<T> C;
   typedef compute_t<A> CA;
   MPSX_EACH_LANE(T, i, tid, s.count)
-  out[i] = T(Op::template apply<CA, C>(CA(a[i]), C(b[i]), C(c[i]), scalars<C>(s)));
+  set_element(out, i, T(Op::template apply<CA, C>(CA(element(a, i)), C(element(b, i)), C(element(c, i)), scalars<C>(s))));
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_any(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],

@@ -111,9 +111,10 @@ struct GridTaps {
   int each, count;  // taps a dimension, and in all
   int place[16][kTile];
   float weight[16][kTile];
+  int live[16], lives;  // the taps of which not all lie outside
 
   template <typename T>
-  GridTaps(device const T* grid, int n, constant GridSamplerParams& p) : each(taps_of(p.mode)), count(1) {
+  GridTaps(device const T* grid, int n, constant GridSamplerParams& p) : each(taps_of(p.mode)), count(1), lives(0) {
     int step = 1;
     for (int d = 0; d < D; ++d) {
       take_axis<D, T>(axis[d], grid + d, n, d, step, p);
@@ -135,6 +136,12 @@ struct GridTaps {
         place[t][j] = (a | b) < 0 ? -1 : a + b;
         weight[t][j] *= deep.weight[k2][j];
       }
+    }
+    for (int t = 0; t < count; ++t) {
+      int outside = -1;
+      MPSX_REDUCE(& : outside)
+      for (int j = 0; j < n; ++j) outside &= place[t][j];
+      if (outside >= 0) live[lives++] = t;
     }
   }
   // Which of a dimension's taps is part of tap t.
@@ -168,12 +175,12 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
     device T* to = out + plane * p.pixels + first;
-    if (taps.count == 1) {  // the nearest pixel
+    if (taps.count == 1 && taps.lives > 0) {  // the nearest pixel
       MPSX_VECTORIZE
       for (int j = 0; j < n; ++j) to[j] = T(value_at(x, taps.place[0][j]));
       continue;
     }
-    if (taps.count == 4) {  // bilinear: sums that stay in registers
+    if (taps.count == 4 && taps.lives > 0) {  // bilinear: sums that stay in registers
       MPSX_VECTORIZE
       for (int j = 0; j < n; ++j) {
         const float a = part_of(x, taps.place[0][j], taps.weight[0][j]);
@@ -186,11 +193,10 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
     }
     float sum[kTile];
     for (int j = 0; j < n; ++j) sum[j] = 0.0f;
-    for (int t = 0; t < taps.count; ++t) {
+    for (int i = 0; i < taps.lives; ++i) {
+      const int t = taps.live[i];
       MPSX_VECTORIZE
-      for (int j = 0; j < n; ++j) {
-        sum[j] += part_of(x, taps.place[t][j], taps.weight[t][j]);
-      }
+      for (int j = 0; j < n; ++j) sum[j] += part_of(x, taps.place[t][j], taps.weight[t][j]);
     }
     for (int j = 0; j < n; ++j) to[j] = T(sum[j]);
   }
@@ -209,8 +215,8 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
       const ulong plane = ulong(gid.y) * p.channels + c;
       device float* to = grad_in + plane * p.plane;
       device const T* g = grad_out + plane * p.pixels + first;
-      for (int t = 0; t < taps.count; ++t)
-        for (int j = 0; j < n; ++j)
+      for (int i = 0; i < taps.lives; ++i)
+        for (int t = taps.live[i], j = 0; j < n; ++j)
           if (taps.place[t][j] >= 0) to[taps.place[t][j]] += taps.weight[t][j] * float(g[j]);
     }
   }
@@ -231,7 +237,8 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
     device const T* g = grad_out + plane * p.pixels + first;
-    for (int t = 0; t < taps.count; ++t) {
+    for (int i = 0; i < taps.lives; ++i) {
+      const int t = taps.live[i];
       MPSX_VECTORIZE
       for (int j = 0; j < n; ++j) dot[t][j] += value_at(x, taps.place[t][j]) * float(g[j]);
     }

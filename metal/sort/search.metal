@@ -4,11 +4,11 @@
 
 // Neighbouring values that a CPU's thread looks for side by side, a GPU's has one: each in the row of boundaries of its own.
 // The comparison is the other way round for each side, so that NaN belongs at the end whichever it is.
-constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kSearchTile;
+constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : kSearchTile, kLanes = 16;
 
 // The halves of [low, high) that the values belong in; nothing where that is empty.
 template <bool RIGHT, typename T>
-inline void halve(thread uint* low, thread uint* high, device const T* from, device const T* value, uint last, uint n) {
+inline void halve(thread uint* low, thread uint* high, device const T* from, thread const T* value, uint last, uint n) {
   MPSX_VECTORIZE
   for (uint j = 0; j < n; ++j) {
     const uint begin = low[j], end = high[j], middle = begin + (end - begin) / 2;
@@ -30,9 +30,12 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
   device const long* order = sorter + row;
   const bool right = p.right != 0, sorted_by = p.sorted_by != 0;
   uint low[kTile], high[kTile];
-  for (uint j = 0; j < n; ++j) {
+  T sought[kTile];  // whole vectors, the first value again where there is none
+  const uint wide = min(kTile, (n + kLanes - 1) / kLanes * kLanes);
+  for (uint j = 0; j < wide; ++j) {
     low[j] = 0;
     high[j] = size;
+    sought[j] = value[j < n ? j : 0];
   }
   // As many steps for every value, and without branches on what is read, which would be guessed wrong every other time.
   for (uint left = size; left > 0; left /= 2) {
@@ -46,9 +49,9 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
         low[j] = beyond ? low[j] : middle + 1;
       }
     } else if (right) {
-      halve<true>(low, high, from, value, last, n);
+      halve<true>(low, high, from, sought, last, wide);
     } else {
-      halve<false>(low, high, from, value, last, n);
+      halve<false>(low, high, from, sought, last, wide);
     }
   }
   for (uint j = 0; j < n; ++j) out[place + j] = long(low[j]);

@@ -19,6 +19,7 @@ bool cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
 #define MPSX_COMPLEX(...)
 #define MPSX_COMPLEX_BINARY(NAME, ...) #NAME,
+#define MPSX_COMPLEX_TERNARY(...)
 constexpr std::string_view kOfComplex[] = {
 #include "elementwise/complex.def"
 };

@@ -2,17 +2,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/result_type.h>
 #include <ATen/ops/var.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
-#include <ATen/ops/where.h>
 
-#include "ops/elementwise.h"
+#include "elementwise/complex_params.h"
+#include "ops/indexing.h"
 
 namespace mpsx::ops {
 namespace {
@@ -22,7 +21,26 @@ Tensor as_complex(const Tensor& x, at::ScalarType type) {
   if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
   return x.to(type);
 }
-bool usable(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() && t.dim() == 0); }
+
+// Whether a thread may multiply a line on its own: a CPU's, or one of many, or a short one.
+bool multiplied_by_threads(const Blocks& b) {
+  constexpr int64_t kShort = 256, kMany = 4096;
+  return runtime::driver().info().vector_bytes == 0 || b.size <= kShort || b.outer * b.inner >= kMany;
+}
+
+// The products of the lines of contiguous z, or all on the way to them.
+void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
+  if (out.numel() == 0) return;
+  const ComplexProductParams p{grid_size("prod", b.size), grid_size("prod", b.inner)};
+  const uint32_t lines = runtime::driver().info().vector_bytes == 0 ? uint32_t(kProductLines) : 1;
+  Launch(kernels.get())
+      .pointer(out.mutable_data_ptr())
+      .pointer(z.const_data_ptr())
+      .bytes(p)
+      .threads((p.inner + lines - 1) / lines, grid_size("prod", b.outer))
+      .work(uint64_t(p.size) * std::min(lines, p.inner))
+      .run();
+}
 
 }  // namespace
 
@@ -39,6 +57,12 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
   if (!z.defined()) return z;
+  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+    static const KernelSet kernels("complex_cumprod");
+    const Tensor result = at::empty(z.sizes(), z.options());
+    launch_products(kernels, result, z.contiguous(), blocks);
+    return result;
+  }
   Tensor product = z.clone(at::MemoryFormat::Contiguous);
   const int64_t size = z.dim() == 0 ? 1 : z.size(d);
   for (int64_t stretch = 1; stretch < size; stretch *= 2) {
@@ -55,6 +79,17 @@ Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, a
   if (!z.defined()) return z;
   if (!dim || z.dim() == 0) z = z.flatten();
   const int64_t d = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
+  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+    static const KernelSet kernels("complex_prod");
+    c10::DimVector sizes(z.sizes());
+    if (keepdim && x.dim() > 0)
+      sizes[size_t(d)] = 1;
+    else
+      sizes.erase(sizes.begin() + d);
+    const Tensor result = at::empty(sizes, z.options());
+    launch_products(kernels, result, z.contiguous(), blocks);
+    return result;
+  }
   if (z.size(d) == 0) {
     c10::DimVector sizes(z.sizes());
     sizes[size_t(d)] = 1;
@@ -81,19 +116,6 @@ std::tuple<Tensor, Tensor> complex_var_mean(const Tensor& x, at::OptionalIntArra
     for (int64_t d = 0; d < z.dim(); ++d) dims.push_back(d);
   const bool keeps = keepdim && !is_number;
   return {at::var(at::view_as_real(z), dims, correction, keeps).sum(-1), at::mean(z, dims, keeps)};
-}
-
-Tensor complex_addc(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& value, bool quotient) {
-  if (!usable(self) || !usable(a) || !usable(b)) return Tensor();
-  if (c10::promoteTypes(at::result_type(self, a), at::result_type(a, b)) != at::kComplexFloat) return Tensor();
-  return at::add(self, quotient ? a / b : a * b, value);
-}
-
-// The form that is exact at both ends.
-Tensor complex_lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
-  if (!is_plain_complex(a) || !is_plain_complex(b) || !usable(weight)) return Tensor();
-  const Tensor w = weight.to(a.options()), way = b - a;
-  return at::where(w.abs() < 0.5, a + w * way, b - way * (1 - w));
 }
 
 }  // namespace mpsx::ops

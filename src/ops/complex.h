@@ -18,8 +18,5 @@ Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, a
 // The variance, which is real, and the mean.
 std::tuple<Tensor, Tensor> complex_var_mean(const Tensor& x, at::OptionalIntArrayRef dim,
                                             const std::optional<at::Scalar>& correction, bool keepdim);
-// self + value * a * b, or a / b.
-Tensor complex_addc(const Tensor& self, const Tensor& a, const Tensor& b, const at::Scalar& value, bool quotient);
-Tensor complex_lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 
 }  // namespace mpsx::ops

@@ -84,13 +84,6 @@ at::TensorIterator fit(Tensor& out, const Tensor& a, const Tensor& b) {
       .build();
 }
 
-// The two halves of a complex tensor are every other element of its memory.
-Tensor& write_halves(Tensor& out, const Tensor& real, const Tensor& imaginary) {
-  const Tensor halves = at::view_as_real(out);
-  halves.select(-1, 0).copy_(real);
-  halves.select(-1, 1).copy_(imaginary);
-  return out;
-}
 bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor& out) {
   TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), op,
               ": expected both inputs to be floating-point tensors of one type, got ", a.scalar_type(), " and ",
@@ -118,10 +111,10 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   if (!is_plain(self) || !is_plain(out) || self.scalar_type() != at::kComplexFloat ||
       out.scalar_type() != at::kComplexFloat)
     return fallback_call<Tensor>("aten::conj_physical", "out", self, out), out;
-  fit(out, self, self);
-  const Tensor halves = at::view_as_real(self);
-  const Tensor imaginary = halves.select(-1, 1).neg();  // before out is written, which may be self
-  return write_halves(out, halves.select(-1, 0), imaginary);
+  static const ElementwiseKernels kernels("conj_physical", 1);
+  at::TensorIterator iter = at::TensorIterator::unary_op(out, self);
+  kernels.run(iter, Tag::c64, {});
+  return out;
 }
 
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {

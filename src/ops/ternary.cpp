@@ -22,7 +22,7 @@ bool usable(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() && t.d
 Tensor run(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
            const ScalarParams& s, const Tensor& out, bool condition = false) {
   if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);
-  if (type == at::kComplexFloat) {  // where moves its eight bytes
+  if (condition && type == at::kComplexFloat) {  // where moves its eight bytes
     const auto bytes = [](const Tensor& t) { return t.defined() ? t.to(at::kComplexFloat).view(at::kLong) : t; };
     const Tensor result = run(kernels, at::kLong, a, bytes(b), bytes(c), s, bytes(out), true);
     return out.defined() ? out : result.view(type);
@@ -272,7 +272,8 @@ at::ScalarType common_type(Types types, const Tensor& a, const Tensor& b, const 
   state = at::native::update_result_type_state(b, state);
   state = at::native::update_result_type_state(c, state);
   const auto type = at::native::result_type(state);
-  return covers(types, tag_of(type)) ? type : at::ScalarType::Undefined;
+  const bool fits = covers(types, tag_of(type)) || type == at::kComplexFloat;
+  return fits ? type : at::ScalarType::Undefined;
 }
 
 struct TernaryOp {
@@ -287,10 +288,7 @@ template <const TernaryOp& Op>
 Tensor addc(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
   static const ElementwiseKernels kernels(Op.kernels, 3);
   const auto type = common_type(Op.types, self, a, b);
-  if (type == at::ScalarType::Undefined) {
-    const Tensor z = complex_addc(self, a, b, value, &Op == &kAddcdiv);
-    return z.defined() ? z : fallback_call<Tensor>(Op.name, "", self, a, b, value);
-  }
+  if (type == at::ScalarType::Undefined) return fallback_call<Tensor>(Op.name, "", self, a, b, value);
   check_holds(at::toOpMathType(type), value);
   return run(kernels, type, self, a, b, scalar_params(value), Tensor());
 }
@@ -298,11 +296,8 @@ template <const TernaryOp& Op>
 Tensor& addc_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
   static const ElementwiseKernels kernels(Op.kernels, 3);
   const auto type = common_type(Op.types, self, a, b);
-  if (type == at::ScalarType::Undefined || !is_plain(out)) {
-    const Tensor z = is_plain(out) ? complex_addc(self, a, b, value, &Op == &kAddcdiv) : Tensor();
-    if (z.defined()) return write_out(Op.kernels, z, out);
+  if (type == at::ScalarType::Undefined || !is_plain(out))
     return fallback_call<Tensor>(Op.name, "out", self, a, b, value, out), out;
-  }
   if (out.scalar_type() != type) return write_out(Op.kernels, addc<Op>(self, a, b, value), out);
   check_holds(at::toOpMathType(type), value);
   run(kernels, type, self, a, b, scalar_params(value), out);
@@ -314,15 +309,15 @@ Tensor& addc_write(Tensor& self, const Tensor& a, const Tensor& b, const Scalar&
 }
 
 bool lerp_fits(const Tensor& a, const Tensor& b, const Tensor& w) {
-  return is_plain(a) && is_plain(b) && is_float_tag(tag_of(a)) && a.scalar_type() == b.scalar_type() &&
-         (!w.defined() || (usable(w) && w.scalar_type() == a.scalar_type()));
+  const bool has_kernel = is_float_tag(tag_of(a)) || is_plain_complex(a);
+  return is_plain(a) && is_plain(b) && has_kernel && a.scalar_type() == b.scalar_type() &&
+         (!w.defined() ||
+          (usable(w) && (w.scalar_type() == a.scalar_type() || w.unsafeGetTensorImpl()->is_wrapped_number())));
 }
 Tensor& lerp_into(const Tensor& a, const Tensor& b, const Tensor& w, const char* overload, Tensor& out,
                   const MaybeScalar& number) {
   static const ElementwiseKernels kernels("lerp", 3);
-  if (out.scalar_type() == at::kComplexFloat && is_plain(out))
-    if (const Tensor z = complex_lerp(a, b, number ? wrapped_number(*number) : w); z.defined())
-      return write_out("lerp", z, out);
+  if (number && is_plain_complex(a)) return lerp_into(a, b, wrapped_number(*number), overload, out, std::nullopt);
   if (!lerp_fits(a, b, number ? Tensor() : w) || !is_plain(out) || out.scalar_type() != a.scalar_type()) {
     if (number) return fallback_call<Tensor>("aten::lerp", overload, a, b, *number, out), out;
     return fallback_call<Tensor>("aten::lerp", overload, a, b, w, out), out;
