@@ -163,3 +163,15 @@ def test_rsub() -> None:
     a, b = torch.randn(3, 4), torch.randn(4)
     torch.testing.assert_close(torch.rsub(a.to("mpsx"), b.to("mpsx"), alpha=2).cpu(), torch.rsub(a, b, alpha=2))
     torch.testing.assert_close(torch.rsub(a.to("mpsx"), 3).cpu(), torch.rsub(a, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES["INT"])
+def test_linspace_of_whole_numbers(dtype: torch.dtype) -> None:
+    """Exact, without what is left of a division; PyTorch's CPU rounds on the way, and is off by one here and there."""
+    low, high = (0, 255) if dtype == torch.uint8 else (-128, 127)
+    for start, end in ((low, high), (high, low), (3, 5), (low + 1, low + 1), (7, 0)):
+        for steps in (0, 1, 2, 5, 100, 1023, 1024, 1025, 3000):
+            parts = max(steps - 1, 1)
+            exact = [int((start * parts + i * (end - start)) / parts) for i in range(steps)]
+            ours = torch.linspace(start, end, steps, dtype=dtype, device="mpsx").cpu()
+            assert ours.tolist() == exact

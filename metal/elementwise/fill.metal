@@ -51,3 +51,25 @@ kernel void linspace(device T* out [[buffer(0)]], constant LinspaceParams& p [[b
 MPSX_KERNEL("linspace_f32", linspace<float>)
 MPSX_KERNEL("linspace_f16", linspace<half>)
 MPSX_KERNEL("linspace_bf16", linspace<bfloat>)
+
+// A CPU's thread divides once, and adds from there.
+template <typename T>
+kernel void linspace_whole(device T* out [[buffer(0)]], constant WholeLinspaceParams& p [[buffer(1)]],
+                           uint tid [[thread_position_in_grid]]) {
+  const uint each = MPSX_VECTOR_BYTES ? 1u : uint(kBlock), first = tid * each, last = min(first + each, p.count);
+  const long at = p.start + long(first) * p.step, parts = p.parts, rise = p.rise, rest = p.rest;
+  long whole = at / parts, left = at - whole * parts;  // rounded down from here on
+  whole -= left < 0 ? 1 : 0;
+  left += left < 0 ? parts : 0;
+  for (uint i = first; i < last; ++i) {
+    out[i] = T(whole + (whole < 0 && left > 0 ? 1 : 0));
+    left += rest;
+    whole += rise + (left >= parts ? 1 : 0);
+    left -= left >= parts ? parts : 0;
+  }
+}
+MPSX_KERNEL("linspace_whole_i64", linspace_whole<long>)
+MPSX_KERNEL("linspace_whole_i32", linspace_whole<int>)
+MPSX_KERNEL("linspace_whole_i16", linspace_whole<short>)
+MPSX_KERNEL("linspace_whole_i8", linspace_whole<char>)
+MPSX_KERNEL("linspace_whole_u8", linspace_whole<uchar>)

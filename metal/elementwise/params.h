@@ -33,4 +33,11 @@ struct LinspaceParams {
   uint32_t first, count;
 };
 
+// Whole numbers: (start + i * step) / parts without what is left of it, for i below count. `rise` and `rest` are the step's
+// quotient, rounded down, and remainder by parts.
+struct WholeLinspaceParams {
+  int64_t start, step, parts, rise, rest;
+  uint32_t count, padding;
+};
+
 enum : uint32_t { kBlock = 1024 };  // elements that a thread of a kernel *_blocks has

@@ -3,6 +3,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -238,7 +239,7 @@ Tensor whole_hardtanh(const Tensor& x, const Scalar& low, const Scalar& high) {
 Tensor whole_threshold(const Tensor& x, const Scalar& at, const Scalar& value) {
   check_holds(x.scalar_type(), at);
   check_holds(x.scalar_type(), value);
-  return x.masked_fill(x.le(at.to<int64_t>()), value.to<int64_t>());
+  return at::where(x.le(at.to<int64_t>()), wrapped_number(value.to<int64_t>()), x);
 }
 bool is_exact(const Tensor& t) { return is_plain(t) && at::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
 Tensor whole_logit(const Tensor& x, std::optional<double> eps) {

@@ -4,7 +4,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/view_as_real.h>
@@ -231,9 +230,21 @@ Tensor& whole_linspace(const at::Scalar& start, const at::Scalar& end, int64_t s
   const auto as_element = [&](const at::Scalar& s) {
     return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
   };
-  const int64_t a = as_element(start), b = as_element(end), parts = std::max<int64_t>(steps - 1, 1);
-  const Tensor numbers = at::arange(steps, out.options().dtype(at::kLong)).mul_(b - a).add_(a * parts);
-  out.copy_(numbers.div_(parts, "trunc").view(out.sizes()));
+  if (steps == 0) return out;
+  TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
+  static const KernelSet kernels("linspace_whole");
+  const int64_t a = as_element(start), step = as_element(end) - a, parts = std::max<int64_t>(steps - 1, 1);
+  const int64_t rest = (step % parts + parts) % parts;
+  const WholeLinspaceParams p{a * parts, step, parts, (step - rest) / parts, rest, uint32_t(steps), 0};
+  const uint32_t each = runtime::driver().info().vector_bytes == 0 ? uint32_t(kBlock) : 1;
+  const Tensor result = out.is_contiguous() ? out : at::empty({steps}, out.options());
+  Launch(kernels.get(tag_of(out)))
+      .pointer(result.mutable_data_ptr())
+      .bytes(p)
+      .threads((p.count + each - 1) / each)
+      .work(std::min(each, p.count))
+      .run();
+  if (!result.is_same(out)) out.copy_(result.view(out.sizes()));
   return out;
 }
 
