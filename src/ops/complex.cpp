@@ -31,14 +31,18 @@ bool multiplied_by_threads(const Blocks& b) {
 // The products of the lines of contiguous z, or all on the way to them.
 void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
   if (out.numel() == 0) return;
-  const ComplexProductParams p{grid_size("prod", b.size), grid_size("prod", b.inner)};
-  const uint32_t lines = runtime::driver().info().vector_bytes == 0 ? uint32_t(kProductLines) : 1;
+  // Rows lie beside each other as columns do, only further apart.
+  const bool rows = b.inner == 1;
+  const int64_t count = rows ? b.outer : b.inner;
+  const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
+  const ComplexProductParams p{size, lines, rows ? size : 1, rows ? 1 : lines, uint64_t(b.size) * uint64_t(count)};
+  const uint32_t each = runtime::driver().info().vector_bytes == 0 ? uint32_t(kProductLines) : 1;
   Launch(kernels.get())
       .pointer(out.mutable_data_ptr())
       .pointer(z.const_data_ptr())
       .bytes(p)
-      .threads((p.inner + lines - 1) / lines, grid_size("prod", b.outer))
-      .work(uint64_t(p.size) * std::min(lines, p.inner))
+      .threads((lines + each - 1) / each, grid_size("prod", rows ? 1 : b.outer))
+      .work(uint64_t(size) * std::min(each, lines))
       .run();
 }
 
