@@ -18,6 +18,7 @@
 #include "ops/composed.h"
 #include "ops/index_add.h"
 #include "ops/indexing.h"
+#include "ops/scatter.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -117,14 +118,12 @@ Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumu
     return fallback_call<Tensor>("aten::put_", "", self, index, source, accumulate), self;
   at::assert_no_internal_overlap(self);
   const Tensor flat = self.is_contiguous() ? self.view(-1) : self.flatten();
-  if (accumulate) {
-    const Tensor where = index.flatten().contiguous();
-    check_index("put_", where, flat.numel(), 0, true);
-    add_rows(flat, 0, where, source.flatten(), true);
-    if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
-    return self;
-  }
-  flat.index_put_({index.flatten()}, source.flatten(), accumulate);
+  const Tensor where = index.flatten().contiguous(), values = source.flatten();
+  check_index("put_", where, flat.numel(), 0, true);
+  if (accumulate)
+    add_rows(flat, 0, where, values, true);
+  else
+    scatter_along(Scatter::set, {flat, where, values}, 0, true);
   if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
   return self;
 }
