@@ -16,8 +16,8 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Numbers above zero."""
-    return x.abs() + 0.5
+    """Numbers above zero, of x's own type."""
+    return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
