@@ -1,6 +1,7 @@
 // scatter, scatter_add, scatter_reduce.
 #include "ops/scatter.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/ops/div.h>
@@ -121,7 +122,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   }
   const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
   const bool wide = runtime::driver().info().vector_bytes == 0;
-  p.tile = !wide ? kTile : one_index ? kRowTile : p.step[1] == 1 ? kDenseTile : kTile;
+  const uint32_t share = (p.size[0] + uint32_t(at::get_num_threads()) - 1) / uint32_t(at::get_num_threads());
+  p.tile = !wide ? kTile : one_index ? std::max(kRowTile, share) : p.step[1] == 1 ? kDenseTile : kTile;
   merged.each_beyond(3, [&](const auto& offsets) {
     Launch(set.get(tag))
         .pointer(at_element(o.self, offsets[0]))
