@@ -78,9 +78,9 @@ struct ElementwiseKernels::Operands {
   }
   // Elements that lie one after the other.
   int64_t packed(int k) const {
-    int64_t count = 1;
-    for (int d = 0; d < ndim && (stride[k][d] == count * element[k] || size[d] == 1); ++d) count *= size[d];
-    return count;
+    int64_t run = 1;
+    for (int d = 0; d < ndim && (stride[k][d] == run * element[k] || size[d] == 1); ++d) run *= size[d];
+    return run;
   }
   // Rows that vectors are wider than: what is read is copied first, so that the loop is over all rows.
   bool short_rows(bool costly) const {
