@@ -20,31 +20,34 @@ struct segment_min {
 };
 
 // Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size`, each of `inner` columns.
-// gid = (block of columns, segment, row).
+// gid = (block of columns, segment, row); (segment, 0, row) of one column.
 template <typename T, typename Op>
 kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* offsets [[buffer(2)]], constant SegmentReduceParams& p [[buffer(3)]],
                            uint3 gid [[thread_position_in_grid]]) {
-  device const long* own = offsets + (ulong(gid.z) * (p.count + 1) + gid.y);
+  const bool narrow = p.inner == 1;
+  const uint segment = narrow ? gid.x : gid.y;
+  device const long* own = offsets + (ulong(gid.z) * (p.count + 1) + segment);
   const long begin = clamp(own[0], 0L, p.size), end = clamp(own[1], begin, p.size);
+  const float length = p.mean ? float(max(own[1] - own[0], 0L)) : 1.0f;
+  if (narrow) {
+    device const T* x = in + ulong(gid.z) * ulong(p.size);
+    float s = p.start;
+    for (long i = begin; i < end; ++i) s = Op::apply(s, float(x[i]));
+    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // of nothing there is no mean, but for what it starts from
+    out[ulong(gid.z) * p.count + segment] = T(s);
+    return;
+  }
   const uint first = gid.x * kColumns, n = min(kColumns, p.inner - first);
   device const T* x = in + (ulong(gid.z) * ulong(p.size) * p.inner + first);
   float sum[kColumns];
   for (uint c = 0; c < n; ++c) sum[c] = p.start;
-  if (p.inner == 1) {
-    float s = p.start;
-    for (long i = begin; i < end; ++i) s = Op::apply(s, float(x[i]));
-    sum[0] = s;
-  } else {
-    for (long i = begin; i < end; ++i) {
-      device const T* row = x + ulong(i) * p.inner;
-      MPSX_VECTORIZE
-      for (uint c = 0; c < n; ++c) sum[c] = Op::apply(sum[c], float(row[c]));
-    }
+  for (long i = begin; i < end; ++i) {
+    device const T* row = x + ulong(i) * p.inner;
+    MPSX_VECTORIZE
+    for (uint c = 0; c < n; ++c) sum[c] = Op::apply(sum[c], float(row[c]));
   }
-  // Of nothing there is no mean, but for what it starts from.
-  const float length = p.mean ? float(max(own[1] - own[0], 0L)) : 1.0f;
-  device T* to = out + ((ulong(gid.z) * p.count + gid.y) * p.inner + first);
+  device T* to = out + ((ulong(gid.z) * p.count + segment) * p.inner + first);
   for (uint c = 0; c < n; ++c) to[c] = T(p.mean && length == 0.0f ? p.empty : sum[c] / length);
 }
 

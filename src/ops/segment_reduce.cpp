@@ -147,12 +147,14 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
   p.empty = initial ? p.start : std::numeric_limits<float>::quiet_NaN();
   p.mean = type == ReductionType::MEAN;
   const uint32_t columns = runtime::driver().info().vector_bytes == 0 ? uint32_t(kSegmentColumns) : 1;
+  const bool narrow = p.inner == 1;
   Launch(kernels(type).get(tag_of(data)))
       .pointer(out.mutable_data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(s.offsets.const_data_ptr())
       .bytes(p)
-      .threads((p.inner + columns - 1) / columns, p.count, grid_size("segment_reduce", s.outer))
+      .threads(narrow ? p.count : (p.inner + columns - 1) / columns, narrow ? 1 : p.count,
+               grid_size("segment_reduce", s.outer))
       .work(uint64_t(std::min(columns, p.inner)) * uint64_t(std::max<int64_t>(1, s.size / s.count)))
       .run();
   return out;
