@@ -217,12 +217,45 @@ kernel void accumulate_rows(device T* out [[buffer(0)]], device const T* in [[bu
   threadgroup typename S::Lanes lanes;
   scan_rows<S>(in, Accumulated<T, S>{out}, p, scratch, lanes, tile, values, g);
 }
+// Two columns, as of complex numbers, in the lanes of a vector: what Sum<float> does, in half as many steps.
+#if !MPSX_VECTOR_BYTES
+template <typename S> struct PairScan {
+  template <typename T>
+  static bool run(device T*, device const T*, constant ScanParams&) { return false; }
+};
+template <>
+struct PairScan<Sum<float>> {
+  typedef float Two __attribute__((ext_vector_type(2)));
+  static bool run(device float* out, device const float* x, constant ScanParams& p) {
+    Two high = 0.0f, low = 0.0f, block = 0.0f;
+    for (uint line = 0; line < p.size; ++line) {
+      Two next, value;
+      __builtin_memcpy(&next, x + ulong(line) * p.inner, sizeof next);
+      block += next;
+      value = high + ((low != low ? Two(0.0f) : low) + block);  // of an infinite sum the low part is NaN
+      __builtin_memcpy(out + ulong(line) * p.inner, &value, sizeof value);
+      if (line % Sum<float>::kBlock != Sum<float>::kBlock - 1) continue;
+      const Two sum = high + block, shadow = sum - high;  // add_to
+      const Two error = (high - (sum - shadow)) + (block - shadow) + low;
+      const Two rest = sum - sum != Two(0.0f) ? Two(0.0f) : error;
+      high = sum + rest;
+      low = rest - (high - sum);
+      block = 0.0f;
+    }
+    return true;
+  }
+};
+#endif
+
 template <typename T, typename S>
 kernel void accumulate_columns(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                                constant ScanParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State state[kScanColumns];
   const ulong begin = scan_column_begin(p, g.group);
+#if !MPSX_VECTOR_BYTES
+  if (g.count == 1 && scan_column_count(p, g.group) == 2 && PairScan<S>::run(out + begin, in + begin, p)) return;
+#endif
   scan_columns<S>(in + begin, Accumulated<T, S>{out + begin}, p, scan_column_count(p, g.group), state, g);
 }
 
