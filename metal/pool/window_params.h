@@ -9,6 +9,7 @@ struct WindowPoolParams {
   int32_t in[3], out[3], dilation[3];
   int32_t table;
   int32_t width;  // at most that of a window along the innermost dimension
+  int32_t rows;   // of the result that a threadgroup makes, of one plane
 };
 
 // Elements of a plane of the input and of the result.

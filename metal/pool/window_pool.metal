@@ -26,18 +26,16 @@ inline int place_in_small(device const T* plane, constant WindowPoolParams& p, i
 
 // Up to N neighbouring windows in the lanes of a vector, the last one again where there are fewer, and its last element
 // again where a window is narrower than others: what is taken twice is taken once. Of halves, what the windows read of a
-// row is made floats first if it is at most kSpan elements; kShortSpan of them always, where there are so many.
-enum : int { kSpan = 64, kShortSpan = 8 };
+// row is made floats first if it is at most kSpan elements; `floats` is the plane so if all of it is.
+enum : int { kSpan = 64 };
 template <int N, typename T>
-inline void few_windows(device T* out, device long* indices, device const T* plane, constant WindowPoolParams& p,
-                        int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
+inline void few_windows(device T* out, device long* indices, device const T* plane, thread const compute_t<T>* floats,
+                        constant WindowPoolParams& p, int z0, int z1, int y0, int y1, device const int* x_begin, device const int* x_end, int count) {
   typedef compute_t<T> C;
   typedef C Values __attribute__((ext_vector_type(N)));
   typedef int Places __attribute__((ext_vector_type(N)));
   const int step = p.dilation[2], first = x_begin[0], span = x_end[count - 1] - first;
-  const int elements = p.in[0] * p.in[1] * p.in[2];
-  const bool widened = sizeof(T) < sizeof(C) && step == 1 && span <= kSpan;  // undilated windows end in order
-  const bool narrow = span <= kShortSpan && elements >= kShortSpan;
+  const bool widened = sizeof(T) < sizeof(C) && !floats && step == 1 && span <= kSpan;  // undilated windows end in order
   C line[kSpan];
   int begin[N], last[N];
   Values best;
@@ -52,20 +50,16 @@ inline void few_windows(device T* out, device long* indices, device const T* pla
   for (int z = z0; z < z1; z += p.dilation[0])
     for (int y = y0; y < y1; y += p.dilation[1]) {
       const int start = (z * p.in[1] + y) * p.in[2];
-      const int from = narrow ? min(start + first, elements - kShortSpan) : start + first;
-      if (widened && narrow) {
+      if (widened) {
         MPSX_VECTORIZE
-        for (int i = 0; i < kShortSpan; ++i) line[i] = C(plane[from + i]);
-      } else if (widened) {
-        MPSX_VECTORIZE
-        for (int i = 0; i < span; ++i) line[i] = C(plane[from + i]);
+        for (int i = 0; i < span; ++i) line[i] = C(plane[start + first + i]);
       }
       for (int dx = 0; dx < p.width; dx += step) {
         Values v;
         Places at;
         for (int j = 0; j < N; ++j) {
           const int x = min(begin[j] + dx, last[j]);
-          v[j] = widened ? line[start + x - from] : C(plane[start + x]);
+          v[j] = floats ? floats[start + x] : widened ? line[x - first] : C(plane[start + x]);
           at[j] = start + x;
         }
         const auto taken = (v > best) | (v != v);
@@ -123,23 +117,20 @@ inline int place_in_wide(device const T* plane, constant WindowPoolParams& p, in
 }
 #endif
 
-// One threadgroup per row of a plane of the result: group = (row, plane). NaN wins, the last of several too.
+// Row `group.x` of a plane of the result: NaN wins, the last of several too.
 template <typename T>
-kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
-                       device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
-                       constant WindowPoolParams& p [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
-                       uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
+inline void window_row(device T* out, device long* indices, device const T* plane, thread const compute_t<T>* floats,
+                       device const int* begins, constant WindowPoolParams& p, uint2 group, uint tid, uint stride) {
   typedef compute_t<T> C;
-  const int oz = int(group.x) / p.out[1], oy = int(group.x) - oz * p.out[1], windows = p.out[0] + p.out[1] + p.out[2];
-  device const int* begins = tables + ulong(group.y) * ulong(p.table);
-  device const int* ends = begins + windows;
+  (void)floats;
+  const int oz = int(group.x) / p.out[1], oy = int(group.x) - oz * p.out[1];
+  device const int* ends = begins + (p.out[0] + p.out[1] + p.out[2]);
   const int z0 = begins[oz], z1 = ends[oz], y0 = begins[p.out[0] + oy], y1 = ends[p.out[0] + oy];
   device const int* x_begin = begins + p.out[0] + p.out[1];
   device const int* x_end = ends + p.out[0] + p.out[1];
-  device const T* plane = in + ulong(group.y) * ulong(p.in[0]) * ulong(p.in[1]) * ulong(p.in[2]);
   const ulong row = (ulong(group.y) * ulong(p.out[0]) * ulong(p.out[1]) + group.x) * ulong(p.out[2]);
   const int first_row = (z0 * p.in[1] + y0) * p.in[2];
-  for (int ox = int(tid) * kTile; ox < p.out[2]; ox += int(threads.x) * kTile) {
+  for (int ox = int(tid) * kTile; ox < p.out[2]; ox += int(stride) * kTile) {
     const int count = min(kTile, p.out[2] - ox);
 #if !MPSX_VECTOR_BYTES
     const bool wide = p.width >= 8 && p.dilation[2] == 1;
@@ -148,9 +139,9 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
       device long* at = indices + row + ulong(ox);
       if (!wide && count > 1) {
         if (count <= 4)
-          few_windows<4>(to, at, plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
+          few_windows<4>(to, at, plane, floats, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
         else
-          few_windows<8>(to, at, plane, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
+          few_windows<8>(to, at, plane, floats, p, z0, z1, y0, y1, x_begin + ox, x_end + ox, count);
         continue;
       }
       for (int j = ox; j < ox + count; ++j) {
@@ -190,6 +181,29 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
     for (int j = 0; j < count; ++j) out[row + ulong(ox + j)] = T(best[j]);
     for (int j = 0; j < count; ++j) indices[row + ulong(ox + j)] = where[j];
   }
+}
+
+// group = (rows of a plane of the result, plane). A small plane of halves is made floats once by a CPU.
+template <typename T>
+kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
+                       device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
+                       constant WindowPoolParams& p [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
+                       uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
+  const ulong elements = ulong(p.in[0]) * ulong(p.in[1]) * ulong(p.in[2]);
+  const uint rows = uint(p.out[0]) * uint(p.out[1]), first = group.x * uint(p.rows), last = min(first + uint(p.rows), rows);
+  device const int* begins = tables + ulong(group.y) * ulong(p.table);
+  device const T* plane = in + ulong(group.y) * elements;
+  thread const compute_t<T>* floats = nullptr;
+#if !MPSX_VECTOR_BYTES
+  compute_t<T> line[kSpan];
+  if (sizeof(T) < sizeof(compute_t<T>) && elements <= kSpan) {
+    MPSX_VECTORIZE
+    for (uint i = 0; i < uint(elements); ++i) line[i] = compute_t<T>(plane[i]);
+    floats = line;
+  }
+#endif
+  for (uint row = first; row < last; ++row)
+    window_row(out, indices, plane, floats, begins, p, uint2(row, group.y), tid, threads.x);
 }
 
 // The gradient where windows share no element: what a maximum gets is moved to its place, the others get nothing. One

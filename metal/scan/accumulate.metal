@@ -245,6 +245,34 @@ struct PairScan<Sum<float>> {
     return true;
   }
 };
+// Of halves, which are made floats and back some lines at a time.
+template <>
+struct PairScan<FloatSum> {
+  template <typename T>
+  static bool run(device T* out, device const T* x, constant ScanParams& p) {
+    typedef float Two __attribute__((ext_vector_type(2)));
+    enum : uint { kLines = 16 };
+    if (p.inner != 2) return false;
+    float tile[2 * kLines];
+    Two sum = 0.0f;
+    for (uint first = 0; first < p.size; first += kLines) {
+      const uint n = min(uint(kLines), p.size - first);
+      device const T* from = x + 2 * ulong(first);
+      device T* to = out + 2 * ulong(first);
+      MPSX_VECTORIZE
+      for (uint i = 0; i < 2 * n; ++i) tile[i] = float(from[i]);
+      for (uint i = 0; i < n; ++i) {
+        Two next;
+        __builtin_memcpy(&next, tile + 2 * i, sizeof next);
+        sum += next;
+        __builtin_memcpy(tile + 2 * i, &sum, sizeof sum);
+      }
+      MPSX_VECTORIZE
+      for (uint i = 0; i < 2 * n; ++i) to[i] = T(tile[i]);
+    }
+    return true;
+  }
+};
 #endif
 
 template <typename T, typename S>

@@ -31,18 +31,21 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
   const bool dense = out.is_contiguous() && indices.is_contiguous();
   const Tensor best = dense ? out : at::empty(out.sizes(), out.options());
   const Tensor where = dense ? indices : at::empty(out.sizes(), indices.options());
-  const WindowPoolParams& p = windows.p;
+  constexpr int64_t kSmall = 64;  // windows of a plane that a CPU's thread takes at once
+  WindowPoolParams p = windows.p;
   const int64_t rows = int64_t(p.out[0]) * p.out[1], planes = out.numel() / (rows * p.out[2]);
   TORCH_CHECK(rows <= int64_t(UINT32_MAX) && planes <= int64_t(UINT32_MAX),
               "max_pool: expected a result of fewer rows than 2^32, got ", out.sizes());
+  const bool small = runtime::driver().info().vector_bytes == 0 && rows * p.out[2] <= kSmall;
+  p.rows = small ? int32_t(rows) : 1;
   Launch(kernels.get(tag_of(x)))
       .pointer(best.data_ptr())
       .pointer(where.data_ptr())
       .pointer(x.const_data_ptr())
       .pointer(windows.table.data())
       .bytes(p)
-      .groups({uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
-      .work(uint64_t(p.out[2]) * uint64_t(p.width) * 8)
+      .groups({small ? 1 : uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
+      .work(uint64_t(p.out[2]) * uint64_t(p.width) * 8 * uint64_t(p.rows))
       .run();
   if (dense) return;
   out.copy_(best);

@@ -12,7 +12,7 @@ namespace mpsx::ops {
 
 // Windows of `dims` dimensions, as kernels take them.
 struct Windows {
-  WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1};
+  WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1, 1};
   std::vector<int32_t> begins, ends;
   LaunchTable table;  // both, one after the other
 
