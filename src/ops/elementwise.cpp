@@ -219,7 +219,8 @@ void ElementwiseKernels::copy_lines(Operands lines, int64_t bytes) {
       lines_128("copy_lines_128");
   const bool whole = lines.widen(bytes);  // parts of rows follow each other
   if (bytes < 16) return copy_strided(lines);
-  if (const int d = lines.longer(); whole && d > 0 && runtime::driver().info().vector_bytes == 0)
+  if (const int d = lines.longer();
+      whole && d > 0 && bytes < Operands::kWidestLine && runtime::driver().info().vector_bytes == 0)
     lines.swap_dimensions(0, d);
   const KernelSet& set = bytes == 16 ? lines_16 : bytes == 32 ? lines_32 : bytes == 64 ? lines_64 : lines_128;
   launch_strided(set.get(), lines, {}, false);
