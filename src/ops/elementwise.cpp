@@ -239,6 +239,7 @@ void ElementwiseKernels::copy_brief_rows(Operands rows, Tag tag) {
 
 void ElementwiseKernels::copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes,
                                       at::IntArrayRef to_strides, at::IntArrayRef from_strides) {
+  TORCH_INTERNAL_ASSERT(uint64_t(to.numel()) <= kMaxDense, "copy_between: ", to.sizes());
   at::DimVector order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

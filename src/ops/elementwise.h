@@ -37,8 +37,8 @@ class ElementwiseKernels {
   void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second = Tag::none) const;
   bool has(Tag tag, Tag second = Tag::none) const { return any_.has(tag, second); }
   const std::string& op() const { return op_; }
-  // Copies between places of two tensors of one type, `sizes` of them by strides in elements. None is longer than
-  // 2^32-1.
+  // Copies between places of two tensors of one type, `sizes` of them by strides in elements; `to` has at most
+  // kMaxDense.
   static void copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes, at::IntArrayRef to_strides,
                            at::IntArrayRef from_strides);
 

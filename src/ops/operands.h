@@ -14,7 +14,8 @@ struct ElementwiseKernels::Operands {
   static constexpr int64_t kVector = 64;                // bytes
   static constexpr uint64_t kWorthPacking = 512;        // elements in short rows,
   static constexpr uint64_t kWorthPackingCostly = 128;  // of an operator that takes long
-  static constexpr int64_t kLongRow = 64;               // elements of a row that is not worth a copy
+  static constexpr int64_t kLongRow = 128;              // elements of a row that is not worth a copy
+  static_assert(kLongRow > kVector);                    // rows of bytes too are then no short ones
   static constexpr uint64_t kWorthTurning = 256;        // elements of a transposed one, rather than large strides
   static constexpr uint64_t kFew = 8192;                // elements that are copied one by one rather than in tiles
   static constexpr int64_t kNarrow = 4;                 // the shorter side of what a CPU transposes in squares
@@ -98,17 +99,19 @@ struct ElementwiseKernels::Operands {
     std::swap(size[a], size[b]);
     for (int k = 0; k < count; ++k) std::swap(stride[k][a], stride[k][b]);
   }
-  // Dimensions that follow each other in every operand become one.
+  // Dimensions that follow each other in every operand become one, and those of one element are left out.
   void coalesce() {
     int last = 0;
     for (int d = 1; d < ndim; ++d) {
-      bool follows = true;
+      if (size[d] == 1) continue;
+      bool follows = size[last] != 1;
       for (int k = 0; k < count; ++k) follows = follows && stride[k][d] == stride[k][last] * size[last];
       if (follows) {
         size[last] *= size[d];
         continue;
       }
-      size[++last] = size[d];
+      if (size[last] != 1) ++last;
+      size[last] = size[d];
       for (int k = 0; k < count; ++k) stride[k][last] = stride[k][d];
     }
     ndim = std::min(ndim, last + 1);
