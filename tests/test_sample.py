@@ -1,4 +1,4 @@
-"""Samples of gamma, Dirichlet, Poisson and binomial distributions, and their gradients (src/ops/sample.cpp)."""
+"""Samples of gamma, Dirichlet, Poisson and binomial distributions, and their gradients (src/ops/random/sample.cpp)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def launchers(name: str) -> Iterator[Found]:
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
         yield from definitions(path, match[1] or match[2], name)
     for table, _, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
-        for path, line, _ in lines_with(ROOT.glob("src/ops/*.cpp"), rf'#include ".*\b{table.name}"'):
+        for path, line, _ in lines_with(ROOT.glob("src/ops/**/*.cpp"), rf'#include ".*\b{table.name}"'):
             yield place(path, line), f"reads the row {match[1]} of {table.name}"
 
 

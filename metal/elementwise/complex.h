@@ -4,7 +4,7 @@
 #include "elementwise/scalars.h"
 #include "lib/math.h"
 
-// The imaginary parts of scalars lie in the places that nothing else of theirs uses (set_scalar in src/ops/elementwise.cpp).
+// The imaginary parts of scalars lie in the places that nothing else of theirs uses (set_scalar in src/ops/elementwise/elementwise.cpp).
 template <>
 inline Scalars<float2> scalars<float2>(constant ScalarParams& s) {
   return {float2(s.f[0], s.f[1]), float2(0.0f), float2(s.f[3], s.f[2])};

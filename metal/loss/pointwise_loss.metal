@@ -58,7 +58,7 @@ kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buff
   }
 }
 
-constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/pointwise_loss.cpp
+constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/loss/pointwise_loss.cpp
 
 // Whether every element lies in [0, 1], by tiles as pointwise_loss_sum has them.
 template <typename T>

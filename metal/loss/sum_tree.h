@@ -4,4 +4,4 @@
 
 #include "lib/types.h"
 
-constexpr constant uint kFan = 64;  // and in src/ops/nll_loss.cpp
+constexpr constant uint kFan = 64;  // and in src/ops/loss/nll_loss.cpp

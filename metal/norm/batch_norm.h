@@ -7,7 +7,7 @@
 #include "norm/batch_norm_params.h"
 
 // Neighbouring columns of one thread: loops to vectorise on a CPU, one element on a GPU. kColumns in
-// src/ops/batch_norm.cpp.
+// src/ops/norm/batch_norm.cpp.
 constexpr constant uint kColumns = MPSX_VECTOR_BYTES ? 1 : 256;
 
 // What one chunk of a channel holds: `length` elements of each of the images [first, last).

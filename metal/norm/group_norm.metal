@@ -125,7 +125,7 @@ kernel void group_norm_bwd(device T* grad_in [[buffer(0)]], device float* sums [
   }
 }
 
-// Adds up the images, in order. A thread owns neighbouring channels; kTile in src/ops/group_norm.cpp.
+// Adds up the images, in order. A thread owns neighbouring channels; kTile in src/ops/norm/group_norm.cpp.
 constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : 64;
 template <typename W>
 kernel void group_norm_bwd_params(device W* grad_weight [[buffer(0)]], device W* grad_bias [[buffer(1)]],

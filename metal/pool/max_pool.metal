@@ -169,7 +169,7 @@ inline RegularWindow reach(int in, int out, int size, int stride, int pad, int d
 }
 
 // A thread owns neighbouring input elements: on a CPU a band of whole rows (or a long piece of one), else one element.
-constant int kBand = MPSX_VECTOR_BYTES ? 1 : 2048;  // kBand in src/ops/max_pool.cpp
+constant int kBand = MPSX_VECTOR_BYTES ? 1 : 2048;  // kBand in src/ops/pool/max_pool.cpp
 
 // group = (band of input rows, plane); a band has more than one row only if its elements are at most kBand.
 template <typename T>

@@ -1,5 +1,5 @@
 // One dimension of an interpolation, a padding or an average pooling, or of the backward of one: what they do is linear,
-// and along each dimension a sum of a few elements (src/ops/resample.h). Sums are made in float, in the order of the taps.
+// and along each dimension a sum of a few elements (src/ops/resample/resample.h). Sums are made in float, in the order of the taps.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/params.h"

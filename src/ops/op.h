@@ -40,6 +40,12 @@ inline bool is_plain(const Tensor& t) {
   return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 && !t.is_conj() && !t.is_neg();
 }
 
+// The memory of a tensor that may be undefined (an absent bias).
+inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
 // What most launchers ask of a tensor before they take a kernel.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }

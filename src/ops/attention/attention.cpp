@@ -1,0 +1,179 @@
+// Launchers of metal/attention/attention.metal. torch's operators are routed in src/backend/attention.cpp.
+#include "backend/attention.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "attention/attention_params.h"
+#include "lib/tile_params.h"
+#include "ops/random/random.h"
+#include "ops/tiles.h"
+
+namespace mpsx::ops {
+namespace {
+
+using backend::AttentionKernels;
+using OptionalTensor = std::optional<Tensor>;
+
+bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
+
+// Whether a mask spreads over the scores.
+bool fits(const Tensor& mask, const Tensor& query, const Tensor& key) {
+  const int64_t scores[] = {query.size(0), query.size(1), query.size(2), key.size(2)};
+  if (mask.dim() > 4) return false;
+  for (int64_t d = 0; d < mask.dim(); ++d)
+    if (mask.size(-1 - d) != 1 && mask.size(-1 - d) != scores[3 - d]) return false;
+  return true;
+}
+
+bool take(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout) {
+  for (const Tensor* t : {&query, &key, &value})
+    if (t->layout() != at::kStrided || !has_float_kernel(*t) || t->dim() != 4 || t->numel() == 0 ||
+        t->size(3) > int64_t(kAttentionSize) || t->scalar_type() != query.scalar_type())
+      return false;
+  const bool heads = key.size(1) == value.size(1) && query.size(1) % key.size(1) == 0;
+  const bool sizes = query.size(0) == key.size(0) && key.size(0) == value.size(0) && key.size(2) == value.size(2) &&
+                     query.size(3) == key.size(3) && query.size(2) < INT32_MAX && key.size(2) < INT32_MAX;
+  if (!heads || !sizes || dropout < 0 || dropout >= 1) return false;
+  // The gradient of a mask is that of all scores, which the kernels do not keep.
+  return !has_mask(mask) || (is_plain(*mask) && !mask->requires_grad() && fits(*mask, query, key) &&
+                             (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
+}
+
+Tensor in_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); }
+// Memory in the order batch, length, head, size: models join the heads of a position afterwards.
+Tensor make_like(const Tensor& t, int64_t size) {
+  return at::empty({t.size(0), t.size(2), t.size(1), size}, t.options()).transpose(1, 2);
+}
+// Memory in the order of the query's, as PyTorch lays results out on every device and torch.compile expects.
+Tensor make_as(const Tensor& query, int64_t size) {
+  if (size == query.size(3)) return at::empty_like(query);
+  std::array<int64_t, 4> order{0, 1, 2, 3}, place{}, sizes{};
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
+  for (size_t i = 0; i < 4; ++i) {
+    place[size_t(order[i])] = int64_t(i);
+    sizes[i] = order[i] == 3 ? size : query.size(order[i]);
+  }
+  return at::empty(sizes, query.options()).permute(place);
+}
+AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
+
+struct Inputs {
+  Tensor query, key, value, mask;  // the mask in floats
+  AttentionParams p{};
+};
+Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
+               bool causal, std::optional<double> scale) {
+  Inputs in{in_rows(query), in_rows(key), in_rows(value), Tensor()};
+  AttentionParams& p = in.p;
+  p.query = strides_of(in.query);
+  p.key = strides_of(in.key);
+  p.value = strides_of(in.value);
+  p.queries = uint32_t(query.size(2));
+  p.keys = uint32_t(key.size(2));
+  p.size = uint32_t(query.size(3));
+  p.value_size = uint32_t(value.size(3));
+  p.heads = uint32_t(query.size(1));
+  p.shared = uint32_t(query.size(1) / key.size(1));
+  p.causal = causal;
+  p.scale = float(scale.value_or(1 / std::sqrt(double(query.size(3)))));
+  p.has_mask = has_mask(mask);
+  if (p.has_mask) {
+    const bool is_bool = mask->scalar_type() == at::kBool;
+    in.mask = is_bool ? at::where(*mask, 0.0f, -std::numeric_limits<float>::infinity()) : mask->to(at::kFloat);
+    const Tensor m = in.mask.expand({query.size(0), query.size(1), query.size(2), key.size(2)});
+    p.mask_batch = m.stride(0);
+    p.mask_head = m.stride(1);
+    p.mask_row = m.stride(2);
+    p.mask_column = m.stride(3);
+  }
+  p.has_dropout = dropout > 0;
+  if (p.has_dropout) {
+    p.bound = bernoulli_bound(1 - dropout);
+    p.kept_scale = float(1 / (1 - dropout));
+  }
+  return in;
+}
+
+
+// Over blocks of rows of every head.
+void run_blocks(Launch& l, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch, uint64_t size) {
+  const bool wide = tiles_are_wide();
+  const uint32_t block = wide ? kWideAttentionRows : kAttentionRows;
+  l.threadgroup_memory((wide ? kWideAttentionFloats : kAttentionFloats) * sizeof(float));
+  l.groups({uint32_t((rows + block - 1) / block), uint32_t(heads), uint32_t(batch)}, wide ? 1u : uint32_t(kTileThreads),
+           !wide);
+  l.work(block * (columns + 1) * (1 + size / 8)).run();
+}
+
+AttentionKernels::Result forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                 const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale) {
+  static const KernelSet kernels("attention");
+  Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
+  AttentionParams& p = in.p;
+  const Tensor result = make_as(query, value.size(3));
+  const Tensor out = result.stride(3) == 1 ? result : make_like(query, value.size(3));  // kernels write whole rows
+  const Tensor log_sums = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
+  p.out = strides_of(out);
+  if (p.has_dropout) {
+    const uint64_t rows = uint64_t(query.size(0)) * p.heads * p.queries;
+    const RandomParams random = random_params(std::nullopt, rows * ((p.keys + 3) / 4) * 4);
+    p.seed = random.seed;
+    p.first_block = random.offset;
+  }
+  Launch l(kernels.get(tag_of(query)));
+  l.pointer(out.mutable_data_ptr()).pointer(log_sums.mutable_data_ptr()).pointer(in.query.const_data_ptr());
+  l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
+  run_blocks(l, p.queries, p.keys, query.size(1), query.size(0), p.size + p.value_size);
+  if (!out.is_same(result)) result.copy_(out);
+  return {result, log_sums, int64_t(p.seed), int64_t(p.first_block)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_given, const Tensor& query, const Tensor& key,
+                                            const Tensor& value, const OptionalTensor& mask,
+                                            const AttentionKernels::Result& done, double dropout, bool causal,
+                                            std::optional<double> scale) {
+  static const KernelSet delta_kernels("attention_delta");
+  static const KernelSet kernels[] = {KernelSet("attention_backward_query"), KernelSet("attention_backward_key"),
+                                      KernelSet("attention_backward_value")};
+  Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
+  AttentionParams& p = in.p;
+  const Tensor grad = in_rows(grad_given), out = in_rows(done.out), log_sums = done.log_sum_exp.contiguous();
+  p.grad = strides_of(grad);
+  p.out = strides_of(out);
+  p.seed = uint64_t(done.seed);
+  p.first_block = uint64_t(done.offset);
+  const Tag tag = tag_of(query);
+
+  const Tensor delta = at::empty(log_sums.sizes(), log_sums.options());
+  Launch first(delta_kernels.get(tag));
+  first.pointer(delta.mutable_data_ptr()).pointer(grad.const_data_ptr()).pointer(out.const_data_ptr()).bytes(p);
+  first.threads(p.queries, p.heads, uint64_t(query.size(0))).work(p.value_size).run();
+
+  const Tensor results[] = {make_like(query, query.size(3)), make_like(key, key.size(3)),
+                            make_like(value, value.size(3))};
+  for (size_t i = 0; i < 3; ++i) {
+    p.result = strides_of(results[i]);
+    Launch l(kernels[i].get(tag));
+    l.pointer(results[i].mutable_data_ptr()).pointer(log_sums.const_data_ptr()).pointer(delta.const_data_ptr());
+    l.pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr());
+    l.pointer(grad.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
+    const bool of_query = i == 0;
+    run_blocks(l, of_query ? p.queries : p.keys, of_query ? p.keys : uint64_t(p.queries) * p.shared, results[i].size(1),
+               query.size(0), 2 * uint64_t(p.size + p.value_size));
+  }
+  return {results[0], results[1], results[2]};
+}
+
+constexpr AttentionKernels kKernels{take, forward, backward};
+[[maybe_unused]] const bool registered = (backend::set_attention_kernels(&kKernels), true);
+
+}  // namespace
+}  // namespace mpsx::ops

@@ -1,0 +1,125 @@
+#include "ops/elementwise/complex.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/var.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+
+#include "elementwise/complex_params.h"
+#include "ops/indexing.h"
+
+namespace mpsx::ops {
+namespace {
+
+// As the type, where it is complex and the tensor has kernels.
+Tensor as_complex(const Tensor& x, at::ScalarType type) {
+  if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
+  return x.to(type);
+}
+
+// Whether a thread may multiply a line on its own: a CPU's, or one of many, or a short one.
+bool multiplied_by_threads(const Blocks& b) {
+  constexpr int64_t kShort = 256, kMany = 4096;
+  return runtime::driver().info().vector_bytes == 0 || b.size <= kShort || b.outer * b.inner >= kMany;
+}
+
+// The products of the lines of contiguous z, or all on the way to them.
+void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
+  if (out.numel() == 0) return;
+  // Rows lie beside each other as columns do, only further apart.
+  const bool rows = b.inner == 1;
+  const int64_t count = rows ? b.outer : b.inner;
+  const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
+  const ComplexProductParams p{size, lines, rows ? size : 1, rows ? 1 : lines, uint64_t(b.size) * uint64_t(count)};
+  const uint32_t each = runtime::driver().info().vector_bytes == 0 ? uint32_t(kProductLines) : 1;
+  Launch(kernels.get())
+      .pointer(out.mutable_data_ptr())
+      .pointer(z.const_data_ptr())
+      .bytes(p)
+      .threads((lines + each - 1) / each, grid_size("prod", rows ? 1 : b.outer))
+      .work(uint64_t(size) * std::min(each, lines))
+      .run();
+}
+
+}  // namespace
+
+Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
+  const Tensor z = as_complex(x, type);
+  const int64_t d = at::maybe_wrap_dim(dim, x.dim());
+  if (!z.defined()) return z;
+  if (z.dim() == 0) return z.clone();
+  return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
+}
+
+// In as many steps as doubling needs: each multiplies by what lies one stretch before, which then is twice as long.
+Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
+  const Tensor z = as_complex(x, type);
+  const int64_t d = at::maybe_wrap_dim(dim, x.dim());
+  if (!z.defined()) return z;
+  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+    static const KernelSet kernels("complex_cumprod");
+    const Tensor result = at::empty(z.sizes(), z.options());
+    launch_products(kernels, result, z.contiguous(), blocks);
+    return result;
+  }
+  Tensor product = z.clone(at::MemoryFormat::Contiguous);
+  const int64_t size = z.dim() == 0 ? 1 : z.size(d);
+  for (int64_t stretch = 1; stretch < size; stretch *= 2) {
+    const Tensor next = product.clone();
+    next.slice(d, stretch).copy_(product.slice(d, stretch) * product.slice(d, 0, size - stretch));
+    product = next;
+  }
+  return product;
+}
+
+// Halves are multiplied until one is left.
+Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, at::ScalarType type) {
+  Tensor z = as_complex(x, type);
+  if (!z.defined()) return z;
+  if (!dim || z.dim() == 0) z = z.flatten();
+  const int64_t d = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
+  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+    static const KernelSet kernels("complex_prod");
+    c10::DimVector sizes(z.sizes());
+    if (keepdim && x.dim() > 0)
+      sizes[size_t(d)] = 1;
+    else
+      sizes.erase(sizes.begin() + d);
+    const Tensor result = at::empty(sizes, z.options());
+    launch_products(kernels, result, z.contiguous(), blocks);
+    return result;
+  }
+  if (z.size(d) == 0) {
+    c10::DimVector sizes(z.sizes());
+    sizes[size_t(d)] = 1;
+    z = at::ones(sizes, z.options());
+  }
+  for (int64_t size = z.size(d); size > 1; size = z.size(d)) {
+    const int64_t half = size / 2;
+    const Tensor product = z.slice(d, 0, half) * z.slice(d, half, 2 * half);
+    z = size % 2 ? at::cat({product, z.slice(d, 2 * half)}, d) : product;
+  }
+  const Tensor result = keepdim && x.dim() > 0 ? z : z.squeeze(d);
+  return result.is_alias_of(x) ? result.clone() : result;
+}
+
+std::tuple<Tensor, Tensor> complex_var_mean(const Tensor& x, at::OptionalIntArrayRef dim,
+                                            const std::optional<at::Scalar>& correction, bool keepdim) {
+  if (!is_plain_complex(x)) return {};
+  const bool is_number = x.dim() == 0;
+  const Tensor z = is_number ? x.unsqueeze(0) : x;
+  c10::DimVector dims;
+  if (!is_number && dim)
+    for (const int64_t d : *dim) dims.push_back(at::maybe_wrap_dim(d, z.dim()));
+  if (dims.empty())
+    for (int64_t d = 0; d < z.dim(); ++d) dims.push_back(d);
+  const bool keeps = keepdim && !is_number;
+  return {at::var(at::view_as_real(z), dims, correction, keeps).sum(-1), at::mean(z, dims, keeps)};
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,35 @@
+// polygamma, a function of one number whose order is an argument, and the out= form of mvlgamma, which is made of
+// others.
+#include <ATen/ops/mvlgamma.h>
+#include <torch/library.h>
+
+#include "ops/elementwise/elementwise.h"
+
+namespace mpsx::ops {
+namespace {
+
+Tensor& polygamma_out(int64_t n, const Tensor& self, Tensor& out) {
+  static const ElementwiseKernels kernels("polygamma", 1);
+  const Tensor x = at::isIntegralType(self.scalar_type(), true)
+                       ? self.to(c10::typeMetaToScalarType(c10::get_default_dtype()))
+                       : self;
+  if (!is_plain(x) || !is_float_tag(tag_of(x)) || out.device() != x.device() || out.scalar_type() != x.scalar_type())
+    return fallback_call<Tensor>("aten::polygamma", "out", n, self, out), out;
+  TORCH_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
+  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
+  kernels.run(iter, tag_of(x), scalar_params(n));
+  return out;
+}
+
+Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
+  return write_out("mvlgamma", at::mvlgamma(self, p), out);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("polygamma.out", &polygamma_out);
+  m.impl("mvlgamma.out", &mvlgamma_out);
+}
+
+}  // namespace mpsx::ops

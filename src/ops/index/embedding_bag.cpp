@@ -1,0 +1,172 @@
+// embedding_bag; its gradients are those of an embedding, of the rows that belong to each index.
+#include <ATen/ops/_embedding_bag_sparse_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include "index/bag_params.h"
+#include "ops/indexing.h"
+#include "runtime/stream.h"
+
+namespace mpsx::ops {
+namespace {
+
+using OptionalTensor = std::optional<Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+enum Mode : int64_t { kSum, kMean, kMax };
+
+bool is_index(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kInt; }
+
+Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, const Tensor& offsets_,
+             bool scale_grad_by_freq, int64_t mode, bool sparse, const OptionalTensor& per_sample_weights,
+             bool include_last_offset, int64_t padding_idx) {
+  static const KernelSet kernels("embedding_bag");
+  if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index(indices_) ||
+      !is_index(offsets_))
+    return fallback_call<Four>(forward_only ? "aten::_embedding_bag_forward_only" : "aten::_embedding_bag", "", weight,
+                               indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                               include_last_offset, padding_idx);
+  TORCH_CHECK(indices_.dim() == 1 && offsets_.dim() == 1,
+              "embedding_bag: expected input and offsets of one dimension, got ", indices_.sizes(), " and ",
+              offsets_.sizes());
+  TORCH_CHECK(weight.dim() == 2, "embedding_bag: expected a weight of two dimensions, got ", weight.sizes());
+  TORCH_CHECK(mode >= kSum && mode <= kMax, "embedding_bag: expected mode 0, 1 or 2, got ", mode);
+  TORCH_CHECK(!include_last_offset || offsets_.size(0) >= 1,
+              "include_last_offset: number of offset should be at least 1");
+  const auto type = indices_.scalar_type() == at::kLong ? at::kLong : offsets_.scalar_type();
+  const Tensor indices = dense_index(indices_), offsets = dense_index(offsets_), table = weight.contiguous();
+  const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), width = table.size(1);
+  const Tensor out = at::empty({bags, width}, table.options());
+  const Tensor sizes = at::empty({bags}, indices.options());
+  const Tensor maxima =
+      at::empty(mode == kMax ? std::vector<int64_t>{bags, width} : std::vector<int64_t>{bags}, indices.options());
+  if (mode != kMax) maxima.zero_();
+  Tensor samples;
+  if (per_sample_weights && per_sample_weights->defined()) {
+    samples = per_sample_weights->contiguous();
+    TORCH_CHECK(mode == kSum, "embedding_bag: per_sample_weights only supported with mode='sum'");
+    TORCH_CHECK(samples.scalar_type() == table.scalar_type() && samples.sizes() == indices.sizes(),
+                "embedding_bag: expected per_sample_weights of the weight's type and the input's shape, got ",
+                samples.scalar_type(), " and ", samples.sizes());
+  }
+  if (offsets.size(0) > 0) {
+    const auto* ends = offsets.const_data_ptr<int64_t>();
+    runtime::prepare_cpu_access(ends);
+    const int64_t first = ends[0], last = ends[offsets.size(0) - 1];
+    TORCH_CHECK(first == 0,
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                "position 0. However, got ",
+                first);
+    TORCH_CHECK(last <= indices.size(0), "offsets[-1] can not be greater than input's length({", indices.size(0),
+                "}) but got offsets[-1] of {", last, "}");
+  }
+  check_index("embedding_bag", indices, table.size(0), 0, false);
+  TORCH_CHECK(indices.size(0) <= int64_t(UINT32_MAX) && width <= int64_t(UINT32_MAX) && bags < int64_t(UINT32_MAX) &&
+                  table.size(0) <= INT32_MAX,
+              "embedding_bag: expected sizes below 2^31");
+  // Which bag each index belongs to, for the gradient: the last that starts at it or before.
+  Tensor bag_of = at::empty({0}, indices.options());
+  if (!forward_only && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
+  if (!forward_only && bags > 0) {
+    const Tensor places = at::arange(indices.size(0), indices.options());
+    bag_of = at::searchsorted(offsets.slice(0, 0, bags), places, false, true).sub_(1);
+  }
+  if (bags > 0) {
+    const BagParams p{table.size(0),
+                      padding_idx,
+                      uint32_t(width),
+                      uint32_t(mode),
+                      uint32_t(indices.size(0)),
+                      uint32_t(bags),
+                      uint32_t(offsets.size(0)),
+                      samples.defined()};
+    Launch(kernels.get(tag_of(table)))
+        .pointer(out.data_ptr())
+        .pointer(sizes.data_ptr())
+        .pointer(maxima.data_ptr())
+        .pointer(table.const_data_ptr())
+        .pointer(indices.const_data_ptr())
+        .pointer(offsets.const_data_ptr())
+        .pointer(data_or_null(samples))
+        .bytes(p)
+        .groups({p.bags, 1, 1}, runtime::threads_for_row(uint64_t(width) * 4))
+        .work(uint64_t(width) * (1 + p.count / p.bags))
+        .run();
+  }
+  return {out, bag_of.to(type), sizes.to(type), maxima.to(type)};
+}
+
+Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool scale_grad_by_freq,
+                   int64_t mode, bool sparse, const OptionalTensor& per_sample_weights, bool include_last_offset,
+                   int64_t padding_idx) {
+  return forward(false, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                 include_last_offset, padding_idx);
+}
+Four embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+                                bool scale_grad_by_freq, int64_t mode, bool sparse,
+                                const OptionalTensor& per_sample_weights, bool include_last_offset,
+                                int64_t padding_idx) {
+  return forward(true, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                 include_last_offset, padding_idx);
+}
+
+Tensor dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& bag_of, const Tensor& sizes,
+                      const Tensor& maxima, int64_t rows, bool scale_grad_by_freq, int64_t mode,
+                      const OptionalTensor& per_sample_weights, int64_t padding_idx) {
+  if (!has_float_kernel(grad) || !is_plain(indices))
+    return fallback_call<Tensor>("aten::_embedding_bag_dense_backward", "", grad, indices, bag_of, sizes, maxima, rows,
+                                 scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+  if (grad.numel() == 0 || indices.numel() == 0) return at::zeros({rows, grad.size(1)}, grad.options());
+  if (mode == kMax) {
+    const Tensor of_bags = at::mul(grad, sizes.gt(0).unsqueeze(1));  // an empty bag has no maximum
+    return at::zeros({rows, grad.size(1)}, grad.options()).scatter_add_(0, maxima.to(at::kLong), of_bags);
+  }
+  // In float up to the end, so that a half is rounded once.
+  Tensor rows_of = grad.to(at::kFloat);
+  if (mode == kMean) rows_of = rows_of.div(sizes.clamp_min(1).unsqueeze(1));
+  rows_of = rows_of.index_select(0, bag_of);
+  if (per_sample_weights && per_sample_weights->defined()) rows_of.mul_(per_sample_weights->unsqueeze(1));
+  return at::embedding_dense_backward(rows_of, indices, rows, padding_idx, scale_grad_by_freq).to(grad.scalar_type());
+}
+
+Tensor backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& bag_of,
+                const Tensor& sizes, const Tensor& maxima, int64_t rows, bool scale_grad_by_freq, int64_t mode,
+                bool sparse, const OptionalTensor& per_sample_weights, int64_t padding_idx) {
+  if (!has_float_kernel(grad) || !is_plain(indices))
+    return fallback_call<Tensor>("aten::_embedding_bag_backward", "", grad, indices, offsets, bag_of, sizes, maxima,
+                                 rows, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx);
+  if (sparse)
+    return at::_embedding_bag_sparse_backward(grad, indices, offsets, bag_of, sizes, rows, scale_grad_by_freq, mode,
+                                              per_sample_weights, padding_idx);
+  return dense_backward(grad, indices, bag_of, sizes, maxima, rows, scale_grad_by_freq, mode, per_sample_weights,
+                        padding_idx);
+}
+
+Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
+                                   const Tensor& offsets, const Tensor& bag_of, int64_t mode, int64_t padding_idx) {
+  if (!has_float_kernel(grad) || !has_float_kernel(weight) || grad.scalar_type() != weight.scalar_type() ||
+      !is_plain(indices))
+    return fallback_call<Tensor>("aten::_embedding_bag_per_sample_weights_backward", "", grad, weight, indices, offsets,
+                                 bag_of, mode, padding_idx);
+  TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+  if (indices.numel() == 0) return at::zeros(indices.sizes(), grad.options());
+  const Tensor products = weight.index_select(0, indices).to(at::kFloat).mul_(grad.index_select(0, bag_of));
+  return products.sum(1).masked_fill_(indices.eq(padding_idx), 0).to(grad.scalar_type());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_embedding_bag", &embedding_bag);
+  m.impl("_embedding_bag_forward_only", &embedding_bag_forward_only);
+  m.impl("_embedding_bag_backward", &backward);
+  m.impl("_embedding_bag_dense_backward", &dense_backward);
+  m.impl("_embedding_bag_per_sample_weights_backward", &per_sample_weights_backward);
+}
+
+}  // namespace mpsx::ops

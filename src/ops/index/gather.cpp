@@ -1,0 +1,126 @@
+// gather and take.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gather_meta.h>
+#include <torch/library.h>
+
+#include "ops/indexing.h"
+#include "ops/narrow.h"
+#include "ops/elementwise/strided.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+// Whether an index is one expanded along all dimensions but `dim`: then it selects whole rows.
+bool selects_rows(const Tensor& index, int64_t dim) {
+  if (index.dim() < 2 || index.numel() == 0) return false;
+  int64_t row = 1;
+  for (int64_t d = 0; d < index.dim(); ++d) {
+    if (d == dim) continue;
+    if (index.size(d) > 1 && index.stride(d) != 0) return false;
+    row *= index.size(d);
+  }
+  return row > 1;
+}
+
+// `out` is dense and has the index's shape.
+void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& indices) {
+  static const KernelSet kernel("gather");
+  if (self.dim() == indices.dim() && out.is_contiguous() && selects_rows(indices, dim)) {
+    Tensor rows = self;
+    for (int64_t d = 0; d < self.dim(); ++d)
+      if (d != dim && rows.size(d) != indices.size(d)) rows = narrowed(rows, d, 0, indices.size(d));
+    const int64_t size[] = {indices.size(dim)}, stride[] = {indices.stride(dim)};
+    return select_rows_into("gather", out, rows, dim,
+                            at::native::as_strided_tensorimpl(indices, size, stride, indices.storage_offset()));
+  }
+  const Tensor index = dense_index(indices);
+  check_index("gather", index, self.dim() == 0 ? 1 : self.size(dim), dim, false);
+  if (out.numel() == 0) return;
+  at::DimVector strides(self.strides().begin(), self.strides().end());
+  IndexParams p{};
+  p.dim_size = self.dim() == 0 ? 1 : self.size(dim);
+  if (!strides.empty()) {
+    p.dim_stride = strides[size_t(dim)];
+    strides[size_t(dim)] = 0;
+  }
+  const at::IntArrayRef from = self.dim() == index.dim() ? at::IntArrayRef(strides) : index.strides();
+  const Merged<3> merged(index.sizes(), {out.strides(), from, index.strides()});
+  merged.write(p, 4);
+  merged.each_beyond(4, [&](const auto& offsets) {
+    Launch(kernel.get(bits_tag(self)))
+        .pointer(at_element(out, offsets[0]))
+        .pointer(at_const_element(self, offsets[1]))
+        .pointer(at_const_element(index, offsets[2]))
+        .bytes(p)
+        .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+        .run();
+  });
+}
+
+template <typename Outputs>
+void run(Outputs& outputs, const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad) {
+  TORCH_CHECK(index.device() == self.device(), "gather: expected self and index on the same device, got ",
+              self.device(), " and ", index.device());
+  outputs.meta(self, dim, index, sparse_grad);
+  gather_into(outputs.result(), self, at::maybe_wrap_dim(dim, self.dim()), index);
+  outputs.finish();
+}
+
+Tensor gather_new(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::gather", "", self, dim, index, sparse_grad);
+  Structured<at::meta::structured_gather> outputs;
+  run(outputs, self, dim, index, sparse_grad);
+  return outputs.result();
+}
+
+Tensor& gather_out(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::gather", "out", self, dim, index, sparse_grad, out), out;
+  Structured<at::meta::structured_gather> outputs(out);
+  run(outputs, self, dim, index, sparse_grad);
+  return out;
+}
+
+Tensor take_new(const Tensor& self, const Tensor& index) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::take", "", self, index);
+  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
+              index.scalar_type());
+  TORCH_CHECK(index.device() == self.device(), "take: expected self and index on the same device, got ", self.device(),
+              " and ", index.device());
+  TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
+  const Tensor out = at::empty(index.sizes(), self.options()), in = self.contiguous();
+  RowsParams p{};
+  p.size = in.numel();
+  p.pitch = 1;
+  p.negative = true;
+  launch_index_rows("take", out, in, index, 1, 1, p);
+  return out;
+}
+
+Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::take", "out", self, index, out), out;
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "take(): self and out expected to have the same dtype, but got "
+              "self.dtype = ",
+              self.scalar_type(), " and out.dtype = ", out.scalar_type());
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  const Tensor result = take_new(self, index);
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result), out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("gather", &gather_new);
+  m.impl("gather.out", &gather_out);
+  m.impl("take", &take_new);
+  m.impl("take.out", &take_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,216 @@
+// Indexing by tensors (index.Tensor, index_put): several index tensors become one position each, then rows are moved.
+#include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/IndexingUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "ops/index/index_add.h"
+#include "ops/indexing.h"
+#include "ops/index/scatter.h"
+#include "ops/elementwise/strided.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Indices = c10::List<std::optional<Tensor>>;
+
+std::string shapes(const std::vector<Tensor>& tensors) {
+  std::ostringstream text;
+  const char* separator = "";
+  for (const Tensor& t : tensors) {
+    if (!t.defined()) continue;
+    text << separator << t.sizes();
+    separator = ", ";
+  }
+  return text.str();
+}
+
+// self[indices] as rows: self seen as (outer, size, row), where `size` covers all the indexed dimensions together.
+struct Plan {
+  Tensor self;   // the indexed dimensions side by side
+  Tensor index;  // dense positions in them; checked
+  int64_t outer = 1, size = 1, row = 1;
+  bool negative = false;  // positions may count from the end
+  at::DimVector shape;    // of the result
+
+  Plan(const char* op, const Tensor& tensor, const Indices& given);
+};
+
+Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(tensor) {
+  TORCH_CHECK_INDEX(int64_t(given.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
+                    " (got ", given.size(), ")");
+  at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
+  std::vector<Tensor> indices = at::native::expandTensors(self, given, /*ensure_same_device=*/true);
+  TORCH_CHECK_INDEX(int64_t(indices.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
+                    " (got ", indices.size(), ")");
+  for (Tensor& t : indices)
+    if (t.defined() && t.device() != self.device()) t = t.to(self.device());
+  at::DimVector broadcast;
+  for (const Tensor& t : indices) {
+    if (!t.defined()) continue;
+    try {
+      broadcast = at::infer_size_dimvector(broadcast, t.sizes());
+    } catch (const c10::Error&) {
+      TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                        shapes(indices));
+    }
+  }
+  indices.resize(size_t(self.dim()));
+  if (!at::native::hasContiguousSubspace(indices))
+    std::tie(self, indices) = at::native::transposeToFront(self, indices);
+  size_t first = 0, last = indices.size();
+  while (first < indices.size() && !indices[first].defined()) ++first;
+  while (last > first && !indices[last - 1].defined()) --last;
+  for (size_t d = 0; d < indices.size(); ++d) (d < first ? outer : d < last ? size : row) *= self.size(int64_t(d));
+  shape.append(self.sizes().begin(), self.sizes().begin() + int64_t(first));
+  shape.append(broadcast.begin(), broadcast.end());
+  shape.append(self.sizes().begin() + int64_t(last), self.sizes().end());
+  for (size_t d = first; d < last; ++d)
+    check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
+  // The positions of all index tensors together, as one dimension.
+  if (last - first == 1) {
+    index = dense_index(indices[first]).flatten();
+    negative = true;
+    return;
+  }
+  index = at::empty(broadcast, self.options().dtype(at::kLong));
+  static const KernelSet position("index_position");
+  int64_t share = size;
+  for (size_t d = first; d < last; ++d) {
+    const int64_t own = self.size(int64_t(d));
+    share = own == 0 ? 0 : share / own;
+    const Tensor dense = dense_index(indices[d]), expanded = dense.expand(broadcast);
+    if (index.numel() == 0) continue;
+    IndexParams p{};
+    p.dim_size = own;
+    p.dim_stride = share;
+    p.add = d > first;
+    const Merged<2> merged(broadcast, {index.strides(), expanded.strides()});
+    merged.write(p, 4);
+    merged.each_beyond(4, [&](const auto& offsets) {
+      Launch(position.get())
+          .pointer(at_element(index, offsets[0]))
+          .pointer(at_const_element(expanded, offsets[1]))
+          .bytes(p)
+          .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+          .run();
+    });
+  }
+  index = index.flatten();
+}
+
+bool any_index(const Indices& indices) {
+  for (const std::optional<Tensor>& index : indices)
+    if (index && index->defined()) return true;
+  return false;
+}
+
+Tensor index_new(const Tensor& self, const Indices& indices) {
+  if (!movable(self) || !any_index(indices)) return fallback_call<Tensor>("aten::index", "Tensor", self, indices);
+  const Plan plan("index", self, indices);
+  const Tensor out = at::empty(plan.shape, self.options());
+  RowsParams p{};
+  p.size = plan.size;
+  p.outer = plan.size * plan.row;
+  p.pitch = plan.row;
+  p.negative = plan.negative;
+  const Tensor in = plan.self.contiguous();
+  if (out.numel() > 0) launch_index_rows("index", out, in, plan.index, plan.outer, plan.row, p, true);
+  return out;
+}
+
+Tensor& index_out(const Tensor& self, const Indices& indices, Tensor& out) {
+  if (!movable(self) || !any_index(indices))
+    return fallback_call<Tensor>("aten::index", "Tensor_out", self, indices, out), out;
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
+              out.scalar_type(), ") must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  const Tensor result = index_new(self, indices);
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result), out;
+}
+
+bool can_put(const Tensor& self, bool accumulate) {
+  return movable(self) && (!accumulate || tag_of(self) != Tag::none);
+}
+
+// A single mask over the leading dimensions, filled with one value.
+bool fill_by_mask(Tensor& self, const Indices& indices, const Tensor& value) {
+  if (value.numel() != 1 || indices.size() != 1) return false;
+  const std::optional<Tensor> first = indices.get(0);
+  if (!first || !first->defined() || first->scalar_type() != at::kBool || first->device() != self.device())
+    return false;
+  Tensor mask = *first;
+  if (mask.dim() > self.dim() || mask.sizes() != self.sizes().slice(0, size_t(mask.dim()))) return false;
+  while (mask.dim() < self.dim()) mask = mask.unsqueeze(-1);
+  self.masked_fill_(mask, value.reshape({}));
+  return true;
+}
+
+void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
+  static const KernelSet kernel("index_put_rows");
+  RowsParams p{};
+  p.size = plan.size;
+  p.outer = plan.size * plan.row;
+  p.pitch = plan.row;
+  p.negative = plan.negative;
+  p.count = grid_size("index_put_", plan.index.numel());
+  p.row = grid_size("index_put_", plan.row);
+  Launch(kernel.get(bits_tag(self)))
+      .pointer(self.data_ptr())
+      .pointer(source.const_data_ptr())
+      .pointer(plan.index.const_data_ptr())
+      .bytes(p)
+      .groups({p.count, grid_size("index_put_", plan.outer), 1}, runtime::threads_for_row(uint64_t(plan.row)))
+      .work(uint64_t(plan.row))
+      .run();
+}
+
+Tensor& index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool unsafe) {
+  if (!can_put(self, accumulate) || !any_index(indices))
+    return fallback_call<Tensor>("aten::_index_put_impl_", "", self, indices, value, accumulate, unsafe), self;
+  TORCH_CHECK(self.scalar_type() == value.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", value.scalar_type(), " for the source.");
+  TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
+              "expected values to be on ", self.device(), " like self, got ", value.device());
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    TORCH_WARN(
+        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
+  if (!accumulate && fill_by_mask(self, indices, value)) return self;
+  at::assert_no_overlap(self, value);
+  for (const std::optional<Tensor>& index : indices)
+    if (index && index->defined()) at::assert_no_overlap(self, *index);
+  const Plan plan("index_put_", self, indices);
+  TORCH_CHECK(at::is_expandable_to(value.sizes(), plan.shape), "shape mismatch: value tensor of shape ", value.sizes(),
+              " cannot be broadcast to indexing result of shape ", plan.shape);
+  if (plan.index.numel() == 0 || plan.row == 0 || plan.outer == 0) return self;
+  const int64_t count = plan.index.numel();
+  const Tensor source = value.to(self.device()).expand(plan.shape).contiguous().view({plan.outer, count, plan.row});
+  const Tensor dense = plan.self.contiguous(), target = dense.view({plan.outer, plan.size, plan.row});
+  if (accumulate) {
+    add_rows(target, 1, plan.index, source, plan.negative);
+  } else if (at::globalContext().deterministicAlgorithms()) {
+    // In the order of the index, so that the last of several values for one place wins.
+    scatter_along(Scatter::set, {target, expand_index(plan.index, target, 1), source}, 1, plan.negative);
+  } else {
+    put_rows(target, plan, source);
+  }
+  if (!dense.is_same(plan.self)) plan.self.copy_(dense);
+  return self;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index.Tensor", &index_new);
+  m.impl("index.Tensor_out", &index_out);
+  m.impl("_index_put_impl_", &index_put);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,145 @@
+// index_add, index_copy, index_fill: one index for all lines along a dimension.
+#include "ops/index/index_add.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/index_add_meta.h>
+#include <ATen/ops/index_copy_meta.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/view_as_real.h>
+#include <torch/library.h>
+
+#include "ops/indexing.h"
+#include "ops/index/scatter.h"
+#include "ops/index/segment.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+
+void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool negative) {
+  if (index.numel() == 0 || source.numel() == 0) return;
+  if (self.is_complex()) {  // both halves, which are a last dimension of two
+    const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
+    return add_rows(halves(self), dim, index, halves(source), negative);
+  }
+  const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
+  const int64_t size = self.dim() ? self.size(dim) : 1;
+  // Segments suit a GPU, and round a half only once; a CPU's core does better walking the index in order. Few halves
+  // are rounded once by scatter_along, too.
+  // Numbers, of which there is one at a place, are not worth an order of the index.
+  const bool numbers = self.numel() == size && runtime::driver().info().vector_bytes == 0;
+  const bool by_segments = !numbers && !adds_few(self, source.numel()) &&
+                           (half || runtime::driver().info().vector_bytes > 0) && self.is_contiguous() &&
+                           size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
+  if (by_segments) {
+    const Blocks blocks(self.sizes(), dim);
+    SegmentParams p{};
+    p.outer = blocks.size * blocks.inner;
+    p.pitch = blocks.inner;
+    p.padding = -1;
+    p.add = true;
+    return launch_segment_sum(self, source.contiguous(), index, size, blocks.outer, blocks.inner, p);
+  }
+  const bool done = scatter_along(Scatter::add, {self, expand_index(index, self, dim), source}, dim, negative);
+  TORCH_INTERNAL_ASSERT(done, "add_rows: no kernel for ", self.scalar_type());
+}
+
+Tensor expand_index(const Tensor& index, const Tensor& like, int64_t dim) {
+  if (like.dim() == 0) return index.view(at::IntArrayRef());
+  if (like.dim() == 1 && index.dim() == 1) return index;
+  at::DimVector strides(size_t(like.dim()), 0), full(like.sizes().begin(), like.sizes().end());
+  full[size_t(dim)] = index.numel();
+  strides[size_t(dim)] = index.dim() == 0 ? 1 : index.stride(0);
+  return at::native::as_strided_tensorimpl(index, full, strides, index.storage_offset());
+}
+
+namespace {
+
+bool can_add(const Tensor& self) {
+  const Tag tag = tag_of(self);
+  return is_plain(self) && tag != Tag::none;
+}
+
+void check_device(const char* op, const Tensor& self, const Tensor& index, const Tensor& source) {
+  TORCH_CHECK(index.device() == self.device() && source.device() == self.device(), op,
+              ": expected all tensors on the same device, got ", self.device(), ", ", index.device(), " and ",
+              source.device());
+}
+
+Tensor& index_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                      const at::Scalar& alpha, Tensor& out) {
+  if (!can_add(self) || !is_plain(source))
+    return fallback_call<Tensor>("aten::index_add", "out", self, dim, index, source, alpha, out), out;
+  check_device("index_add", self, index, source);
+  Structured<at::meta::structured_index_add> outputs(out);
+  const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
+  const Tensor &result = outputs.result(), where = dense_index(index);
+  check_index("index_add", where, self.dim() ? self.size(d) : 1, d, false);
+  if (!result.is_same(self)) result.copy_(self);
+  add_rows(result, d, where, alpha.equal(1) ? source : at::mul(source, alpha), false);
+  outputs.finish();
+  return out;
+}
+
+Tensor& index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
+  if (!movable(self) || !is_plain(source))
+    return fallback_call<Tensor>("aten::index_copy", "out", self, dim, index, source, out), out;
+  check_device("index_copy", self, index, source);
+  Structured<at::meta::structured_index_copy> outputs(out);
+  const int64_t d = outputs.meta(self, dim, index, source).dim;
+  const Tensor &result = outputs.result(), where = dense_index(index);
+  check_index("index_copy", where, self.dim() ? self.size(d) : 1, d, false);
+  if (!result.is_same(self)) result.copy_(self);
+  if (where.numel() > 0) {
+    // A 0-dim self and a 1-element source (or the other way round) go together.
+    const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
+    scatter_along(Scatter::set, {result, expand_index(where, result, d), from}, d, false);
+  }
+  outputs.finish();
+  return out;
+}
+
+Tensor& fill_rows(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
+  at::assert_no_overlap(self, index);
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    TORCH_WARN(
+        "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation.");
+  TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
+  TORCH_CHECK(index.device() == self.device(), "index_fill_: expected self and index on the same device, got ",
+              self.device(), " and ", index.device());
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim());
+  const Tensor where = dense_index(index);
+  check_index("index_fill_", where, self.dim() ? self.size(d) : 1, d, true);
+  if (where.numel() > 0 && self.numel() > 0)
+    scatter_along(Scatter::set, {self, expand_index(where, self, d), value.to(self.options()), true}, d, true);
+  return self;
+}
+
+Tensor& index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::index_fill_", "int_Scalar", self, dim, index, value), self;
+  TORCH_CHECK(!value.isComplex() || self.is_complex(),
+              "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  return fill_rows(self, dim, index, at::scalar_tensor(value, self.options()));
+}
+
+Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  if (!movable(self)) return fallback_call<Tensor>("aten::index_fill_", "int_Tensor", self, dim, index, value), self;
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  return fill_rows(self, dim, index, value);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index_add.out", &index_add_out);
+  m.impl("index_copy.out", &index_copy_out);
+  m.impl("index_fill_.int_Scalar", &index_fill_scalar);
+  m.impl("index_fill_.int_Tensor", &index_fill_tensor);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,335 @@
+// scatter, scatter_add, scatter_reduce.
+#include "ops/index/scatter.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReductionType.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/index_reduce_meta.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scatter_add_meta.h>
+#include <ATen/ops/scatter_meta.h>
+#include <ATen/ops/scatter_reduce_meta.h>
+#include <ATen/ops/view_as_real.h>
+#include <torch/library.h>
+
+#include <limits>
+
+#include "ops/index/index_add.h"
+#include "ops/indexing.h"
+#include "ops/index/segment.h"
+#include "ops/elementwise/strided.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+// On a CPU lines are walked in groups of this many, which vectors and cache lines like.
+constexpr uint32_t kTile = 256, kDenseTile = 4, kRowTile = 4096;
+// Fewer lines than this do not fill a device when each is one thread's work.
+constexpr int64_t kFewLines = 64, kLongLine = 4096;
+
+const KernelSet& kernels(Scatter op, bool value) {
+  static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
+      amax("scatter_amax"), amin("scatter_amin");
+  switch (op) {
+    case Scatter::set:
+      return value ? fill : set;
+    case Scatter::add:
+      return add;
+    case Scatter::prod:
+      return prod;
+    case Scatter::amax:
+      return amax;
+    default:
+      return amin;
+  }
+}
+
+// Long sums into few lines: one dimension, everything dense.
+bool suits_segments(Scatter op, const ScatterOperands& o) {
+  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine * kFewLines && o.self.is_contiguous() &&
+         o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
+         o.self.numel() < int64_t(UINT32_MAX) && o.index.numel() < int64_t(UINT32_MAX);
+}
+
+}  // namespace
+
+bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negative) {
+  if (o.index.numel() == 0) return true;
+  if (op == Scatter::add && o.self.is_complex()) {  // both halves, which are a last dimension of two
+    const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
+    const Tensor index = o.index.dim() == 0 ? o.index.unsqueeze(0) : o.index;
+    c10::DimVector both(index.sizes());
+    both.push_back(2);
+    return scatter_along(op, {halves(o.self), index.unsqueeze(-1).expand(both), halves(o.source)}, dim, negative);
+  }
+  const KernelSet& set = kernels(op, o.value);
+  const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
+  const bool wide_sums = (op == Scatter::add || op == Scatter::prod) && half;
+  const bool few = wide_sums && !o.value && o.index.dim() <= 4 && adds_few(o.self, o.index.numel());
+  if (wide_sums && !few) {
+    // Each place takes many contributions: they are added up in float and rounded once.
+    ScatterOperands wide = o;
+    wide.self = o.self.to(at::kFloat);
+    wide.source = o.source.to(at::kFloat);
+    if (!scatter_along(op, wide, dim, negative)) return false;
+    o.self.copy_(wide.self);
+    return true;
+  }
+  // A product, maximum or minimum of bools is that of the bytes 0 and 1.
+  const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
+  const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
+  if (tag == Tag::none || !(few || set.has(tag))) return false;
+  if (runtime::driver().info().vector_bytes > 0 && suits_segments(op, o)) {
+    SegmentParams p{};
+    p.pitch = 1;
+    p.padding = -1;
+    p.add = true;
+    launch_segment_sum(o.self, o.source, o.index, o.self.size(0), 1, 1, p);
+    return true;
+  }
+  ScatterParams p{};
+  at::DimVector sizes, strides[3];
+  const Tensor* operands[3] = {&o.self, &o.index, &o.source};
+  for (int64_t d = 0; d < o.index.dim(); ++d) {
+    if (d == dim) continue;
+    sizes.push_back(o.index.size(d));
+    for (int k = 0; k < 3; ++k) strides[k].push_back(k == 2 && o.value ? 0 : operands[k]->stride(d));
+  }
+  p.count = o.index.dim() ? grid_size("scatter", o.index.size(dim)) : 1;
+  p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
+  for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
+  p.negative = negative;
+  // Dense lines are walked one after the other, so that a few of them can be one thread's; others as wide as vectors
+  // like.
+  const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
+  merged.write(p, 3);
+  if (few) {
+    static const KernelSet sum("scatter_few_add"), product("scatter_few_prod");
+    const auto places = uint32_t(o.self.numel());
+    Launch((op == Scatter::add ? sum : product).get(tag))
+        .pointer(o.self.mutable_data_ptr())
+        .pointer(o.index.const_data_ptr())
+        .pointer(o.source.const_data_ptr())
+        .bytes(p)
+        .bytes(places)
+        .threads(1)
+        .work(uint64_t(o.index.numel()))
+        .run();
+    return true;
+  }
+  const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
+  const bool wide = runtime::driver().info().vector_bytes == 0;
+  const uint32_t share = (p.size[0] + uint32_t(at::get_num_threads()) - 1) / uint32_t(at::get_num_threads());
+  p.tile = !wide ? kTile : one_index ? std::max(kRowTile, share) : p.step[1] == 1 ? kDenseTile : kTile;
+  merged.each_beyond(3, [&](const auto& offsets) {
+    Launch(set.get(tag))
+        .pointer(at_element(o.self, offsets[0]))
+        .pointer(at_const_element(o.index, offsets[1]))
+        .pointer(at_const_element(o.source, offsets[2]))
+        .bytes(p)
+        .groups({(p.size[0] + p.tile - 1) / p.tile, p.size[1], p.size[2]}, kTile)
+        .work(uint64_t(p.count) * std::min(p.tile, p.size[0]))
+        .run();
+  });
+  return true;
+}
+
+namespace {
+
+// A copy of self in the result (they may be the same tensor), then the writes.
+template <typename Outputs>
+bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
+         const Tensor& source, bool value) {
+  TORCH_CHECK(indices.device() == self.device() && source.device() == self.device(), name,
+              ": expected all tensors on the same device, got ", self.device(), ", ", indices.device(), " and ",
+              source.device());
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const Tensor &result = outputs.result(), index = dense_index(indices);
+  check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);
+  if (!result.is_same(self)) result.copy_(self);
+  const bool ran = scatter_along(op, {result, index, source, value}, dim, false);
+  outputs.finish();
+  return ran;
+}
+
+bool supported(Scatter op, const Tensor& self) {
+  if (!is_plain(self)) return false;
+  if (op == Scatter::set) return bits_tag(self) != Tag::none;
+  const Tag tag = tag_of(self);
+  return tag != Tag::none && (tag != Tag::c64 || op == Scatter::add);
+}
+
+Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
+
+Tensor& scatter_src_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::set, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter", "src_out", self, dim, index, src, out), out;
+  Structured<at::meta::structured_scatter_src> outputs(out);
+  outputs.meta(self, dim, index, src);
+  run("scatter", outputs, Scatter::set, self, dim, index, src, false);
+  return out;
+}
+
+Tensor& scatter_value_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value, Tensor& out) {
+  if (!supported(Scatter::set, self))
+    return fallback_call<Tensor>("aten::scatter", "value_out", self, dim, index, value, out), out;
+  Structured<at::meta::structured_scatter_value> outputs(out);
+  outputs.meta(self, dim, index, value);
+  run("scatter", outputs, Scatter::set, self, dim, index, value_tensor(self, value), true);
+  return out;
+}
+
+Scatter op_of(at::native::ReductionType type) {
+  switch (type) {
+    case at::native::ReductionType::SUM:
+      return Scatter::add;
+    case at::native::ReductionType::PROD:
+      return Scatter::prod;
+    case at::native::ReductionType::MAX:
+      return Scatter::amax;
+    case at::native::ReductionType::MIN:
+      return Scatter::amin;
+    default:
+      return Scatter::add;  // mean: the sum first
+  }
+}
+
+Tensor& scatter_reduce_old_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                               std::string_view reduce, Tensor& out) {
+  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
+  if (!supported(op, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter", "reduce_out", self, dim, index, src, reduce, out), out;
+  Structured<at::meta::structured_scatter_reduce> outputs(out);
+  outputs.meta(self, dim, index, src, reduce);
+  run("scatter", outputs, op, self, dim, index, src, false);
+  return out;
+}
+
+Tensor& scatter_value_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value,
+                                 std::string_view reduce, Tensor& out) {
+  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
+  if (!supported(op, self))
+    return fallback_call<Tensor>("aten::scatter", "value_reduce_out", self, dim, index, value, reduce, out), out;
+  Structured<at::meta::structured_scatter_value_reduce> outputs(out);
+  outputs.meta(self, dim, index, value, reduce);
+  run("scatter", outputs, op, self, dim, index, value_tensor(self, value).expand(index.sizes()), false);
+  return out;
+}
+
+Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::add, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter_add", "out", self, dim, index, src, out), out;
+  Structured<at::meta::structured_scatter_add> outputs(out);
+  outputs.meta(self, dim, index, src);
+  run("scatter_add", outputs, Scatter::add, self, dim, index, src, false);
+  return out;
+}
+
+// What a place holds before its first contribution, when self is not one of them.
+at::Scalar identity(Scatter op, at::ScalarType type) {
+  if (op == Scatter::add) return 0;
+  if (op == Scatter::prod) return 1;
+  const bool low = op == Scatter::amax;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  switch (type) {
+    case at::kLong:
+      return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case at::kInt:
+      return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    case at::kShort:
+      return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
+    case at::kChar:
+      return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
+    case at::kByte:
+      return low ? 0 : 255;
+    case at::kBool:
+      return !low;
+    default:
+      return low ? -inf : inf;
+  }
+}
+
+// Sums over how many there are of each, at least one.
+void to_means(const Tensor& sum, const Tensor& counts) {
+  counts.clamp_min_(1);
+  sum.copy_(at::isIntegralType(sum.scalar_type(), true) ? at::div(sum, counts, "floor") : at::div(sum, counts));
+}
+
+// The same, counted by the index.
+void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool include_self) {
+  const auto type = at::isIntegralType(sum.scalar_type(), true) ? at::kLong : at::kFloat;
+  const Tensor counts = at::full(sum.sizes(), include_self ? 1 : 0, sum.options().dtype(type));
+  counts.scatter_add_(dim, index, at::ones({}, counts.options()).expand(index.sizes()));
+  to_means(sum, counts);
+}
+
+Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                               std::string_view reduce, bool include_self, Tensor& out) {
+  const auto type = at::native::get_operator_enum(reduce, true);
+  const bool mean = type == at::native::ReductionType::MEAN;
+  const Scatter op = op_of(type);
+  if (!supported(op, self) || !is_plain(src))
+    return fallback_call<Tensor>("aten::scatter_reduce", "two_out", self, dim, index, src, reduce, include_self, out),
+           out;
+  Structured<at::meta::structured_scatter_reduce_two> outputs(out);
+  outputs.meta(self, dim, index, src, reduce, include_self);
+  if (include_self) {
+    run("scatter_reduce", outputs, op, self, dim, index, src, false);
+  } else {
+    const Tensor start = value_tensor(self, identity(op, self.scalar_type()));
+    run("scatter_reduce", outputs, Scatter::set, self, dim, index, start, true);
+    run("scatter_reduce", outputs, op, outputs.result(), dim, index, src, false);
+  }
+  if (mean && index.numel() > 0) {
+    divide_by_counts(outputs.result(), dim, index, include_self);
+    outputs.finish();
+  }
+  return out;
+}
+
+// The same index for all lines.
+Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                         std::string_view reduce, bool include_self, Tensor& out) {
+  const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
+  if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool)
+    return fallback_call<Tensor>("aten::index_reduce", "out", self, dim, index, source, reduce, include_self, out), out;
+  Structured<at::meta::structured_index_reduce> outputs(out);
+  outputs.meta(self, dim, index, source, reduce, include_self);
+  const Tensor result = outputs.result();
+  const at::ScalarType type = self.scalar_type();
+  if (!result.is_same(self)) result.copy_(self);
+  const Tensor from = source.dim() == 0 && self.dim() > 0 ? source.unsqueeze(0) : source;
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim()), size = self.dim() ? self.size(d) : 1;
+  const Tensor where = dense_index(index), each = expand_index(where, from, d);
+  check_index("index_reduce", where, size, d, false);
+  if (!include_self)
+    scatter_along(Scatter::set, {result, each, value_tensor(self, identity(op, type)), true}, d, false);
+  scatter_along(op, {result, each, from}, d, false);
+  if (reduce == "mean") {
+    const Tensor counts = at::full({size}, include_self ? 1 : 0, where.options());
+    scatter_along(Scatter::add, {counts, where.view(-1), at::ones({}, where.options()).expand({where.numel()})}, 0,
+                  false);
+    at::DimVector shape(size_t(self.dim()), 1);
+    if (self.dim() > 0) shape[size_t(d)] = size;
+    to_means(result, counts.view(shape));
+  }
+  outputs.finish();
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("scatter.src_out", &scatter_src_out);
+  m.impl("scatter.value_out", &scatter_value_out);
+  m.impl("scatter.reduce_out", &scatter_reduce_old_out);
+  m.impl("scatter.value_reduce_out", &scatter_value_reduce_out);
+  m.impl("scatter_add.out", &scatter_add_out);
+  m.impl("scatter_reduce.two_out", &scatter_reduce_two_out);
+  m.impl("index_reduce.out", &index_reduce_out);
+}
+
+}  // namespace mpsx::ops

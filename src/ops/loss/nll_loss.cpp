@@ -1,0 +1,279 @@
+// nll_loss and nll_loss2d with their backwards; cross_entropy goes through them.
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/nll_loss_backward_meta.h>
+#include <ATen/ops/nll_loss_forward_meta.h>
+#include <torch/library.h>
+
+#include "loss/params.h"
+#include "ops/structured.h"
+#include "runtime/device_error.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::OptionalTensorRef;
+using MaybeTensor = std::optional<Tensor>;
+
+constexpr uint64_t kFan = 64;  // kFan in metal/loss/sum_tree.h
+constexpr uint64_t leaves(uint64_t n) { return (n + kFan - 1) / kFan; }
+
+struct NllProblem {
+  Tensor in, target, weight;  // dense; weight may be undefined
+  NllParams params{};
+};
+
+NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t ignore_index,
+             bool read_input) {
+  TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
+              "expected target dtype to be Long or Byte, but got ", target.scalar_type());
+  TORCH_CHECK(target.device() == self.device(), "nll_loss: expected input and target on the same device, got ",
+              self.device(), " and ", target.device());
+  NllProblem q;
+  if (read_input) q.in = self.contiguous();
+  q.target = target.to(at::kLong).contiguous();
+  if (weight && weight->defined()) {
+    TORCH_CHECK(weight->device() == self.device() && weight->scalar_type() == self.scalar_type(),
+                "nll_loss: expected a weight of type ", self.scalar_type(), " on ", self.device(), ", got ",
+                weight->scalar_type(), " on ", weight->device());
+    q.weight = weight->contiguous();
+  }
+  NllParams& p = q.params;
+  p.ignore_index = ignore_index;
+  p.classes = self.size(self.dim() == 1 ? 0 : 1);
+  int64_t inner = 1;
+  for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
+  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kFan),
+              "nll_loss: too many samples: ", target.numel());
+  p.inner = uint32_t(inner);
+  p.samples = uint32_t(target.numel());
+  p.has_weight = q.weight.defined();
+  return q;
+}
+
+// `output` and `total_weight` are dense.
+void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int64_t reduction, bool reduced) {
+  static const KernelSet each("nll_loss"), sums("nll_loss_sums"), add("nll_loss_add"), finish("nll_loss_finish");
+  const Tag tag = tag_of(q.in);
+  NllParams& p = q.params;
+  if (!reduced) {
+    total_weight.zero_();
+    if (p.samples == 0) return;
+    Launch(each.get(tag))
+        .pointer(output.data_ptr())
+        .pointer(q.in.const_data_ptr())
+        .pointer(q.target.const_data_ptr())
+        .pointer(data_or_null(q.weight))
+        .bytes(p)
+        .pointer(runtime::device_error_record("nll_loss"))
+        .threads(p.samples)
+        .run();
+    return runtime::check_device_errors();
+  }
+  p.mean = reduction == at::Reduction::Mean;
+  uint64_t count = leaves(p.samples);
+  Tensor partial = at::empty({int64_t(count) + 1, 2}, q.in.options().dtype(at::kFloat));
+  if (count > 0)
+    Launch(sums.get(tag))
+        .pointer(partial.data_ptr())
+        .pointer(q.in.const_data_ptr())
+        .pointer(q.target.const_data_ptr())
+        .pointer(data_or_null(q.weight))
+        .bytes(p)
+        .pointer(runtime::device_error_record("nll_loss"))
+        .threads(count)
+        .work(kFan)
+        .run();
+  while (count > kFan) {
+    const Tensor next = at::empty({int64_t(leaves(count)), 2}, partial.options());
+    const auto n = uint32_t(count);
+    count = leaves(count);
+    Launch(add.get())
+        .pointer(next.data_ptr())
+        .pointer(partial.const_data_ptr())
+        .bytes(n)
+        .threads(count)
+        .work(kFan)
+        .run();
+    partial = next;
+  }
+  const auto n = uint32_t(count);
+  Launch(finish.get(tag))
+      .pointer(output.data_ptr())
+      .pointer(total_weight.data_ptr())
+      .pointer(partial.const_data_ptr())
+      .bytes(n)
+      .bytes(p)
+      .threads(1)
+      .run();
+  if (p.samples > 0) runtime::check_device_errors();
+}
+
+// `grad_input` is dense.
+void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q, int64_t reduction, bool reduced,
+              const Tensor& total_weight) {
+  static const KernelSet kernel("nll_loss_bwd");
+  grad_input.zero_();
+  NllParams& p = q.params;
+  if (p.samples == 0) return;
+  p.mean = reduced && reduction == at::Reduction::Mean;
+  p.reduced = reduced;
+  const Tensor grad = grad_output.contiguous();
+  Launch(kernel.get(tag_of(grad_input)))
+      .pointer(grad_input.data_ptr())
+      .pointer(grad.const_data_ptr())
+      .pointer(q.target.const_data_ptr())
+      .pointer(data_or_null(q.weight))
+      .pointer(total_weight.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record("nll_loss_backward"))
+      .threads(p.samples)
+      .run();
+  runtime::check_device_errors();
+}
+
+OptionalTensorRef as_ref(const MaybeTensor& t) {
+  return t && t->defined() ? OptionalTensorRef(*t) : OptionalTensorRef();
+}
+// A single sample without a batch dimension has one loss whatever the reduction.
+bool is_reduced(const Tensor& self, int64_t reduction) { return reduction != at::Reduction::None || self.dim() == 1; }
+
+template <typename Outputs>
+void run_forward(Outputs& outputs, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                 int64_t reduction, int64_t ignore_index) {
+  outputs.meta(self, target, as_ref(weight), reduction, ignore_index);
+  forward(outputs.result(0), outputs.result(1), plan(self, target, weight, ignore_index, true), reduction,
+          is_reduced(self, reduction));
+  outputs.finish();
+}
+
+std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                                            int64_t reduction, c10::SymInt ignore_index) {
+  if (!has_float_kernel(self))
+    return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "", self, target, weight, reduction,
+                                                     ignore_index);
+  Structured<at::meta::structured_nll_loss_forward, 2> outputs;
+  run_forward(outputs, self, target, weight, reduction, ignore_index.expect_int());
+  return {outputs.result(0), outputs.result(1)};
+}
+
+std::tuple<Tensor&, Tensor&> nll_loss_forward_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                                                  int64_t reduction, c10::SymInt ignore_index, Tensor& output,
+                                                  Tensor& total_weight) {
+  if (!has_float_kernel(self)) {
+    fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "output", self, target, weight, reduction,
+                                              ignore_index, output, total_weight);
+    return {output, total_weight};
+  }
+  Structured<at::meta::structured_nll_loss_forward, 2> outputs(output, total_weight);
+  run_forward(outputs, self, target, weight, reduction, ignore_index.expect_int());
+  return {output, total_weight};
+}
+
+template <typename Outputs>
+void run_backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                  const MaybeTensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+  outputs.meta(grad_output, self, target, as_ref(weight), reduction, ignore_index, total_weight);
+  backward(outputs.result(), grad_output, plan(self, target, weight, ignore_index, false), reduction,
+           is_reduced(self, reduction), total_weight);
+  outputs.finish();
+}
+
+Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                         int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
+  if (!has_float_kernel(self))
+    return fallback_call<Tensor>("aten::nll_loss_backward", "", grad_output, self, target, weight, reduction,
+                                 ignore_index, total_weight);
+  Structured<at::meta::structured_nll_loss_backward> outputs;
+  run_backward(outputs, grad_output, self, target, weight, reduction, ignore_index.expect_int(), total_weight);
+  return outputs.result();
+}
+
+Tensor& nll_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                              const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
+                              const Tensor& total_weight, Tensor& grad_input) {
+  if (!has_float_kernel(self)) {
+    fallback_call<Tensor>("aten::nll_loss_backward", "grad_input", grad_output, self, target, weight, reduction,
+                          ignore_index, total_weight, grad_input);
+    return grad_input;
+  }
+  Structured<at::meta::structured_nll_loss_backward> outputs(grad_input);
+  run_backward(outputs, grad_output, self, target, weight, reduction, ignore_index.expect_int(), total_weight);
+  return grad_input;
+}
+
+void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weight) {
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
+              "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
+  TORCH_CHECK(!weight || !weight->defined() || weight->numel() == self.size(1),
+              "weight tensor should be defined either for all or no classes");
+}
+
+std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                                              int64_t reduction, c10::SymInt ignore_index) {
+  if (!has_float_kernel(self))
+    return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss2d_forward", "", self, target, weight, reduction,
+                                                     ignore_index);
+  check_2d(self, target, weight);
+  const bool reduced = reduction != at::Reduction::None;
+  const Tensor output = at::empty(reduced ? at::IntArrayRef() : target.sizes(), self.options());
+  const Tensor total_weight = at::empty({}, self.options());
+  forward(output, total_weight, plan(self, target, weight, ignore_index.expect_int(), true), reduction, reduced);
+  return {output, total_weight};
+}
+
+std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                                                    int64_t reduction, c10::SymInt ignore_index, Tensor& output,
+                                                    Tensor& total_weight) {
+  const auto [result, total] = nll_loss2d_forward(self, target, weight, reduction, std::move(ignore_index));
+  at::native::resize_output(output, result.sizes());
+  at::native::resize_output(total_weight, total.sizes());
+  output.copy_(result);
+  total_weight.copy_(total);
+  return {output, total_weight};
+}
+
+Tensor nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                           const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
+                           const Tensor& total_weight) {
+  if (!has_float_kernel(self))
+    return fallback_call<Tensor>("aten::nll_loss2d_backward", "", grad_output, self, target, weight, reduction,
+                                 ignore_index, total_weight);
+  check_2d(self, target, weight);
+  const bool reduced = reduction != at::Reduction::None;
+  TORCH_CHECK(reduced ? grad_output.numel() == 1 : grad_output.sizes() == target.sizes(),
+              "nll_loss2d_backward: expected a grad_output of shape ", reduced ? at::IntArrayRef() : target.sizes(),
+              ", got ", grad_output.sizes());
+  const Tensor grad_input = at::empty(self.sizes(), self.options());
+  backward(grad_input, grad_output, plan(self, target, weight, ignore_index.expect_int(), false), reduction, reduced,
+           total_weight);
+  return grad_input;
+}
+
+Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                                const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
+                                const Tensor& total_weight, Tensor& grad_input) {
+  const Tensor result =
+      nll_loss2d_backward(grad_output, self, target, weight, reduction, std::move(ignore_index), total_weight);
+  at::native::resize_output(grad_input, result.sizes());
+  return grad_input.copy_(result), grad_input;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("nll_loss_forward", &nll_loss_forward);
+  m.impl("nll_loss_forward.output", &nll_loss_forward_out);
+  m.impl("nll_loss_backward", &nll_loss_backward);
+  m.impl("nll_loss_backward.grad_input", &nll_loss_backward_out);
+  m.impl("nll_loss2d_forward", &nll_loss2d_forward);
+  m.impl("nll_loss2d_forward.output", &nll_loss2d_forward_out);
+  m.impl("nll_loss2d_backward", &nll_loss2d_backward);
+  m.impl("nll_loss2d_backward.grad_input", &nll_loss2d_backward_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,313 @@
+// Launchers of metal/matmul/matmul.metal.
+#include "ops/matmul/matmul.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm_meta.h>
+#include <ATen/ops/view_as_real.h>
+#include <torch/library.h>
+
+#include "backend/vendor.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/structured.h"
+#include "ops/tiles.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+
+// Of a matrix, or a batch of them.
+MatmulStrides strides_of(const Tensor& t) {
+  return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
+}
+void transpose(MatmulStrides& s) { std::swap(s.row, s.column); }
+
+struct Kernels {
+  KernelSet tiles, rows, columns;
+};
+const Kernels& plain_kernels() {
+  static const Kernels k{KernelSet("matmul"), KernelSet("matmul_rows"), KernelSet("matmul_columns")};
+  return k;
+}
+
+// `from`: the type of the factors where the result's is another.
+void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
+            const Tensor& scale, MatmulParams p) {
+  const uint64_t batch = out.dim() == 3 ? uint64_t(out.size(0)) : 1;
+  if (out.numel() == 0) return;
+  const Tensor *left = &a, *right = &b;
+  // A column is the row of the transposed product.
+  if (p.columns == 1 && p.rows > 1 && !p.has_scale) {
+    std::swap(left, right);
+    std::swap(p.a, p.b);
+    std::swap(p.rows, p.columns);
+    for (MatmulStrides* s : {&p.a, &p.b, &p.c, &p.out}) transpose(*s);
+  }
+  const Tag tag = tag_of(out), in = from == Tag::none ? tag : from, second = from == Tag::none ? Tag::none : tag;
+  const bool has_tiles = is_float_tag(tag);
+  const auto bind = [&](Launch& l) -> Launch& {
+    return l.pointer(out.mutable_data_ptr())
+        .pointer(left->const_data_ptr())
+        .pointer(right->const_data_ptr())
+        .pointer(p.has_c ? c.const_data_ptr() : nullptr)
+        .pointer(p.has_scale ? scale.const_data_ptr() : nullptr)
+        .bytes(p);
+  };
+  if (has_tiles && p.rows > 1) {
+    const TileSize tile = tile_size(p.rows, p.columns, batch);
+    p.tile_rows = tile.rows;
+    p.tile_columns = tile.columns;
+    Launch l(kernels.tiles.get(in, second));
+    over_tiles(bind(l), tile, p.rows, p.columns, batch, p.depth).run();
+  } else if (p.b.row == 1 || p.b.column != 1 || p.has_scale) {
+    Launch l(kernels.rows.get(in, second));
+    bind(l).groups({p.columns, p.rows, uint32_t(batch)}, runtime::threads_for_row(p.depth)).work(p.depth + 16).run();
+  } else {
+    Launch l(kernels.columns.get(in, second));
+    const uint32_t blocks = (p.columns + kMatmulColumns - 1) / kMatmulColumns;
+    bind(l).groups({blocks, p.rows, uint32_t(batch)}, kMatmulColumns);
+    l.work(uint64_t(p.depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
+  }
+}
+
+MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  TORCH_CHECK(std::max({out.size(-1), out.size(-2), a.size(-1), out.size(0)}) <= int64_t(INT32_MAX),
+              "matmul: expected sizes below 2^31, got ", a.sizes(), " and ", b.sizes());
+  MatmulParams p{};
+  p.a = strides_of(a);
+  p.b = strides_of(b);
+  p.out = strides_of(out);
+  p.rows = uint32_t(out.size(-2));
+  p.columns = uint32_t(out.size(-1));
+  p.depth = uint32_t(a.size(-1));
+  p.activation = end.activation;
+  set_factors(p, out, end.alpha, end.beta);
+  return p;
+}
+
+// mm and bmm, of which `Meta` makes the result.
+template <typename Meta>
+Tensor& product_out(const char* name, const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_product_kernels(self, mat2, out)) return fallback_call<Tensor>(name, "out", self, mat2, out), out;
+  Structured<Meta> outputs(out);
+  outputs.meta(self, mat2);
+  check_product_types(self, mat2);
+  matrix_product(outputs.result(), self, mat2);
+  outputs.finish();
+  return out;
+}
+Tensor& mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return product_out<at::meta::structured_mm>("aten::mm", self, mat2, out);
+}
+Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return product_out<at::meta::structured_bmm>("aten::bmm", self, mat2, out);
+}
+
+// Operators that add to a product: `meta` has checked everything else and made the result.
+template <typename Outputs>
+void add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                 const Scalar& alpha, uint32_t activation = kActivationNone) {
+  check_product_types(a, b);
+  check_product_self(self, a);
+  matrix_product(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
+  outputs.finish();
+}
+
+Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
+  if (!all_have_product_kernels(self, mat1, mat2, out))
+    return fallback_call<Tensor>("aten::addmm", "out", self, mat1, mat2, beta, alpha, out), out;
+  Structured<at::meta::structured_addmm> outputs(out);
+  outputs.meta(self, mat1, mat2, beta, alpha);
+  add_product(outputs, self, mat1, mat2, beta, alpha);
+  return out;
+}
+
+Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                             const Scalar& alpha, bool use_gelu, Tensor& out) {
+  if (!all_have_product_kernels(self, mat1, mat2, out) || !is_float_tag(tag_of(out)))
+    return fallback_call<Tensor>("aten::_addmm_activation", "out", self, mat1, mat2, beta, alpha, use_gelu, out), out;
+  Structured<at::meta::structured__addmm_activation> outputs(out);
+  outputs.meta(self, mat1, mat2, beta, alpha, use_gelu);
+  add_product(outputs, self, mat1, mat2, beta, alpha, use_gelu ? kActivationGelu : kActivationRelu);
+  return out;
+}
+
+Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                    const Scalar& alpha, Tensor& out) {
+  if (!all_have_product_kernels(self, batch1, batch2, out))
+    return fallback_call<Tensor>("aten::baddbmm", "out", self, batch1, batch2, beta, alpha, out), out;
+  Structured<at::meta::structured_baddbmm> outputs(out);
+  outputs.meta(self, batch1, batch2, beta, alpha);
+  add_product(outputs, self, batch1, batch2, beta, alpha);
+  return out;
+}
+
+// The batch is one more dimension to sum over.
+Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha, Tensor& out) {
+  if (!all_have_product_kernels(self, batch1, batch2, out))
+    return fallback_call<Tensor>("aten::addbmm", "out", self, batch1, batch2, beta, alpha, out), out;
+  TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
+  TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
+              batch1.size(0), " and ", batch2.size(0));
+  TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
+              batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
+  check_product_types(batch1, batch2);
+  check_product_self(self, batch1);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "addbmm: expected out of type ", self.scalar_type(), ", got ",
+              out.scalar_type());
+  const int64_t rows = batch1.size(1), columns = batch2.size(2), depth = batch1.size(0) * batch1.size(2);
+  const Tensor c = self.expand({rows, columns});
+  if (out.is_same(self) && out.sizes() != c.sizes()) {  // as on the CPU
+    const Tensor fresh = at::empty(c.sizes(), c.options());
+    matrix_product(fresh, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
+                   {alpha, beta, c});
+    out.resize_(c.sizes()).copy_(fresh);
+    return out;
+  }
+  at::native::resize_output(out, c.sizes());
+  matrix_product(out, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
+                 {alpha, beta, c});
+  return out;
+}
+Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  Tensor out = at::empty({0}, self.options());
+  return addbmm_out(self, batch1, batch2, beta, alpha, out);
+}
+Tensor& addbmm_(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  return addbmm_out(self, batch1, batch2, beta, alpha, self);
+}
+
+Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
+  TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
+  TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ", self.size(1), " and ",
+              mat2.size(0));
+  TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
+  TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
+  TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.dtype());
+  if (!all_have_product_kernels(self, mat2, out))
+    return fallback_call<Tensor>("aten::_int_mm", "out", self, mat2, out), out;
+  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  launch(plain_kernels(), Tag::i8, out, self, mat2, Tensor(), Tensor(), params_of(out, self, mat2, {}));
+  return out;
+}
+Tensor int_mm(const Tensor& self, const Tensor& mat2) {
+  Tensor out = at::empty({0}, self.options().dtype(at::kInt));
+  return int_mm_out(self, mat2, out);
+}
+
+// The weight is columns x depth of int8, with a factor for each of its rows.
+Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
+  static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("matmul_int8_rows"), KernelSet("matmul_int8_rows")};
+  TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
+              "_weight_int8pack_mm: expected self to be a matrix of float32, float16 or bfloat16, got ",
+              self.scalar_type(), " ", self.sizes());
+  TORCH_CHECK(weight.scalar_type() == at::kChar && weight.dim() == 2 && weight.size(1) == self.size(1),
+              "_weight_int8pack_mm: expected a weight of int8 and size [N, ", self.size(1), "], got ",
+              weight.scalar_type(), " ", weight.sizes());
+  TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weight.size(0), "_weight_int8pack_mm: expected scales of size [",
+              weight.size(0), "], got ", scales.sizes());
+  if (!all_have_product_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
+    return fallback_call<Tensor>("aten::_weight_int8pack_mm", "", self, weight, scales);
+  const Tensor out = at::empty({self.size(0), weight.size(0)}, self.options());
+  MatmulParams p = params_of(out, self, weight.t(), {});
+  p.has_scale = 1;
+  p.scale = scales.stride(0);
+  launch(kernels, Tag::none, out, self, weight, Tensor(), scales, p);
+  return out;
+}
+
+// Four products of real and imaginary parts. Factors are made dense, as sums along memory are the more exact ones.
+void complex_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  const auto halves = [](const Tensor& t) {
+    const Tensor both = at::view_as_real(t);
+    return std::pair(both.select(-1, 0), both.select(-1, 1));
+  };
+  const Tensor product = at::empty(out.sizes(), out.options());
+  const auto [real, imaginary] = halves(product);
+  const auto dense_halves = [&](const Tensor& t) {
+    const auto [x, y] = halves(t.resolve_conj());
+    return std::pair(x.contiguous(), y.contiguous());
+  };
+  const auto [a_real, a_imaginary] = dense_halves(a);
+  const auto [b_real, b_imaginary] = dense_halves(b);
+  matrix_product(real, a_real, b_real);
+  matrix_product(real, a_imaginary, b_imaginary, {-1, 1, real});
+  matrix_product(imaginary, a_real, b_imaginary);
+  matrix_product(imaginary, a_imaginary, b_real, {1, 1, imaginary});
+  if (!end.alpha.equal(1)) product.mul_(end.alpha);
+  if (!end.beta.equal(0)) product.add_(end.c, end.beta);
+  out.copy_(product);
+}
+
+}  // namespace
+
+void set_factors(MatmulParams& p, const Tensor& out, const Scalar& alpha, const Scalar& beta) {
+  if (is_float_tag(tag_of(out))) {
+    p.alpha = alpha.to<float>();
+    p.beta = beta.to<float>();
+    p.has_c = p.beta != 0;
+  } else {
+    p.alpha_whole = alpha.to<int64_t>();
+    p.beta_whole = beta.to<int64_t>();
+    p.has_c = p.beta_whole != 0;
+  }
+}
+
+void launch_product(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p) {
+  launch(plain_kernels(), Tag::none, out, a, b, c, Tensor(), p);
+}
+
+void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+  if (out.is_complex()) return complex_product(out, a, b, end);
+  const MatmulParams p = params_of(out, a, b, end);
+  // A result over its factors, or over a c of other places, is written when all has been read.
+  const bool apart = !out.is_alias_of(a) && !out.is_alias_of(b) &&
+                     (!p.has_c || !out.is_alias_of(end.c) ||
+                      (out.const_data_ptr() == end.c.const_data_ptr() && out.strides() == end.c.strides()));
+  if (!apart) {
+    const Tensor fresh = at::empty(out.sizes(), out.options());
+    matrix_product(fresh, a, b, end);
+    out.copy_(fresh);
+    return;
+  }
+  MatmulParams q = p;
+  if (p.has_c) q.c = strides_of(end.c);
+  launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
+}
+
+// Of the first two of the last N arguments, matrices or batches of them.
+template <size_t N>
+static bool few_products(const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, N);
+  const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
+  return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
+}
+
+// Beside the vendor's.
+[[maybe_unused]] static const bool registered = [](backend::VendorAlternatives m) {
+  m.impl("mm.out", &mm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
+  m.impl("bmm.out", &bmm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
+  m.impl("addmm.out", &addmm_out);
+  m.impl("_addmm_activation.out", &addmm_activation_out);
+  m.impl("baddbmm.out", &baddbmm_out);
+  m.impl("addbmm", &addbmm);
+  m.impl("addbmm.out", &addbmm_out);
+  m.impl("addbmm_", &addbmm_);
+  m.impl("_int_mm", &int_mm);
+  m.impl("_int_mm.out", &int_mm_out);
+  return true;
+}(backend::VendorAlternatives());
+
+// The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_weight_int8pack_mm", &weight_int8pack_mm); }
+
+}  // namespace mpsx::ops

@@ -1,0 +1,321 @@
+// batch_norm and its backward, over (images, channels, …): statistics by chunks of a fixed partition, then one scaling.
+// F.batch_norm and instance_norm take native_batch_norm on a PrivateUse1 device.
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "norm/batch_norm_params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Optional = std::optional<Tensor>;
+using Result = std::tuple<Tensor, Tensor, Tensor>;
+using ResultAndReserve = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+constexpr uint64_t kChunk = 8192;   // elements of one partial result: they stay in the first cache
+constexpr uint64_t kTile = 16384;   // of one tile of columns
+constexpr uint32_t kColumns = 256;  // kColumns in metal/norm/batch_norm.h
+constexpr uint32_t kWidth = 64;     // fewer channels than this are folded into wider rows
+constexpr uint32_t kVector = 16;    // … of a multiple of this many elements
+
+Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
+
+// The batch's dimensions, its memory format, and how it is cut into chunks.
+struct Plan {
+  BatchNormParams p{};
+  at::MemoryFormat format;
+  bool last;  // channels are innermost
+
+  Plan(const char* op, const Tensor& x) : format(x.suggest_memory_format()) {
+    TORCH_CHECK(x.dim() >= 2, op, ": expected an input of at least 2 dimensions, got ", x.dim());
+    TORCH_CHECK(x.size(0) <= int64_t(UINT32_MAX) && x.size(1) <= int64_t(UINT32_MAX), op,
+                ": expected at most 2^32-1 images and channels, got ", x.size(0), " and ", x.size(1));
+    p.images = uint32_t(x.size(0));
+    p.channels = uint32_t(x.size(1));
+    p.elements = uint64_t(x.numel());
+    p.plane = p.elements ? p.elements / (uint64_t(p.images) * p.channels) : 0;
+    p.fold = p.pieces = 1;
+    last = format != at::MemoryFormat::Contiguous || p.plane == 1;
+    if (p.elements) last ? cut_rows() : cut_planes();
+  }
+
+  uint64_t width() const { return uint64_t(p.channels) * p.fold; }
+  // Floats of one quantity, per chunk and per column.
+  int64_t slots() const { return int64_t(width() * p.chunks); }
+  // One unit of the grid of the kernels that read everything: how many elements it touches.
+  Launch& over_chunks(Launch& launch) const {
+    if (last) return over_tiles(launch);
+    const uint64_t images = std::min(p.chunk, p.images);
+    return launch.groups({p.chunks, p.channels}, runtime::threads_for_row(p.piece)).work(images * p.piece);
+  }
+  Launch& over_planes(Launch& launch) const {
+    if (last) return over_tiles(launch);
+    return launch.groups({p.pieces, p.channels, p.images}, runtime::threads_for_row(p.piece)).work(p.piece);
+  }
+  Launch& over_channels(Launch& launch) const {
+    const uint64_t slots = uint64_t(p.chunks) * p.fold;
+    return launch.groups({p.channels}, runtime::threads_for_row(slots)).work(slots);
+  }
+
+ private:
+  void cut_rows() {
+    if (p.channels < kWidth) {
+      const uint32_t aligned = kVector / std::gcd(p.channels, kVector);
+      p.fold = aligned * uint32_t(ceil_div(kWidth, uint64_t(aligned) * p.channels));
+    }
+    p.chunk = uint32_t(kTile / std::min<uint64_t>(width(), kColumns));
+    p.span_rows = p.elements / width();
+    p.chunks = p.span_chunks = uint32_t(std::max<uint64_t>(1, ceil_div(p.span_rows, p.chunk)));
+    p.groups = p.channels;
+    p.group_channels = 1;
+  }
+  void cut_planes() {
+    p.pieces = uint32_t(ceil_div(p.plane, kChunk));
+    p.piece = uint32_t(ceil_div(p.plane, p.pieces));
+    p.chunk = p.pieces > 1 ? 1 : uint32_t(std::max<uint64_t>(1, kChunk / p.plane));
+    p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
+  }
+  Launch& over_tiles(Launch& launch) const {
+    const uint32_t columns = runtime::driver().info().vector_bytes > 0 ? 1 : kColumns;
+    return launch.threads(ceil_div(width(), columns), p.chunks).work(uint64_t(columns) * p.chunk);
+  }
+};
+
+// The type of weight, bias and statistics: the batch's own, or float beside a half one. Checks them all.
+at::ScalarType parameter_type(const char* op, const Tensor& input,
+                              std::initializer_list<std::pair<const char*, const Tensor*>> parameters) {
+  auto type = input.scalar_type();
+  for (const auto& [name, t] : parameters) {
+    if (!t->defined()) continue;
+    type = t->scalar_type();
+    break;
+  }
+  for (const auto& [name, t] : parameters) {
+    if (!t->defined()) continue;
+    TORCH_CHECK(t->device() == input.device(), op, ": expected ", name, " on ", input.device(), ", got ", t->device());
+    TORCH_CHECK(t->scalar_type() == type && (type == input.scalar_type() || type == at::kFloat), op, ": expected ",
+                name, " of type ", type == at::kFloat ? type : input.scalar_type(), " beside an input of type ",
+                input.scalar_type(), ", got ", t->scalar_type());
+    TORCH_CHECK(t->numel() == input.size(1), op, ": expected ", name, " of ", input.size(1), " elements, got ",
+                t->numel());
+  }
+  return type;
+}
+
+Result forward(const char* op, const Tensor& input, const Optional& weight_opt, const Optional& bias_opt,
+               const Tensor& running_mean, const Tensor& running_var, bool train, double momentum, double eps) {
+  static const KernelSet stats("batch_norm_stats"), stats_last("batch_norm_stats_last"), finish("batch_norm_finish"),
+      scale("batch_norm_scale"), scale_last("batch_norm_scale_last");
+  Plan plan(op, input);
+  Tensor weight = value_or_none(weight_opt), bias = value_or_none(bias_opt);
+  const auto type = parameter_type(
+      op, input,
+      {{"weight", &weight}, {"bias", &bias}, {"running_mean", &running_mean}, {"running_var", &running_var}});
+  TORCH_CHECK_VALUE(running_mean.defined() == running_var.defined(), op,
+                    ": running_mean and running_var must either both be None or neither be None");
+  TORCH_CHECK(train || running_mean.defined(), op, ": expected running_mean and running_var when training=False");
+  if (weight.defined()) weight = weight.contiguous();
+  if (bias.defined()) bias = bias.contiguous();
+  const Tensor mean = running_mean.defined() ? running_mean.contiguous() : running_mean;
+  const Tensor var = running_var.defined() ? running_var.contiguous() : running_var;
+
+  BatchNormParams& p = plan.p;
+  p.train = train;
+  p.has_weight = weight.defined();
+  p.has_bias = bias.defined();
+  p.has_running = mean.defined();
+  p.momentum = float(momentum);
+  p.eps = float(eps);
+
+  const Tensor x = input.contiguous(plan.format);
+  const Tensor out = at::empty_like(x, plan.format);
+  const auto options = input.options().dtype(type);
+  const Tensor save_mean = at::empty({train ? input.size(1) : 0}, options), save_invstd = at::empty_like(save_mean);
+  if (p.channels == 0) return {out, save_mean, save_invstd};
+  const int64_t slots = train ? plan.slots() : 0;
+  const Tensor scratch = at::empty({3 * (slots + int64_t(plan.width()))}, input.options().dtype(at::kFloat));
+  float* partial = static_cast<float*>(scratch.mutable_data_ptr());
+  float* coefficients = partial + 3 * slots;
+  if (train && p.elements) {
+    Launch launch((plan.last ? stats_last : stats).get(tag_of(x)));
+    plan.over_chunks(launch.pointer(partial).pointer(x.const_data_ptr()).bytes(p)).run();
+  }
+  Launch channels(finish.get(tag_of(type)));
+  channels.pointer(coefficients).pointer(mutable_data_or_null(save_mean)).pointer(mutable_data_or_null(save_invstd)).pointer(mutable_data_or_null(mean));
+  channels.pointer(mutable_data_or_null(var)).pointer(partial).pointer(data_or_null(weight)).pointer(data_or_null(bias)).bytes(p);
+  plan.over_channels(channels).run();
+  if (p.elements) {
+    Launch launch((plan.last ? scale_last : scale).get(tag_of(x)));
+    launch.pointer(out.mutable_data_ptr()).pointer(x.const_data_ptr()).pointer(coefficients).bytes(p);
+    plan.over_planes(launch).run();
+  }
+  if (train && mean.defined()) {
+    if (!mean.is_same(running_mean)) running_mean.copy_(mean);
+    if (!var.is_same(running_var)) running_var.copy_(var);
+  }
+  return {out, save_mean, save_invstd};
+}
+
+Result native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+              const Optional& running_var, bool train, double momentum, double eps) {
+  if (!has_float_kernel(input))
+    return fallback_call<Result>("aten::native_batch_norm", "", input, weight, bias, running_mean, running_var, train,
+                                 momentum, eps);
+  return forward("native_batch_norm", input, weight, bias, value_or_none(running_mean), value_or_none(running_var),
+                 train, momentum, eps);
+}
+
+Result legit(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
+             Tensor& running_var, bool train, double momentum, double eps) {
+  if (!has_float_kernel(input))
+    return fallback_call<Result>("aten::_native_batch_norm_legit", "", input, weight, bias, running_mean, running_var,
+                                 train, momentum, eps);
+  return forward("_native_batch_norm_legit", input, weight, bias, running_mean, running_var, train, momentum, eps);
+}
+
+Result legit_no_stats(const Tensor& input, const Optional& weight, const Optional& bias, bool train, double momentum,
+                      double eps) {
+  if (!has_float_kernel(input))
+    return fallback_call<Result>("aten::_native_batch_norm_legit", "no_stats", input, weight, bias, train, momentum,
+                                 eps);
+  return forward("_native_batch_norm_legit", input, weight, bias, Tensor(), Tensor(), train, momentum, eps);
+}
+
+// Brings a result into the tensor given as out=.
+Tensor& deliver(Tensor& out, const Tensor& value) {
+  at::native::resize_output(out, value.sizes());
+  return out.copy_(value), out;
+}
+std::tuple<Tensor&, Tensor&, Tensor&> deliver(const Result& r, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return {deliver(out, std::get<0>(r)), deliver(save_mean, std::get<1>(r)), deliver(save_invstd, std::get<2>(r))};
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> native_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                 const Optional& running_mean, const Optional& running_var, bool train,
+                                                 double momentum, double eps, Tensor& out, Tensor& save_mean,
+                                                 Tensor& save_invstd) {
+  return deliver(native_batch_norm(input, weight, bias, running_mean, running_var, train, momentum, eps), out,
+                 save_mean, save_invstd);
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> legit_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                Tensor& running_mean, Tensor& running_var, bool train, double momentum,
+                                                double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return deliver(legit(input, weight, bias, running_mean, running_var, train, momentum, eps), out, save_mean,
+                 save_invstd);
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> legit_no_stats_out(const Tensor& input, const Optional& weight,
+                                                         const Optional& bias, bool train, double momentum, double eps,
+                                                         Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return deliver(legit_no_stats(input, weight, bias, train, momentum, eps), out, save_mean, save_invstd);
+}
+
+// What export and the compiler call: the same, plus an empty reserve (cuDNN's).
+ResultAndReserve with_reserve(const Tensor& input, Result r) {
+  return {std::get<0>(r), std::get<1>(r), std::get<2>(r), at::empty({0}, input.options().dtype(at::kByte))};
+}
+ResultAndReserve with_update(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
+                             Tensor& running_var, double momentum, double eps) {
+  return with_reserve(input, legit(input, weight, bias, running_mean, running_var, true, momentum, eps));
+}
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> with_update_out(const Tensor& input, const Optional& weight,
+                                                               const Optional& bias, Tensor& running_mean,
+                                                               Tensor& running_var, double momentum, double eps,
+                                                               Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+                                                               Tensor& reserve) {
+  const auto [y, mean, invstd, kept] = with_update(input, weight, bias, running_mean, running_var, momentum, eps);
+  return {deliver(out, y), deliver(save_mean, mean), deliver(save_invstd, invstd), deliver(reserve, kept)};
+}
+ResultAndReserve no_update(const Tensor& input, const Optional& weight, const Optional& bias,
+                           const Optional& running_mean, const Optional& running_var, double momentum, double eps) {
+  return with_reserve(input, native(input, weight, bias, running_mean, running_var, false, momentum, eps));
+}
+
+Result backward(const Tensor& grad_out, const Tensor& input, const Optional& weight_opt, const Optional& running_mean,
+                const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
+                double eps, std::array<bool, 3> mask) {
+  static const KernelSet sums("batch_norm_bwd_sums"), sums_last("batch_norm_bwd_sums_last"),
+      finish("batch_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
+  if (!has_float_kernel(input) || !has_float_kernel(grad_out))
+    return fallback_call<Result>("aten::native_batch_norm_backward", "", grad_out, input, weight_opt, running_mean,
+                                 running_var, save_mean, save_invstd, train, eps, mask);
+  const char* op = "native_batch_norm_backward";
+  Plan plan(op, input);
+  TORCH_CHECK(grad_out.sizes() == input.sizes() && grad_out.scalar_type() == input.scalar_type(), op,
+              ": expected a gradient of shape ", input.sizes(), " and type ", input.scalar_type(), ", got ",
+              grad_out.sizes(), " and ", grad_out.scalar_type());
+  Tensor weight = value_or_none(weight_opt);
+  Tensor mean = value_or_none(train ? save_mean : running_mean),
+         spread = value_or_none(train ? save_invstd : running_var);
+  TORCH_CHECK(mean.defined() && spread.defined(), op, ": expected ",
+              train ? "save_mean and save_invstd" : "running_mean and running_var", " when train=", train);
+  const auto type = parameter_type(op, input,
+                                   {{train ? "save_mean" : "running_mean", &mean},
+                                    {train ? "save_invstd" : "running_var", &spread},
+                                    {"weight", &weight}});
+  if (weight.defined()) weight = weight.contiguous();
+  mean = mean.contiguous();
+  spread = spread.contiguous();
+
+  BatchNormParams& p = plan.p;
+  p.train = train;
+  p.has_weight = weight.defined();
+  p.eps = float(eps);
+  const Tensor x = input.contiguous(plan.format), dy = grad_out.contiguous(plan.format);
+  const auto options = input.options().dtype(type);
+  const Tensor grad_weight = at::empty({input.size(1)}, options), grad_bias = at::empty_like(grad_weight);
+  const Tensor grad_input = mask[0] ? at::empty_like(x, plan.format) : Tensor();
+  if (p.channels > 0) {
+    const int64_t slots = plan.slots();
+    const Tensor scratch = at::empty({2 * slots + 4 * int64_t(plan.width())}, input.options().dtype(at::kFloat));
+    float* partial = static_cast<float*>(scratch.mutable_data_ptr());
+    float* coefficients = partial + 2 * slots;
+    if (p.elements) {
+      Launch launch((plan.last ? sums_last : sums).get(tag_of(x), tag_of(type)));
+      launch.pointer(partial).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr()).pointer(data_or_null(mean)).bytes(p);
+      plan.over_chunks(launch).run();
+    }
+    Launch channels(finish.get(tag_of(type)));
+    channels.pointer(coefficients).pointer(mutable_data_or_null(grad_weight)).pointer(mutable_data_or_null(grad_bias)).pointer(partial);
+    channels.pointer(data_or_null(mean)).pointer(data_or_null(spread)).pointer(data_or_null(weight)).bytes(p);
+    plan.over_channels(channels).run();
+    if (mask[0] && p.elements) {
+      Launch launch((plan.last ? scale_last : scale).get(tag_of(x)));
+      launch.pointer(grad_input.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+      plan.over_planes(launch.pointer(coefficients).bytes(p)).run();
+    }
+  }
+  return {grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor()};
+}
+
+Result backward_with_reserve(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
+                             const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                             const Optional& save_invstd, bool update, double eps, std::array<bool, 3> mask,
+                             const Tensor& /*reserve*/) {
+  return backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, update, eps, mask);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_batch_norm", &native);
+  m.impl("native_batch_norm.out", &native_out);
+  m.impl("_native_batch_norm_legit", &legit);
+  m.impl("_native_batch_norm_legit.out", &legit_out);
+  m.impl("_native_batch_norm_legit.no_stats", &legit_no_stats);
+  m.impl("_native_batch_norm_legit.no_stats_out", &legit_no_stats_out);
+  m.impl("_batch_norm_with_update", &with_update);
+  m.impl("_batch_norm_with_update.out", &with_update_out);
+  m.impl("_batch_norm_no_update", &no_update);
+  m.impl("native_batch_norm_backward", &backward);
+  m.impl("batch_norm_backward", &backward_with_reserve);
+}
+
+}  // namespace mpsx::ops

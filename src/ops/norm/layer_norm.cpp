@@ -1,0 +1,166 @@
+// Launchers of metal/norm/layer_norm.metal.
+#include <ATen/native/layer_norm.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include "ops/norm/row_norm.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::IntArrayRef;
+using OptionalTensor = std::optional<Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+Tensor or_none(const OptionalTensor& t) { return t.value_or(Tensor()); }
+
+// Whether kernels take these parameters: both of one type, the input's or float.
+bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (!is_plain(x) || !is_float_tag(tag_of(x))) return false;
+  for (const Tensor& t : {weight, bias})
+    if (t.defined() && (!is_plain(t) || !parameters_fit(x.scalar_type(), t.scalar_type()))) return false;
+  return !weight.defined() || !bias.defined() || weight.scalar_type() == bias.scalar_type();
+}
+at::ScalarType parameter_type(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return weight.defined() ? weight.scalar_type() : bias.defined() ? bias.scalar_type() : x.scalar_type();
+}
+
+Three layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight_given,
+                 const OptionalTensor& bias_given, double eps) {
+  static const KernelSet kernels("layer_norm");
+  const Tensor weight_or_none = or_none(weight_given), bias_or_none = or_none(bias_given);
+  const auto [rows, size] = at::native::_check_layer_norm_inputs(input, shape, weight_or_none, bias_or_none);
+  if (!fits(input, weight_or_none, bias_or_none))
+    return fallback_call<Three>("aten::native_layer_norm", "", input, shape, weight_given, bias_given, eps);
+  const Tensor x = input.contiguous(), weight = contiguous_or_none(weight_or_none);
+  const Tensor bias = contiguous_or_none(bias_or_none);
+  const at::ScalarType type = parameter_type(x, weight, bias);
+  c10::SmallVector<int64_t, 6> stats(input.sizes().begin(), input.sizes().end());
+  std::fill(stats.end() - std::ptrdiff_t(shape.size()), stats.end(), 1);
+  const Tensor y = at::empty(x.sizes(), x.options());
+  const Tensor mean = at::empty(stats, x.options().dtype(type)), rstd = at::empty(stats, x.options().dtype(type));
+  if (rows == 0) return {y, mean, rstd};
+  if (size == 0) return {y, mean.zero_(), rstd.fill_(NAN)};
+  RowNormParams p = row_norm_params(rows, size, eps);
+  p.has_weight = weight.defined(), p.has_bias = bias.defined();
+  Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
+      .pointer(y.mutable_data_ptr())
+      .pointer(mean.mutable_data_ptr())
+      .pointer(rstd.mutable_data_ptr())
+      .pointer(x.const_data_ptr())
+      .pointer(data_or_null(weight))
+      .pointer(data_or_null(bias))
+      .bytes(p)
+      .groups({p.rows}, runtime::threads_for_row(p.size))
+      .work(uint64_t(p.size) * 2)
+      .run();
+  return {y, mean, rstd};
+}
+
+// Rows of the fused gradient: what a threadgroup's memory holds (two floats a column, 32 KiB), and enough rows that
+// ranges of 32 still make many groups.
+constexpr uint32_t kFusedSize = 4096, kFusedRows = 2048, kFusedRange = 32;
+
+// The gradients of weight and bias out of partial sums [2][split][column].
+std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
+                                          const at::TensorOptions& options, std::array<bool, 3> mask) {
+  Tensor gradients[2];
+  for (size_t k = 0; k < 2; ++k) {
+    if (!mask[k + 1]) continue;
+    gradients[k] = at::empty(shape, options);
+    merge_splits(gradients[k], parts.const_data_ptr<float>() + k * p.splits * p.size, p);
+  }
+  return {gradients[0], gradients[1]};
+}
+
+// All three gradients in one pass over memory.
+Three fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                      RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
+  static const KernelSet kernels("layer_norm_backward_fused");
+  p.rows_per_split = std::max<uint32_t>(kFusedRange, (p.rows + 255) / 256);
+  p.splits = (p.rows + p.rows_per_split - 1) / p.rows_per_split;
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.size)}, x.options().dtype(at::kFloat));
+  const Tensor dx = at::empty(x.sizes(), x.options());
+  Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())))
+      .pointer(dx.mutable_data_ptr())
+      .pointer(parts.mutable_data_ptr())
+      .pointer(dy.const_data_ptr())
+      .pointer(x.const_data_ptr())
+      .pointer(mean.const_data_ptr())
+      .pointer(rstd.const_data_ptr())
+      .pointer(weight.const_data_ptr())
+      .bytes(p)
+      .threadgroup_memory(2 * sizeof(float) * p.size)
+      .groups({p.splits}, runtime::threads_for_row(p.size))
+      .work(uint64_t(p.rows_per_split) * p.size * 4)
+      .run();
+  const auto [dweight, dbias] = merge_gradients(parts, p, shape, mean.options(), mask);
+  return {dx, dweight, dbias};
+}
+
+// dweight and dbias, one pass over rows in both.
+std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                           RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
+  static const KernelSet kernels("layer_norm_backward_weight");
+  split_rows(p);
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.size)}, x.options().dtype(at::kFloat));
+  Launch launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())));
+  launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+  launch.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
+  launch_splits(launch, p);
+  return merge_gradients(parts, p, shape, mean.options(), mask);
+}
+
+Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef shape, const Tensor& mean_given,
+                          const Tensor& rstd_given, const OptionalTensor& weight_given,
+                          const OptionalTensor& bias_given, std::array<bool, 3> mask) {
+  static const KernelSet kernels("layer_norm_backward");
+  const Tensor weight_or_none = or_none(weight_given), bias_or_none = or_none(bias_given);
+  const auto [rows, size] = at::native::_check_layer_norm_inputs(input, shape, weight_or_none, bias_or_none);
+  const at::ScalarType type = parameter_type(input, weight_or_none, bias_or_none);
+  if (!fits(input, weight_or_none, bias_or_none) || !is_plain(grad) || grad.scalar_type() != input.scalar_type() ||
+      mean_given.scalar_type() != type || rstd_given.scalar_type() != type)
+    return fallback_call<Three>("aten::native_layer_norm_backward", "", grad, input, shape, mean_given, rstd_given,
+                                weight_given, bias_given, mask);
+  const Tensor x = input.contiguous(), dy = grad.contiguous(), weight = contiguous_or_none(weight_or_none);
+  const Tensor mean = mean_given.contiguous(), rstd = rstd_given.contiguous();
+  Three gradients;
+  if (rows == 0 || size == 0) {
+    if (mask[0]) std::get<0>(gradients) = at::empty(x.sizes(), x.options());
+    if (mask[1]) std::get<1>(gradients) = at::empty(shape, mean.options()).zero_();
+    if (mask[2]) std::get<2>(gradients) = at::empty(shape, mean.options()).zero_();
+    return gradients;
+  }
+  RowNormParams p = row_norm_params(rows, size, 0);
+  p.has_weight = weight.defined();
+  if (mask[0] && (mask[1] || mask[2]) && p.has_weight && p.size <= kFusedSize && p.rows >= kFusedRows)
+    return fused_gradients(dy, x, mean, rstd, weight, p, shape, mask);
+  if (mask[0]) {
+    const Tensor dx = at::empty(x.sizes(), x.options());
+    Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
+        .pointer(dx.mutable_data_ptr())
+        .pointer(dy.const_data_ptr())
+        .pointer(x.const_data_ptr())
+        .pointer(mean.const_data_ptr())
+        .pointer(rstd.const_data_ptr())
+        .pointer(data_or_null(weight))
+        .bytes(p)
+        .groups({p.rows}, runtime::threads_for_row(p.size))
+        .work(uint64_t(p.size) * 3)
+        .run();
+    std::get<0>(gradients) = dx;
+  }
+  if (mask[1] || mask[2])
+    std::tie(std::get<1>(gradients), std::get<2>(gradients)) = weight_gradients(dy, x, mean, rstd, p, shape, mask);
+  return gradients;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_layer_norm", &layer_norm);
+  m.impl("native_layer_norm_backward", &layer_norm_backward);
+}
+
+}  // namespace mpsx::ops

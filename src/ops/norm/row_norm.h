@@ -1,0 +1,58 @@
+// What layer_norm and rms_norm share: rows, element types, and the partition of weight gradients.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "norm/params.h"
+#include "ops/op.h"
+
+namespace mpsx::ops {
+
+// The second tag of a kernel's name: f32 for half inputs with float parameters.
+inline Tag parameter_tag(at::ScalarType input, at::ScalarType parameters) {
+  return input == parameters ? Tag::none : Tag::f32;
+}
+inline bool parameters_fit(at::ScalarType input, at::ScalarType parameters) {
+  return is_float_tag(tag_of(input)) && (parameters == input || parameters == at::kFloat);
+}
+inline Tensor contiguous_or_none(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
+
+inline RowNormParams row_norm_params(int64_t rows, int64_t size, double eps) {
+  TORCH_CHECK(rows <= int64_t(UINT32_MAX) && size <= int64_t(UINT32_MAX),
+              "normalisation: expected fewer than 2^32 rows of fewer than 2^32 elements, got ", rows, " x ", size);
+  RowNormParams p{};
+  p.rows = uint32_t(rows), p.size = uint32_t(size), p.eps = float(eps);
+  return p;
+}
+
+// Splits the rows of a weight gradient: enough groups for a GPU, a partition that depends on the shape alone.
+inline void split_rows(RowNormParams& p) {
+  const uint64_t blocks = (p.size + kNormColumns - 1) / kNormColumns;
+  const uint64_t wanted = std::clamp<uint64_t>(256 / std::max<uint64_t>(blocks, 1), 1, (p.rows + 63) / 64);
+  p.rows_per_split = uint32_t((p.rows + wanted - 1) / wanted);
+  p.splits = (p.rows + p.rows_per_split - 1) / p.rows_per_split;
+}
+
+// Launches a kernel over blocks of columns and splits of rows.
+inline void launch_splits(Launch& launch, const RowNormParams& p) {
+  launch.bytes(p)
+      .groups({(p.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
+      .work(uint64_t(p.rows_per_split) * std::min<uint32_t>(p.size, kNormColumns) * 2)
+      .run();
+}
+
+// Adds up one quantity's partial sums [split][column] into `out`.
+inline void merge_splits(const Tensor& out, const float* parts, const RowNormParams& p) {
+  static const KernelSet kernels("norm_merge");
+  Launch(kernels.get(tag_of(out)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(parts)
+      .bytes(p)
+      .groups({(p.size + kNormColumns - 1) / kNormColumns}, kNormColumns)
+      .work(uint64_t(p.splits) * std::min<uint32_t>(p.size, kNormColumns))
+      .run();
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,335 @@
+// Operators on lists of tensors (torch._foreach_*), which torch.optim steps by default on this device. Rows of
+// metal/optim/foreach.def on floating-point tensors that lie alike run as list kernels; anything else takes PyTorch's
+// own composite, tensor by tensor.
+#include <ATen/CompositeExplicitAutogradFunctions.h>
+#include <ATen/native/ForeachUtils.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "ops/optim/lists.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::Scalar;
+using at::TensorList;
+using ScalarList = at::ArrayRef<Scalar>;
+using Tensors = std::vector<Tensor>;
+
+// Scalars for the kernels: one for all tensors, or one each.
+class Scalars {
+ public:
+  // `rounds`: to the tensors' type first, as the CPU's kernels do for some operators.
+  Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
+  Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
+  float get(size_t tensor, at::ScalarType type) const {
+    const float s = float((many_.empty() ? one_ : many_[tensor]).toDouble());
+    if (!rounds_) return s;
+    return type == at::kHalf ? float(at::Half(s)) : type == at::kBFloat16 ? float(at::BFloat16(s)) : s;
+  }
+  bool is_real() const {
+    if (one_.isComplex()) return false;
+    for (const Scalar& s : many_)
+      if (s.isComplex()) return false;
+    return true;
+  }
+
+ private:
+  Scalar one_;
+  ScalarList many_;
+  bool rounds_;
+};
+
+Tensors empty_like(TensorList like) {
+  Tensors out;
+  out.reserve(like.size());
+  for (const Tensor& t : like) out.push_back(at::empty_like(t));
+  return out;
+}
+
+// `lists`: the output, then the inputs unless it is also the first of them. `value`: what buffer 29 holds, if anything.
+void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
+         const Tensor* value = nullptr) {
+  const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
+  const at::ScalarType type = lists[0][0].scalar_type();
+  runtime::KernelEntry& kernel = kernels.get(tag_of(type));
+  for_each_batch(
+      lists,
+      [&](ListBatch& batch) {
+        batch.params.input = in_place ? 0 : 1;
+        for (uint32_t t = 0; t < batch.params.tensors; ++t) batch.params.scalar[t] = scalars.get(batch.index[t], type);
+        Launch launch(kernel);
+        batch.bind(launch, buffers);
+        if (value) launch.pointer(value->const_data_ptr());
+        batch.over_chunks(launch.bytes(batch.params)).run();
+      },
+      buffers);
+}
+
+// A new list for the result, or none if the lists do not fit; in place the first input is the result.
+template <typename... Lists>
+std::optional<Tensors> run_new(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
+                               Lists... others) {
+  if (!scalars.is_real() || !fits_list_kernels({self, others...})) return std::nullopt;
+  Tensors out = empty_like(self);
+  run(kernels, {TensorList(out), self, others...}, false, scalars, value);
+  return out;
+}
+template <typename... Lists>
+bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
+                  Lists... others) {
+  if (!scalars.is_real() || !fits_list_kernels({self, others...})) return false;
+  run(kernels, {self, others...}, true, scalars, value);
+  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();  // PyTorch leaves this to the kernels
+  return true;
+}
+
+// An operator's kernels and composite forms, from its row.
+#define MPSX_FOREACH_OP(NAME)                                      \
+  struct NAME##_op {                                               \
+    static constexpr const char* name = "_foreach_" #NAME;         \
+    template <typename... A>                                       \
+    static Tensors slow(const A&... a) {                           \
+      return at::compositeexplicitautograd::_foreach_##NAME(a...); \
+    }                                                              \
+    template <typename... A>                                       \
+    static void slow_(const A&... a) {                             \
+      at::compositeexplicitautograd::_foreach_##NAME##_(a...);     \
+    }                                                              \
+  };
+#define MPSX_FOREACH_UNARY(NAME, ...) MPSX_FOREACH_OP(NAME)
+#define MPSX_FOREACH_BINARY(NAME, ...) MPSX_FOREACH_OP(NAME)
+#define MPSX_FOREACH_SCALED(NAME, ...) MPSX_FOREACH_OP(NAME)
+#define MPSX_FOREACH_POINTWISE(NAME, ...) MPSX_FOREACH_OP(NAME)
+#include "optim/foreach.def"
+#undef MPSX_FOREACH_UNARY
+#undef MPSX_FOREACH_BINARY
+#undef MPSX_FOREACH_SCALED
+#undef MPSX_FOREACH_POINTWISE
+MPSX_FOREACH_OP(lerp)
+
+template <typename Op>
+constexpr bool rounds = std::is_same_v<Op, add_op> || std::is_same_v<Op, sub_op> || std::is_same_v<Op, pow_op>;
+
+enum class Form { unary, scalar, value, list, pointwise };
+template <typename Op, Form F>
+const KernelSet& kernels() {
+  static const KernelSet set(std::string(Op::name + 1) + (F == Form::scalar  ? "_scalar"
+                                                          : F == Form::value ? "_value"
+                                                          : F == Form::list  ? "_list"
+                                                                             : ""));
+  return set;
+}
+
+template <typename Op>
+struct Unary {
+  static Tensors call(TensorList self) {
+    at::native::check_foreach_api_restrictions(self);
+    if (auto out = run_new(kernels<Op, Form::unary>(), Scalar(), nullptr, self)) return *out;
+    return Op::slow(self);
+  }
+  static void call_(TensorList self) {
+    at::native::check_foreach_api_restrictions(self);
+    if (!run_in_place(kernels<Op, Form::unary>(), Scalar(), nullptr, self)) Op::slow_(self);
+  }
+};
+
+template <typename Op>
+struct WithScalar {
+  static Tensors call(TensorList self, const Scalar& y) {
+    at::native::check_foreach_api_restrictions(self);
+    if (auto out = run_new(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) return *out;
+    return Op::slow(self, y);
+  }
+  static void call_(TensorList self, const Scalar& y) {
+    at::native::check_foreach_api_restrictions(self);
+    if (!run_in_place(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) Op::slow_(self, y);
+  }
+};
+
+template <typename Op>
+struct WithScalars {
+  static Tensors call(TensorList self, ScalarList y) {
+    at::native::check_foreach_api_restrictions(self, y);
+    if (auto out = run_new(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) return *out;
+    return Op::slow(self, y);
+  }
+  static void call_(TensorList self, ScalarList y) {
+    at::native::check_foreach_api_restrictions(self, y);
+    if (!run_in_place(kernels<Op, Form::scalar>(), {y, rounds<Op>}, nullptr, self)) Op::slow_(self, y);
+  }
+};
+
+// `Alpha`: nothing, or the Scalar by which the second operand is multiplied.
+template <typename Op, typename... Alpha>
+struct WithList {
+  static Tensors call(TensorList self, TensorList other, const Alpha&... alpha) {
+    at::native::check_foreach_api_restrictions(self, other);
+    if (auto out = run_new(kernels<Op, Form::list>(), alpha_of(alpha...), nullptr, self, other)) return *out;
+    return Op::slow(self, other, alpha...);
+  }
+  static void call_(TensorList self, TensorList other, const Alpha&... alpha) {
+    at::native::check_foreach_api_restrictions(self, other);
+    if (!run_in_place(kernels<Op, Form::list>(), alpha_of(alpha...), nullptr, self, other))
+      Op::slow_(self, other, alpha...);
+  }
+  static Scalars alpha_of() { return Scalar(1); }
+  static Scalars alpha_of(const Scalar& alpha) { return {alpha, rounds<Op>}; }
+};
+
+// The second operand is a tensor of one element: on the CPU a scalar, on the device a buffer that the kernel reads.
+template <typename Op, typename... Alpha>
+struct WithTensor {
+  static bool on_device(TensorList self, const Tensor& other) {
+    return is_plain(other) && other.numel() == 1 && other.scalar_type() == self[0].scalar_type();
+  }
+  static Tensors call(TensorList self, const Tensor& other, const Alpha&... alpha) {
+    at::native::check_foreach_api_restrictions(self);
+    if (on_device(self, other))
+      if (auto out = run_new(kernels<Op, Form::value>(), WithList<Op, Alpha...>::alpha_of(alpha...), &other, self))
+        return *out;
+    return Op::slow(self, other, alpha...);
+  }
+  static void call_(TensorList self, const Tensor& other, const Alpha&... alpha) {
+    at::native::check_foreach_api_restrictions(self);
+    if (!on_device(self, other) ||
+        !run_in_place(kernels<Op, Form::value>(), WithList<Op, Alpha...>::alpha_of(alpha...), &other, self))
+      Op::slow_(self, other, alpha...);
+  }
+};
+
+template <typename Op>
+struct Pointwise {
+  static Tensors call(TensorList self, TensorList y, TensorList z, const Scalar& s) {
+    at::native::check_foreach_api_restrictions(self, y, z);
+    if (auto out = run_new(kernels<Op, Form::pointwise>(), s, nullptr, self, y, z)) return *out;
+    return Op::slow(self, y, z, s);
+  }
+  static void call_(TensorList self, TensorList y, TensorList z, const Scalar& s) {
+    at::native::check_foreach_api_restrictions(self, y, z);
+    if (!run_in_place(kernels<Op, Form::pointwise>(), s, nullptr, self, y, z)) Op::slow_(self, y, z, s);
+  }
+  static Tensors call_each(TensorList self, TensorList y, TensorList z, ScalarList s) {
+    at::native::check_foreach_api_restrictions(self, y, z, s);
+    if (auto out = run_new(kernels<Op, Form::pointwise>(), s, nullptr, self, y, z)) return *out;
+    return Op::slow(self, y, z, s);
+  }
+  static void call_each_(TensorList self, TensorList y, TensorList z, ScalarList s) {
+    at::native::check_foreach_api_restrictions(self, y, z, s);
+    if (!run_in_place(kernels<Op, Form::pointwise>(), s, nullptr, self, y, z)) Op::slow_(self, y, z, s);
+  }
+  static Tensors call_packed(TensorList self, TensorList y, TensorList z, const Tensor& s) {
+    return call_each(self, y, z, at::native::convert_tensor_to_scalar_list(s, self.size()));
+  }
+  static void call_packed_(TensorList self, TensorList y, TensorList z, const Tensor& s) {
+    call_each_(self, y, z, at::native::convert_tensor_to_scalar_list(s, self.size()));
+  }
+};
+
+// lerp: the weight is a scalar, one a tensor, or a third list.
+Tensors lerp_list(TensorList self, TensorList end, TensorList weight) {
+  at::native::check_foreach_api_restrictions(self, end, weight);
+  if (auto out = run_new(kernels<lerp_op, Form::list>(), Scalar(), nullptr, self, end, weight)) return *out;
+  return lerp_op::slow(self, end, weight);
+}
+void lerp_list_(TensorList self, TensorList end, TensorList weight) {
+  at::native::check_foreach_api_restrictions(self, end, weight);
+  if (!run_in_place(kernels<lerp_op, Form::list>(), Scalar(), nullptr, self, end, weight))
+    lerp_op::slow_(self, end, weight);
+}
+Tensors lerp_scalar(TensorList self, TensorList end, const Scalar& weight) {
+  at::native::check_foreach_api_restrictions(self, end);
+  if (auto out = run_new(kernels<lerp_op, Form::scalar>(), weight, nullptr, self, end)) return *out;
+  return lerp_op::slow(self, end, weight);
+}
+void lerp_scalar_(TensorList self, TensorList end, const Scalar& weight) {
+  at::native::check_foreach_api_restrictions(self, end);
+  if (!run_in_place(kernels<lerp_op, Form::scalar>(), weight, nullptr, self, end)) lerp_op::slow_(self, end, weight);
+}
+Tensors lerp_scalars(TensorList self, TensorList end, ScalarList weight) {
+  at::native::check_foreach_api_restrictions(self, end, weight);
+  if (auto out = run_new(kernels<lerp_op, Form::scalar>(), weight, nullptr, self, end)) return *out;
+  return lerp_op::slow(self, end, weight);
+}
+void lerp_scalars_(TensorList self, TensorList end, ScalarList weight) {
+  at::native::check_foreach_api_restrictions(self, end, weight);
+  if (!run_in_place(kernels<lerp_op, Form::scalar>(), weight, nullptr, self, end)) lerp_op::slow_(self, end, weight);
+}
+
+void zero_(TensorList self) {
+  static const KernelSet zero("foreach_zero");
+  at::native::check_foreach_api_restrictions(self);
+  if (!run_in_place(zero, Scalar(), nullptr, self)) at::compositeexplicitautograd::_foreach_zero_(self);
+}
+
+void copy_(TensorList self, TensorList source, bool non_blocking) {
+  static const KernelSet copy("foreach_copy");
+  at::native::check_foreach_api_restrictions(self, source);
+  if (!fits_list_kernels({self, source}))
+    return at::compositeexplicitautograd::_foreach_copy_(self, source, non_blocking);
+  run(copy, {self, source}, false, Scalar());
+  for (const Tensor& t : self) t.unsafeGetTensorImpl()->bump_version();
+}
+
+template <typename Op>
+void register_binary(torch::Library& m) {
+  const std::string name = Op::name;
+  m.impl((name + ".Scalar").c_str(), &WithScalar<Op>::call);
+  m.impl((name + "_.Scalar").c_str(), &WithScalar<Op>::call_);
+  m.impl((name + ".ScalarList").c_str(), &WithScalars<Op>::call);
+  m.impl((name + "_.ScalarList").c_str(), &WithScalars<Op>::call_);
+}
+
+template <typename Op, typename... Alpha>
+void register_lists(torch::Library& m) {
+  const std::string name = Op::name;
+  m.impl((name + ".List").c_str(), &WithList<Op, Alpha...>::call);
+  m.impl((name + "_.List").c_str(), &WithList<Op, Alpha...>::call_);
+}
+
+template <typename Op, typename... Alpha>
+void register_tensor(torch::Library& m) {
+  const std::string name = Op::name;
+  m.impl((name + ".Tensor").c_str(), &WithTensor<Op, Alpha...>::call);
+  m.impl((name + "_.Tensor").c_str(), &WithTensor<Op, Alpha...>::call_);
+}
+
+template <typename Op>
+void register_pointwise(torch::Library& m) {
+  const std::string name = Op::name;
+  m.impl((name + ".Scalar").c_str(), &Pointwise<Op>::call);
+  m.impl((name + "_.Scalar").c_str(), &Pointwise<Op>::call_);
+  m.impl((name + ".ScalarList").c_str(), &Pointwise<Op>::call_each);
+  m.impl((name + "_.ScalarList").c_str(), &Pointwise<Op>::call_each_);
+  m.impl((name + ".Tensor").c_str(), &Pointwise<Op>::call_packed);
+  m.impl((name + "_.Tensor").c_str(), &Pointwise<Op>::call_packed_);
+}
+
+template <typename Op>
+void register_unary(torch::Library& m) {
+  m.impl(Op::name, &Unary<Op>::call);
+  m.impl((std::string(Op::name) + "_").c_str(), &Unary<Op>::call_);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+#define MPSX_FOREACH_UNARY(NAME, ...) register_unary<NAME##_op>(m);
+#define MPSX_FOREACH_BINARY(NAME, ...) register_binary<NAME##_op>(m), register_lists<NAME##_op>(m);
+#define MPSX_FOREACH_SCALED(NAME, ...) register_binary<NAME##_op>(m), register_lists<NAME##_op, Scalar>(m);
+#define MPSX_FOREACH_POINTWISE(NAME, ...) register_pointwise<NAME##_op>(m);
+#include "optim/foreach.def"
+  register_tensor<add_op, Scalar>(m);
+  register_tensor<mul_op>(m);
+  register_tensor<div_op>(m);
+  m.impl("_foreach_lerp.List", &lerp_list);
+  m.impl("_foreach_lerp_.List", &lerp_list_);
+  m.impl("_foreach_lerp.Scalar", &lerp_scalar);
+  m.impl("_foreach_lerp_.Scalar", &lerp_scalar_);
+  m.impl("_foreach_lerp.ScalarList", &lerp_scalars);
+  m.impl("_foreach_lerp_.ScalarList", &lerp_scalars_);
+  m.impl("_foreach_zero_", &zero_);
+  m.impl("_foreach_copy_", &copy_);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,229 @@
+// Fused optimizers: torch.optim's fused=True. Kernels: metal/optim/fused.metal.
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <cmath>
+
+#include "ops/optim/lists.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::TensorList;
+using OptionalTensor = std::optional<Tensor>;
+
+// The lists of one optimizer step: parameters, gradients, states; the steps taken so far are separate.
+struct Step {
+  const char* op;
+  c10::SmallVector<TensorList, 6> lists;
+  TensorList steps;
+  OptionalTensor rate, grad_scale, found_inf;
+};
+
+bool is_scalar_f32(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat && t.numel() == 1; }
+bool is_scalar_f32(const OptionalTensor& t) { return !t || !t->defined() || is_scalar_f32(*t); }
+
+// Gradients that lie in memory otherwise than their parameters, copied to lie alike.
+class AlignedGradients {
+ public:
+  explicit AlignedGradients(Step& step) : original_(step.lists[1]) {
+    const TensorList params = step.lists[0];
+    for (size_t i = 0; i < std::min(params.size(), original_.size()); ++i) {
+      const Tensor& grad = original_[i];
+      if (grad.strides() == params[i].strides() || grad.sizes() != params[i].sizes() ||
+          grad.scalar_type() != params[i].scalar_type() || !is_plain(grad))
+        continue;
+      if (aligned_.empty()) aligned_.assign(original_.begin(), original_.end());
+      aligned_[i] = at::empty_like(params[i]).copy_(grad);
+    }
+    if (!aligned_.empty()) step.lists[1] = aligned_;
+  }
+  // A step with a gradient scale leaves the gradients unscaled.
+  void write_back() const {
+    for (size_t i = 0; i < aligned_.size(); ++i)
+      if (!aligned_[i].is_same(original_[i])) original_[i].copy_(aligned_[i]);
+  }
+
+ private:
+  TensorList original_;
+  std::vector<Tensor> aligned_;
+};
+
+// Checks lengths, and tells whether the kernels take these tensors.
+bool is_native(const Step& step) {
+  const size_t count = step.lists[0].size();
+  for (const TensorList list : step.lists)
+    TORCH_CHECK(list.size() == count, step.op, ": expected lists of equal length, got ", count, " and ", list.size());
+  for (const Tensor& t : step.steps)
+    if (!is_scalar_f32(t)) return false;
+  return fits_list_kernels(step.lists) && is_scalar_f32(step.rate) && is_scalar_f32(step.grad_scale) &&
+         is_scalar_f32(step.found_inf);
+}
+
+void run(Step step, const AlignedGradients& aligned, const KernelSet& kernels, OptimizerParams params) {
+  if (!step.steps.empty()) step.lists.insert(step.lists.begin() + 4, step.steps);
+  const Tag tag = tag_of(step.lists[0][0]);
+  const auto value = [&](const OptionalTensor& t, uint32_t flag) -> const void* {
+    if (!t || !t->defined()) return nullptr;
+    params.flags |= flag;
+    return t->const_data_ptr();
+  };
+  const void* const rate = value(step.rate, kTensorRate);
+  const void* const grad_scale = value(step.grad_scale, kGradScale);
+  const void* const found_inf = value(step.found_inf, kFoundInf);
+  for_each_batch(
+      step.lists,
+      [&](const ListBatch& batch) {
+        const FusedParams all{batch.params, params};
+        Launch launch(kernels.get(tag));
+        batch.bind(launch, kOptimizerBuffers);
+        for (const void* p : {rate, grad_scale, found_inf}) launch.pointer(p ? p : batch.pointers[0]);
+        batch.over_chunks(launch.bytes(all), 4).run();
+      },
+      kOptimizerBuffers);
+  if (grad_scale) aligned.write_back();
+}
+
+struct AdamArguments {
+  double beta1, beta2, weight_decay, eps;
+  bool amsgrad, maximize;
+};
+
+OptimizerParams adam_params(double rate, const AdamArguments& a) {
+  OptimizerParams p{};
+  p.flags = a.maximize * uint32_t{kMaximize};
+  p.rate = float(rate);
+  p.weight_decay = float(a.weight_decay);
+  p.eps = float(a.eps);
+  p.beta1 = float(a.beta1);
+  p.beta2 = float(a.beta2);
+  p.one_minus_beta1 = float(1 - a.beta1);
+  p.one_minus_beta2 = float(1 - a.beta2);
+  p.log_beta1 = float(std::log(a.beta1));
+  p.log_beta2 = float(std::log(a.beta2));
+  return p;
+}
+
+Step adam_lists(const char* op, TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+                TensorList max_exp_avg_sqs, TensorList steps, bool amsgrad, const OptionalTensor& grad_scale,
+                const OptionalTensor& found_inf) {
+  Step step{op, {params, grads, exp_avgs, exp_avg_sqs}, steps, std::nullopt, grad_scale, found_inf};
+  if (amsgrad) step.lists.push_back(max_exp_avg_sqs);
+  TORCH_CHECK(steps.size() == params.size(), op, ": expected ", params.size(), " state steps, got ", steps.size());
+  return step;
+}
+
+template <bool Decoupled>
+const KernelSet& adam_kernels(bool amsgrad) {
+  static const KernelSet plain(Decoupled ? "fused_adamw" : "fused_adam");
+  static const KernelSet with_max(Decoupled ? "fused_adamw_amsgrad" : "fused_adam_amsgrad");
+  return amsgrad ? with_max : plain;
+}
+
+template <bool Decoupled>
+constexpr const char* adam_name() {
+  return Decoupled ? "aten::_fused_adamw_" : "aten::_fused_adam_";
+}
+
+template <bool Decoupled>
+void fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+                TensorList max_exp_avg_sqs, TensorList steps, double lr, double beta1, double beta2,
+                double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
+                const OptionalTensor& found_inf) {
+  if (params.empty()) return;
+  Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
+                         grad_scale, found_inf);
+  const AlignedGradients aligned(step);
+  if (!is_native(step))
+    return fallback_call<void>(adam_name<Decoupled>(), "", params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps,
+                               lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
+  run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
+      adam_params(lr, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
+}
+
+template <bool Decoupled>
+void fused_adam_tensor_lr(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+                          TensorList max_exp_avg_sqs, TensorList steps, const Tensor& lr, double beta1, double beta2,
+                          double weight_decay, double eps, bool amsgrad, bool maximize,
+                          const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  if (lr.device().is_cpu())
+    return fused_adam<Decoupled>(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1,
+                                 beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
+  if (params.empty()) return;
+  Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
+                         grad_scale, found_inf);
+  const AlignedGradients aligned(step);
+  step.rate = lr;
+  if (!is_native(step))
+    return fallback_call<void>(adam_name<Decoupled>(), "tensor_lr", params, grads, exp_avgs, exp_avg_sqs,
+                               max_exp_avg_sqs, steps, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize,
+                               grad_scale, found_inf);
+  run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
+      adam_params(0, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
+}
+
+OptimizerParams sgd_params(double rate, double weight_decay, double momentum, double dampening, bool maximize,
+                           bool is_first_step) {
+  OptimizerParams p{};
+  p.flags = maximize * uint32_t{kMaximize} | is_first_step * uint32_t{kFirstStep};
+  p.rate = float(rate);
+  p.weight_decay = float(weight_decay);
+  p.momentum = float(momentum);
+  p.one_minus_dampening = float(1 - dampening);
+  return p;
+}
+
+Step sgd_lists(TensorList params, TensorList grads, TensorList buffers, const OptionalTensor& grad_scale,
+               const OptionalTensor& found_inf) {
+  Step step{"_fused_sgd_", {params, grads}, {}, std::nullopt, grad_scale, found_inf};
+  if (!buffers.empty()) step.lists.push_back(buffers);
+  return step;
+}
+
+const KernelSet& sgd_kernels(bool momentum, bool nesterov) {
+  static const KernelSet plain("fused_sgd"), with_momentum("fused_sgd_momentum"), with_nesterov("fused_sgd_nesterov");
+  return !momentum ? plain : nesterov ? with_nesterov : with_momentum;
+}
+
+void fused_sgd(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum, double lr,
+               double dampening, bool nesterov, bool maximize, bool is_first_step, const OptionalTensor& grad_scale,
+               const OptionalTensor& found_inf) {
+  if (params.empty()) return;
+  Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
+  const AlignedGradients aligned(step);
+  if (!is_native(step))
+    return fallback_call<void>("aten::_fused_sgd_", "", params, grads, buffers, weight_decay, momentum, lr, dampening,
+                               nesterov, maximize, is_first_step, grad_scale, found_inf);
+  run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
+      sgd_params(lr, weight_decay, momentum, dampening, maximize, is_first_step));
+}
+
+void fused_sgd_tensor_lr(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum,
+                         const Tensor& lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
+                         const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  if (lr.device().is_cpu())
+    return fused_sgd(params, grads, buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize,
+                     is_first_step, grad_scale, found_inf);
+  if (params.empty()) return;
+  Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
+  const AlignedGradients aligned(step);
+  step.rate = lr;
+  if (!is_native(step))
+    return fallback_call<void>("aten::_fused_sgd_", "tensor_lr", params, grads, buffers, weight_decay, momentum, lr,
+                               dampening, nesterov, maximize, is_first_step, grad_scale, found_inf);
+  run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
+      sgd_params(0, weight_decay, momentum, dampening, maximize, is_first_step));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_fused_adam_", &fused_adam<false>);
+  m.impl("_fused_adam_.tensor_lr", &fused_adam_tensor_lr<false>);
+  m.impl("_fused_adamw_", &fused_adam<true>);
+  m.impl("_fused_adamw_.tensor_lr", &fused_adam_tensor_lr<true>);
+  m.impl("_fused_sgd_", &fused_sgd);
+  m.impl("_fused_sgd_.tensor_lr", &fused_sgd_tensor_lr);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,252 @@
+// Maxima of windows that tables name: max_pool3d and adaptive pooling, and their gradients.
+#include "ops/pool/window_pool.h"
+
+#include <ATen/native/AdaptivePooling.h>
+#include <ATen/native/Pool.h>
+#include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
+#include <ATen/ops/adaptive_max_pool2d_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_meta.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/indexing.h"
+#include "ops/pool/pool.h"
+#include "ops/structured.h"
+#include "runtime/device_error.h"
+
+namespace mpsx::ops {
+
+void Windows::upload(const Tensor& like) {
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  table = LaunchTable(std::move(begins), like);
+}
+
+void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices) {
+  static const KernelSet kernels("window_max");
+  if (out.numel() == 0) return;
+  const Tensor x = in.contiguous();
+  const bool dense = out.is_contiguous() && indices.is_contiguous();
+  const Tensor best = dense ? out : at::empty(out.sizes(), out.options());
+  const Tensor where = dense ? indices : at::empty(out.sizes(), indices.options());
+  constexpr int64_t kSmall = 64;  // windows of a plane that a CPU's thread takes at once
+  WindowPoolParams p = windows.p;
+  const int64_t rows = int64_t(p.out[0]) * p.out[1], planes = out.numel() / (rows * p.out[2]);
+  TORCH_CHECK(rows <= int64_t(UINT32_MAX) && planes <= int64_t(UINT32_MAX),
+              "max_pool: expected a result of fewer rows than 2^32, got ", out.sizes());
+  const bool small = runtime::driver().info().vector_bytes == 0 && rows * p.out[2] <= kSmall;
+  p.rows = small ? int32_t(rows) : 1;
+  Launch(kernels.get(tag_of(x)))
+      .pointer(best.data_ptr())
+      .pointer(where.data_ptr())
+      .pointer(x.const_data_ptr())
+      .pointer(windows.table.data())
+      .bytes(p)
+      .groups({small ? 1 : uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
+      .work(uint64_t(p.out[2]) * uint64_t(p.width) * 8 * uint64_t(p.rows))
+      .run();
+  if (dense) return;
+  out.copy_(best);
+  indices.copy_(where);
+}
+
+Tensor planes_as_rows(const Tensor& t, size_t dims) {
+  int64_t plane = 1;
+  for (size_t d = 0; d < dims; ++d) plane *= t.size(t.dim() - 1 - int64_t(d));
+  return t.contiguous().view({plane == 0 ? 0 : t.numel() / plane, plane});
+}
+
+void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                     bool apart) {
+  static const KernelSet moved("window_max_bwd"), added("window_max_bwd_shared");
+  if (grad_input.numel() == 0) return;
+  if (!grad_input.is_contiguous()) {
+    const Tensor dense = at::empty(grad_input.sizes(), grad_input.options());
+    spread_gradient(op, grad, indices, dense, dims, apart);
+    grad_input.copy_(dense);
+    return;
+  }
+  const Tensor to = planes_as_rows(grad_input, dims);
+  // On a GPU threads would add to one place at once.
+  const bool kernel = apart || (runtime::driver().info().vector_bytes == 0 && is_float_tag(tag_of(to)));
+  if (grad.numel() == 0 || !kernel || to.size(0) > int64_t(UINT32_MAX)) {
+    grad_input.zero_();
+    if (grad.numel() > 0) to.scatter_add_(1, planes_as_rows(indices, dims), planes_as_rows(grad, dims));
+    return;
+  }
+  const Tensor from = planes_as_rows(grad, dims), places = planes_as_rows(indices, dims);
+  const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1)), 0};
+  Launch(apart ? moved.get(bits_tag(to)) : added.get(tag_of(to)))
+      .pointer(to.data_ptr())
+      .pointer(from.const_data_ptr())
+      .pointer(places.const_data_ptr())
+      .bytes(p)
+      .pointer(runtime::device_error_record(op))
+      .groups({uint32_t(to.size(0)), 1, 1}, runtime::threads_for_row(uint64_t(p.in)))
+      .work(uint64_t(p.in) + 4 * uint64_t(p.out))
+      .run();
+  runtime::check_device_errors();
+}
+
+namespace {
+
+using at::IntArrayRef;
+using Pair = std::tuple<Tensor, Tensor>;
+
+// The arguments of max_pool3d, checked in PyTorch's words.
+struct Pool3d {
+  std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
+  c10::DimVector sizes;  // of the result
+
+  Pool3d(const Tensor& self, IntArrayRef k, IntArrayRef s, IntArrayRef p, IntArrayRef d, bool ceil_mode)
+      : sizes(self.sizes()) {
+    for (const auto& [name, v] : {std::pair("kernel_size", k), std::pair("padding", p), std::pair("dilation", d)})
+      TORCH_CHECK(v.size() == 1 || v.size() == 3, "max_pool3d: ", name,
+                  " must be either a single int, or a tuple of three ints");
+    TORCH_CHECK(s.empty() || s.size() == 1 || s.size() == 3,
+                "max_pool3d: stride must either be omitted, a single int, or a tuple of three ints");
+    TORCH_CHECK(self.dim() == 4 || self.dim() == 5,
+                "max_pool3d: Expected 4D or 5D tensor for input, but got: ", self.sizes());
+    for (size_t i = 0; i < 3; ++i) {
+      kernel[i] = pool_size(window_argument(k, i, 1));
+      stride[i] = pool_size(window_argument(s, i, kernel[i]));
+      padding[i] = pool_size(window_argument(p, i, 0));
+      dilation[i] = pool_size(window_argument(d, i, 1));
+      int64_t& n = sizes[sizes.size() - 3 + i];
+      n = at::native::pooling_output_shape<int64_t>(n, kernel[i], padding[i], stride[i], dilation[i], ceil_mode);
+    }
+    const size_t last = sizes.size();
+    at::native::pool3d_shape_check(self, self.size(-4), kernel[0], kernel[1], kernel[2], stride[0], stride[1],
+                                   stride[2], padding[0], padding[1], padding[2], dilation[0], dilation[1], dilation[2],
+                                   self.size(-3), self.size(-2), self.size(-1), sizes[last - 3], sizes[last - 2],
+                                   sizes[last - 1], "max_pool3d_with_indices_out_cpu()");
+  }
+  Windows windows(const Tensor& self) const {
+    Windows w(self.sizes(), sizes, 3);
+    for (size_t d = 0; d < 3; ++d) {
+      const int64_t in = w.p.in[d], reach = int64_t(kernel[d] - 1) * dilation[d] + 1;
+      for (int64_t o = 0; o < w.p.out[d]; ++o) {
+        const int64_t start = o * stride[d] - padding[d];
+        const int64_t outside = start < 0 ? (-start + dilation[d] - 1) / dilation[d] * dilation[d] : 0;
+        w.add(start + outside, std::min(start + reach, in));
+      }
+      w.p.dilation[d] = dilation[d];
+      if (d == 2) w.widest(reach);
+    }
+    w.upload(self);
+    return w;
+  }
+};
+
+std::tuple<Tensor&, Tensor&> max_pool3d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                                            IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out,
+                                            Tensor& indices) {
+  if (!has_window_kernel(self) || !is_plain(out) || !is_plain(indices) || out.scalar_type() != self.scalar_type() ||
+      indices.scalar_type() != at::kLong) {
+    fallback_call<Pair>("aten::max_pool3d_with_indices", "out", self, kernel, stride, padding, dilation, ceil_mode, out,
+                        indices);
+    return {out, indices};
+  }
+  const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
+  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  for (const Tensor* t : {&out, &indices})
+    if (at::native::resize_output(*t, pool.sizes)) t->unsafeGetTensorImpl()->empty_tensor_restride(format);
+  window_max(self, pool.windows(self), out, indices);
+  return {out, indices};
+}
+Pair max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                bool ceil_mode) {
+  if (!has_window_kernel(self))
+    return fallback_call<Pair>("aten::max_pool3d_with_indices", "", self, kernel, stride, padding, dilation, ceil_mode);
+  Tensor out = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
+  max_pool3d_out(self, kernel, stride, padding, dilation, ceil_mode, out, indices);
+  return {out, indices};
+}
+
+Tensor& max_pool3d_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices,
+                                Tensor& grad_input) {
+  if (!has_window_kernel(grad) || !is_plain(grad_input) || grad_input.scalar_type() != grad.scalar_type())
+    return fallback_call<Tensor>("aten::max_pool3d_with_indices_backward", "grad_input", grad, self, kernel, stride,
+                                 padding, dilation, ceil_mode, indices, grad_input),
+           grad_input;
+  const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
+  TORCH_CHECK(grad.sizes() == pool.sizes && indices.sizes() == pool.sizes,
+              "max_pool3d_with_indices_backward: expected a gradient and indices of shape ", IntArrayRef(pool.sizes),
+              ", got ", grad.sizes(), " and ", indices.sizes());
+  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  if (at::native::resize_output(grad_input, self.sizes()))
+    grad_input.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  bool apart = true;
+  for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
+  spread_gradient("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, apart);
+  return grad_input;
+}
+Tensor max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                           IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
+  if (!has_window_kernel(grad))
+    return fallback_call<Tensor>("aten::max_pool3d_with_indices_backward", "", grad, self, kernel, stride, padding,
+                                 dilation, ceil_mode, indices);
+  Tensor grad_input = at::empty({0}, self.options());
+  return max_pool3d_backward_out(grad, self, kernel, stride, padding, dilation, ceil_mode, indices, grad_input);
+}
+
+// Windows that cover the input evenly.
+template <typename Meta, size_t D>
+std::tuple<Tensor&, Tensor&> adaptive_out(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
+  if (!has_float_kernel(self)) {
+    fallback_call<Pair>(D == 2 ? "aten::adaptive_max_pool2d" : "aten::adaptive_max_pool3d", "out", self, size, out,
+                        indices);
+    return {out, indices};
+  }
+  Structured<Meta, 2> outputs(out, indices);
+  outputs.meta(self, size);
+  if (outputs.result(0).numel() > 0) {
+    Windows w(self.sizes(), outputs.result(0).sizes(), D);
+    for (size_t d = 3 - D; d < 3; ++d)
+      for (int64_t o = 0; o < w.p.out[d]; ++o) {
+        const int64_t begin = at::native::start_index(o, w.p.out[d], w.p.in[d]);
+        const int64_t end = at::native::end_index(o, w.p.out[d], w.p.in[d]);
+        w.add(begin, end);
+        if (d == 2) w.widest(end - begin);
+      }
+    w.upload(self);
+    window_max(self, w, outputs.result(0), outputs.result(1));
+  }
+  outputs.finish();
+  return {out, indices};
+}
+template <typename Meta, size_t D>
+Tensor& adaptive_backward_out(const Tensor& grad, const Tensor& self, const Tensor& indices, Tensor& grad_input) {
+  if (!has_float_kernel(grad))
+    return fallback_call<Tensor>(D == 2 ? "aten::adaptive_max_pool2d_backward" : "aten::adaptive_max_pool3d_backward",
+                                 "grad_input", grad, self, indices, grad_input),
+           grad_input;
+  Structured<Meta> outputs(grad_input);
+  outputs.meta(grad, self, indices);
+  bool apart = true;
+  for (int64_t d = 1; d <= int64_t(D); ++d) apart = apart && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
+  spread_gradient(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
+                  outputs.result(), D, apart);
+  outputs.finish();
+  return grad_input;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("max_pool3d_with_indices", &max_pool3d);
+  m.impl("max_pool3d_with_indices.out", &max_pool3d_out);
+  m.impl("max_pool3d_with_indices_backward", &max_pool3d_backward);
+  m.impl("max_pool3d_with_indices_backward.grad_input", &max_pool3d_backward_out);
+  m.impl("adaptive_max_pool2d.out", &adaptive_out<at::meta::structured_adaptive_max_pool2d, 2>);
+  m.impl("adaptive_max_pool3d.out", &adaptive_out<at::meta::structured_adaptive_max_pool3d, 3>);
+  m.impl("adaptive_max_pool2d_backward.grad_input",
+         &adaptive_backward_out<at::meta::structured_adaptive_max_pool2d_backward, 2>);
+  m.impl("adaptive_max_pool3d_backward.grad_input",
+         &adaptive_backward_out<at::meta::structured_adaptive_max_pool3d_backward, 3>);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,54 @@
+// Maxima of windows that tables name (metal/pool/window_pool.metal), and writes where they were.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/launch_table.h"
+#include "ops/pool/pool.h"
+#include "pool/window_params.h"
+
+namespace mpsx::ops {
+
+// Windows of `dims` dimensions, as kernels take them.
+struct Windows {
+  WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1, 1};
+  std::vector<int32_t> begins, ends;
+  LaunchTable table;  // both, one after the other
+
+  Windows(at::IntArrayRef in, at::IntArrayRef out, size_t dims) {
+    int64_t plane = 1;
+    for (size_t d = 0; d < dims; ++d) {
+      p.in[3 - dims + d] = pool_size(in[in.size() - dims + d]);
+      p.out[3 - dims + d] = pool_size(out[out.size() - dims + d]);
+      plane *= p.in[3 - dims + d];
+      TORCH_CHECK(plane <= INT32_MAX, "max_pool: expected planes of at most 2^31-1 elements, got ", in);
+    }
+    const size_t windows = size_t(p.out[0]) + size_t(p.out[1]) + size_t(p.out[2]);
+    begins.reserve(2 * windows);  // ends follow
+    ends.reserve(windows);
+    if (dims == 2) add(0, 1);
+  }
+  void add(int64_t begin, int64_t end) {
+    begins.push_back(int32_t(begin));
+    ends.push_back(int32_t(end));
+  }
+  // The dimension last added has windows [begins[i], ends[i]) this wide.
+  void widest(int64_t n) { p.width = std::max(p.width, pool_size(n)); }
+  void upload(const Tensor& like);
+};
+
+// Whether kernels have the type.
+inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
+
+// Writes results and indices of any layout.
+void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);
+
+// The planes of a tensor, of `dims` dimensions each, as rows.
+Tensor planes_as_rows(const Tensor& t, size_t dims);
+// Adds the gradient up where the maxima were; writes all of `grad_input`. `apart`: no element is in two windows. `op`:
+// for the message about an index that is out of range.
+void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                     bool apart);
+
+}  // namespace mpsx::ops

@@ -1,0 +1,63 @@
+// Dropout. at::dropout (nn.Dropout) takes native_dropout on a PrivateUse1 device while it trains.
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include "ops/random/random.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Result = std::tuple<Tensor, Tensor>;
+
+Result native_dropout(const Tensor& input, double p, std::optional<bool> train) {
+  static const KernelSet kernels("dropout");
+  TORCH_CHECK(p >= 0 && p <= 1, "native_dropout: expected a probability in [0, 1], got ", p);
+  if (!is_plain(input) || !is_float_tag(tag_of(input)))
+    return fallback_call<Result>("aten::native_dropout", "", input, p, train);
+  const auto mask_options = input.options().dtype(at::kBool);
+  if (p == 0 || !train.value_or(true)) return {input.clone(), at::ones_like(input, mask_options)};
+  if (p == 1) return {at::zeros_like(input), at::zeros_like(input, mask_options)};
+
+  const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  const Tensor out = at::empty_like(dense), mask = at::empty_like(dense, mask_options);
+  RandomParams params = random_params(std::nullopt, dense.numel());
+  params.a = float(1 / (1 - p));
+  params.bound = bernoulli_bound(1 - p);
+  Launch launch(kernels.get(tag_of(dense)));
+  launch.pointer(out.mutable_data_ptr()).pointer(mask.mutable_data_ptr()).pointer(dense.const_data_ptr());
+  over_chunks(launch.bytes(params), params).run();
+  return {out, mask};
+}
+
+Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
+  static const KernelSet kernels("dropout_backward");
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "native_dropout_backward: expected a mask of type Bool, got ",
+              mask.scalar_type());
+  TORCH_CHECK(grad.sizes() == mask.sizes(), "native_dropout_backward: expected a gradient of the mask's shape ",
+              mask.sizes(), ", got ", grad.sizes());
+  if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
+    return grad.mul(mask.to(grad.options()).mul(scale));
+  if (!is_plain(grad) || !is_float_tag(tag_of(grad)))
+    return fallback_call<Tensor>("aten::native_dropout_backward", "", grad, mask, scale);
+  const bool aligned = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();
+  const Tensor g = aligned ? grad : grad.contiguous(), m = aligned ? mask : mask.contiguous();
+  const Tensor out = at::empty_like(g);
+  RandomParams params{};
+  params.numel = g.numel();
+  params.a = float(scale);
+  Launch launch(kernels.get(tag_of(g)));
+  launch.pointer(out.mutable_data_ptr()).pointer(g.const_data_ptr()).pointer(m.const_data_ptr());
+  launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, kRandomBlocks).work(kRandomChunk).run();
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_dropout", &native_dropout);
+  m.impl("native_dropout_backward", &native_dropout_backward);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,340 @@
+// Random fills. PyTorch's own templates check the arguments (ATen/native/DistributionTemplates.h); the distributions
+// are the functors of metal/random/fill.metal.
+#include "ops/random/random.h"
+
+#include <ATen/native/DistributionTemplates.h>
+#include <c10/util/bit_cast.h>
+#include <torch/library.h>
+
+#include <cmath>
+
+#include "backend/generator.h"
+#include "ops/elementwise/complex.h"
+
+namespace mpsx::ops {
+
+RandomParams random_params(const std::optional<at::Generator>& generator, uint64_t numel, uint64_t per_chunk) {
+  const auto state = backend::next_philox(generator, random_chunks(numel, per_chunk) * kRandomBlocks);
+  RandomParams params{};
+  params.seed = state.seed;
+  params.offset = state.offset;
+  params.numel = numel;
+  return params;
+}
+
+uint32_t bernoulli_bound(double p) { return uint32_t(std::max(std::round(p * 0x1p32), 1.0) - 1.0); }
+
+Launch& over_chunks(Launch& launch, const RandomParams& params, uint64_t per_chunk) {
+  constexpr uint64_t draw_cost = 4;
+  const uint64_t chunks = random_chunks(params.numel, per_chunk);
+  TORCH_CHECK(chunks <= 0xffffffffu, "random fill: expected fewer than 2^42 elements, got ", params.numel);
+  return launch.groups({uint32_t(chunks)}, kRandomBlocks).work(std::min<uint64_t>(params.numel, per_chunk) * draw_cost);
+}
+
+namespace {
+
+using Generator = std::optional<at::Generator>;
+namespace templates = at::native::templates;
+
+bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
+bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
+// PyTorch's templates take both halves of a complex number for two real ones.
+bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
+
+// Calls launch(memory) for memory of self's elements in some dense order: its own if it is dense, else a copy's.
+template <typename F>
+void into_dense(const Tensor& self, F&& launch) {
+  if (self.is_non_overlapping_and_dense()) return launch(self.mutable_data_ptr());
+  const Tensor dense = at::empty_like(self, at::MemoryFormat::Contiguous);
+  launch(dense.mutable_data_ptr());
+  self.copy_(dense);
+}
+
+void fill(const KernelSet& kernels, const Tensor& self, const RandomParams& params, uint64_t per_chunk = kRandomChunk) {
+  into_dense(self, [&](void* out) {
+    Launch launch(kernels.get(tag_of(self)));
+    over_chunks(launch.pointer(out).bytes(params), params, per_chunk).run();
+  });
+}
+
+RandomParams float_params(const Generator& generator, const Tensor& self, double a, double b = 0, double c = 0) {
+  RandomParams params = random_params(generator, self.numel());
+  params.a = float(a);
+  params.b = float(b);
+  params.c = float(c);
+  return params;
+}
+
+// The greatest value of a type below `to`, both as that type rounds them; never one below `from`.
+template <typename T>
+double greatest_below(double from, double to) {
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+  const T bound = static_cast<T>(to);
+  auto bits = c10::bit_cast<Bits>(bound);  // those of floating-point numbers are ordered by magnitude
+  constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
+  bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
+  return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));
+}
+double greatest_below(Tag tag, double from, double to) {
+  return tag == Tag::f16    ? greatest_below<at::Half>(from, to)
+         : tag == Tag::bf16 ? greatest_below<at::BFloat16>(from, to)
+                            : greatest_below<float>(from, to);
+}
+
+// What PyTorch's templates call, once the arguments are checked.
+
+template <typename>
+struct UniformFill {
+  void operator()(at::TensorIteratorBase& iter, double from, double to, const Generator& generator) const {
+    static const KernelSet kernels("random_uniform");
+    const Tensor& self = iter.tensor(0);
+    fill(kernels, self, float_params(generator, self, from, to - from, greatest_below(tag_of(self), from, to)));
+  }
+};
+
+template <typename>
+struct NormalFill {
+  void operator()(const Tensor& self, double mean, double std, const Generator& generator) const {
+    static const KernelSet kernels("random_normal");
+    fill(kernels, self, float_params(generator, self, mean, std));
+  }
+};
+
+template <typename>
+struct LogNormalFill {
+  void operator()(at::TensorIteratorBase& iter, double mean, double std, const Generator& generator) const {
+    static const KernelSet kernels("random_log_normal");
+    fill(kernels, iter.tensor(0), float_params(generator, iter.tensor(0), mean, std));
+  }
+};
+
+template <typename>
+struct ExponentialFill {
+  void operator()(at::TensorIteratorBase& iter, double lambda, const Generator& generator) const {
+    static const KernelSet kernels("random_exponential");
+    fill(kernels, iter.tensor(0), float_params(generator, iter.tensor(0), 1 / lambda));
+  }
+};
+
+template <typename>
+struct CauchyFill {
+  void operator()(at::TensorIteratorBase& iter, double median, double sigma, const Generator& generator) const {
+    static const KernelSet kernels("random_cauchy");
+    fill(kernels, iter.tensor(0), float_params(generator, iter.tensor(0), median, sigma));
+  }
+};
+
+template <typename>
+struct GeometricFill {
+  void operator()(at::TensorIteratorBase& iter, double p, const Generator& generator) const {
+    static const KernelSet kernels("random_geometric");
+    fill(kernels, iter.tensor(0), float_params(generator, iter.tensor(0), 1 / std::log1p(-p)));
+  }
+};
+
+template <typename>
+struct BernoulliFill {
+  void operator()(const Tensor& self, double p, const Generator& generator) const {
+    static const KernelSet kernels("random_bernoulli");
+    RandomParams params = random_params(generator, self.numel());
+    if (p == 0) {
+      self.zero_();
+      return;
+    }
+    params.bound = bernoulli_bound(p);
+    fill(kernels, self, params);
+  }
+};
+
+template <typename>
+struct BernoulliTensorFill {
+  void operator()(const Tensor& self, const Tensor& p, const Generator& generator) const {
+    static const KernelSet kernels("bernoulli_tensor");
+    TORCH_CHECK(at::isFloatingType(p.scalar_type()), "bernoulli: expected floating-point probabilities, got ",
+                p.scalar_type());
+    TORCH_CHECK(p.numel() == 0 || (p.min().ge(0).item<bool>() && p.max().le(1).item<bool>()),
+                "bernoulli: expected probabilities in [0, 1]");
+    const Tensor probability = p.to(self.device(), at::kFloat).expand(self.sizes()).contiguous();
+    const RandomParams params = random_params(generator, self.numel());
+    const Tensor out = self.is_contiguous() ? self : at::empty_like(self, at::MemoryFormat::Contiguous);
+    Launch launch(kernels.get(tag_of(self)));
+    launch.pointer(out.mutable_data_ptr()).pointer(probability.const_data_ptr());
+    over_chunks(launch.bytes(params), params).run();
+    if (!out.is_same(self)) self.copy_(out);
+  }
+};
+
+// Integers in [base, base + range); a range of 0 stands for 2^64.
+void fill_integers(const Tensor& self, uint64_t range, int64_t base, const Generator& generator) {
+  static const KernelSet narrow("random_integer"), wide("random_wide");
+  // A word suffices if every value fits an int and the 32 bits of a word are many times the range, or its multiple.
+  const bool power_of_two = (range & (range - 1)) == 0;
+  const bool fits = range != 0 && (range < (uint64_t(1) << 28) || (power_of_two && range <= (uint64_t(1) << 31))) &&
+                    base >= std::numeric_limits<int32_t>::min() &&
+                    base <= int64_t(std::numeric_limits<int32_t>::max()) - int64_t(range - 1);
+  const uint64_t per_chunk = fits ? kRandomChunk : kRandomChunk / 2;
+  RandomParams params = random_params(generator, self.numel(), per_chunk);
+  params.range = range;
+  params.base = base;
+  fill(fits ? narrow : wide, self, params, per_chunk);
+}
+
+template <typename>
+struct RandomFromToFill {
+  void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t base, const Generator& generator) const {
+    fill_integers(iter.tensor(0), range, base, generator);
+  }
+  void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {
+    fill_integers(iter.tensor(0), 0, std::numeric_limits<int64_t>::lowest(), generator);
+  }
+};
+
+// Without bounds: all values an integer type can hold from 0 on, or all integers that a float type holds exactly.
+template <typename>
+struct RandomFill {
+  void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {
+    uint64_t range = 2;
+    AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, promoted(iter.dtype()), "random_", [&] {
+      using limits = std::numeric_limits<scalar_t>;
+      range = limits::is_integer ? uint64_t(limits::max()) + 1 : (uint64_t(1) << limits::digits) + 1;
+    });
+    fill_integers(iter.tensor(0), iter.dtype() == at::kBool ? 2 : range, 0, generator);
+  }
+
+ private:
+  static at::ScalarType promoted(at::ScalarType type) { return type == at::kBool ? at::kByte : type; }
+};
+
+// Runs `native`, or the CPU's operator for element types that kernels lack.
+template <typename Native, typename... Arguments>
+Tensor& dispatch(bool native, const char* op, const char* overload, Native&& run, Tensor& self,
+                 Arguments... arguments) {
+  if (native) return run(self, arguments...);
+  fallback_call<Tensor>(op, overload, self, arguments...);
+  return self;
+}
+
+Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
+  return dispatch(has_native_halves(self), "aten::uniform_", "", templates::uniform_impl_<UniformFill, at::Generator>,
+                  self, from, to, generator);
+}
+
+Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
+  return dispatch(has_native_halves(self), "aten::normal_", "", templates::normal_impl_<NormalFill, at::Generator>,
+                  self, mean, std, generator);
+}
+
+Tensor& log_normal_(Tensor& self, double mean, double std, Generator generator) {
+  return dispatch(is_native_float(self), "aten::log_normal_", "",
+                  templates::log_normal_impl_<LogNormalFill, at::Generator>, self, mean, std, generator);
+}
+
+Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
+  return dispatch(is_native_float(self), "aten::exponential_", "",
+                  templates::exponential_impl_<ExponentialFill, at::Generator>, self, lambda, generator);
+}
+
+Tensor& cauchy_(Tensor& self, double median, double sigma, Generator generator) {
+  const bool native =
+      is_native_float(self) || !at::isFloatingType(self.scalar_type());  // the template refuses integers
+  return dispatch(native, "aten::cauchy_", "", templates::cauchy_impl_<CauchyFill, at::Generator>, self, median, sigma,
+                  generator);
+}
+
+Tensor& geometric_(Tensor& self, double p, Generator generator) {
+  return dispatch(is_native(self) && self.scalar_type() != at::kBool, "aten::geometric_", "",
+                  templates::geometric_impl_<GeometricFill, at::Generator>, self, p, generator);
+}
+
+Tensor& bernoulli_(Tensor& self, double p, Generator generator) {
+  const auto run = [](Tensor& t, double q, const Generator& g) -> Tensor& {
+    return templates::bernoulli_impl_<BernoulliFill, at::Generator>(t, q, g);
+  };
+  return dispatch(is_native(self), "aten::bernoulli_", "float", run, self, p, generator);
+}
+
+Tensor& bernoulli_tensor_(Tensor& self, const Tensor& p, Generator generator) {
+  const auto run = [](Tensor& t, const Tensor& q, const Generator& g) -> Tensor& {
+    return templates::bernoulli_impl_<BernoulliTensorFill, at::Generator>(t, q, g);
+  };
+  return dispatch(is_native(self), "aten::bernoulli_", "Tensor", run, self, p, generator);
+}
+
+Tensor& bernoulli_out(const Tensor& p, Generator generator, Tensor& out) {
+  if (is_native(out) && is_plain(p))
+    return templates::bernoulli_out_impl<BernoulliTensorFill, at::Generator>(out, p, std::move(generator));
+  fallback_call<Tensor>("aten::bernoulli", "out", p, generator, out);
+  return out;
+}
+
+Tensor& random_(Tensor& self, Generator generator) {
+  return dispatch(is_native(self), "aten::random_", "", templates::random_impl<RandomFill, at::Generator>, self,
+                  generator);
+}
+
+Tensor& random_from_(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
+  return dispatch(is_native(self), "aten::random_", "from",
+                  templates::random_from_to_impl<RandomFromToFill, at::Generator>, self, from, to, generator);
+}
+
+Tensor& random_to_(Tensor& self, int64_t to, Generator generator) {
+  return random_from_(self, 0, to, std::move(generator));
+}
+
+// normal with a tensor for the mean or the deviation (or both).
+template <typename Mean, typename Std>
+Tensor& normal_out(const char* overload, const Mean& mean, const Std& std, const Generator& generator, Tensor& out) {
+  if (is_native_float(out)) return templates::normal_out_impl<NormalFill, at::Generator>(out, mean, std, generator);
+  fallback_call<Tensor>("aten::normal", overload, mean, std, generator, out);
+  return out;
+}
+
+template <typename Mean, typename Std>
+Tensor normal(const char* overload, const Tensor& like, const Mean& mean, const Std& std, const Generator& generator) {
+  if (is_native_float(like)) return templates::normal_impl<NormalFill, at::Generator>(mean, std, generator);
+  return fallback_call<Tensor>("aten::normal", overload, mean, std, generator);
+}
+
+Tensor normal_tensor_float(const Tensor& mean, double std, Generator generator) {
+  return normal("Tensor_float", mean, mean, std, generator);
+}
+Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) {
+  return normal("float_Tensor", std, mean, std, generator);
+}
+Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, Generator generator) {
+  return normal("Tensor_Tensor", mean, mean, std, generator);
+}
+Tensor& normal_tensor_float_out(const Tensor& mean, double std, Generator generator, Tensor& out) {
+  return normal_out("Tensor_float_out", mean, std, generator, out);
+}
+Tensor& normal_float_tensor_out(double mean, const Tensor& std, Generator generator, Tensor& out) {
+  return normal_out("float_Tensor_out", mean, std, generator, out);
+}
+Tensor& normal_tensor_tensor_out(const Tensor& mean, const Tensor& std, Generator generator, Tensor& out) {
+  return normal_out("Tensor_Tensor_out", mean, std, generator, out);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("uniform_", &uniform_);
+  m.impl("normal_", &normal_);
+  m.impl("normal.Tensor_float", &normal_tensor_float);
+  m.impl("normal.Tensor_float_out", &normal_tensor_float_out);
+  m.impl("normal.float_Tensor", &normal_float_tensor);
+  m.impl("normal.float_Tensor_out", &normal_float_tensor_out);
+  m.impl("normal.Tensor_Tensor", &normal_tensor_tensor);
+  m.impl("normal.Tensor_Tensor_out", &normal_tensor_tensor_out);
+  m.impl("log_normal_", &log_normal_);
+  m.impl("exponential_", &exponential_);
+  m.impl("cauchy_", &cauchy_);
+  m.impl("geometric_", &geometric_);
+  m.impl("bernoulli_.float", &bernoulli_);
+  m.impl("bernoulli_.Tensor", &bernoulli_tensor_);
+  m.impl("bernoulli.out", &bernoulli_out);
+  m.impl("random_", &random_);
+  m.impl("random_.from", &random_from_);
+  m.impl("random_.to", &random_to_);
+}
+
+}  // namespace mpsx::ops

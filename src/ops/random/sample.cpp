@@ -1,0 +1,101 @@
+// Launchers of metal/random/sample.metal, and the gradients of samples with respect to their distribution's parameters.
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+
+#include "backend/generator.h"
+#include "ops/elementwise/elementwise.h"
+#include "random/params.h"
+
+namespace mpsx::ops {
+namespace {
+
+using Generator = std::optional<at::Generator>;
+
+bool has_sampler(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat; }
+
+// A sample for each element of `first`, contiguous as on the CPU.
+Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first, const Tensor& second,
+              const Generator& generator) {
+  const Tensor a = first.contiguous(), b = second.defined() ? second.expand(first.sizes()).contiguous() : Tensor();
+  const Tensor out = at::empty(first.sizes(), first.options(), at::MemoryFormat::Contiguous);
+  const auto count = uint64_t(out.numel());
+  if (count == 0) return out;
+  TORCH_CHECK(count <= UINT32_MAX, op, ": expected fewer than 2^32 elements, got ", count);
+  const auto state = backend::next_philox(generator, count);
+  Launch launch(kernel);
+  launch.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr());
+  if (b.defined()) launch.pointer(b.const_data_ptr());
+  constexpr uint64_t kCost = 100;  // of a sample, in elements of an addition
+  launch.bytes(SampleParams{state.seed, state.offset}).threads(count).work(kCost).run();
+  return out;
+}
+
+Tensor gamma_samples(const Tensor& self, Generator generator) {
+  static const KernelSet kernels("sample_gamma");
+  if (!has_sampler(self)) return fallback_call<Tensor>("aten::_standard_gamma", "", self, generator);
+  return sample("_standard_gamma", kernels.get(Tag::f32), self, Tensor(), generator);
+}
+
+// Gamma samples, of which each row is made to sum up to 1; none is an end of the range, where densities are infinite.
+Tensor dirichlet(const Tensor& self, Generator generator) {
+  if (!has_sampler(self)) return fallback_call<Tensor>("aten::_sample_dirichlet", "", self, generator);
+  const Tensor parts = gamma_samples(self, std::move(generator));
+  const float least = std::numeric_limits<float>::min(), most = std::nextafter(1.0f, 0.0f);
+  return parts.div_(parts.sum(-1, true)).clamp_(least, most);
+}
+
+Tensor poisson(const Tensor& self, Generator generator) {
+  static const KernelSet kernels("sample_poisson");
+  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::poisson", "", self, generator);
+  TORCH_CHECK(self.numel() == 0 || self.min().item<float>() >= 0, "poisson: expected rates of at least 0");
+  return sample("poisson", kernels.get(tag_of(self)), self, Tensor(), generator);
+}
+
+Tensor binomial(const Tensor& count, const Tensor& probability, Generator generator) {
+  static const KernelSet kernels("sample_binomial");
+  if (!has_sampler(count) || !has_sampler(probability))
+    return fallback_call<Tensor>("aten::binomial", "", count, probability, generator);
+  return sample("binomial", kernels.get(Tag::f32), count, probability, generator);
+}
+
+Tensor gamma_gradient(const Tensor& self, const Tensor& output) {
+  static const ElementwiseKernels kernels("standard_gamma_grad", 2);
+  if (!has_sampler(self) || !has_sampler(output))
+    return fallback_call<Tensor>("aten::_standard_gamma_grad", "", self, output);
+  const Tensor none;  // allocated by the iterator
+  at::TensorIterator iter =
+      at::TensorIteratorConfig().add_output(none).add_const_input(self).add_const_input(output).build();
+  kernels.run(iter, Tag::f32, ScalarParams{});
+  return iter.output();
+}
+
+Tensor dirichlet_gradient(const Tensor& x, const Tensor& alpha, const Tensor& total) {
+  static const ElementwiseKernels kernels("dirichlet_grad", 3);
+  if (!has_sampler(x) || !has_sampler(alpha) || !has_sampler(total))
+    return fallback_call<Tensor>("aten::_dirichlet_grad", "", x, alpha, total);
+  const Tensor none;
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .add_output(none)
+                                .add_const_input(x)
+                                .add_const_input(alpha)
+                                .add_const_input(total)
+                                .build();
+  kernels.run(iter, Tag::f32, ScalarParams{});
+  return iter.output();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_standard_gamma", &gamma_samples);
+  m.impl("_sample_dirichlet", &dirichlet);
+  m.impl("poisson", &poisson);
+  m.impl("binomial", &binomial);
+  m.impl("_standard_gamma_grad", &gamma_gradient);
+  m.impl("_dirichlet_grad", &dirichlet_gradient);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,78 @@
+// aminmax: of everything in one pass, along a dimension as amin and amax.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/reduce/reduce_plan.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::IntArrayRef;
+
+// Of all elements, which lie densely: one pass in place of two.
+std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
+  static const KernelSet kernels("aminmax");
+  constexpr uint64_t kEach = 16384, kMost = 256;
+  const auto count = uint64_t(x.numel()), parts = std::clamp<uint64_t>(count / kEach, 1, kMost);
+  Tensor low = at::empty({}, x.options()), high = at::empty({}, x.options());
+  const auto launch = [&](void* to_low, void* to_high, const void* from, uint64_t n, uint64_t groups) {
+    const AminmaxParams p{n, (n + groups - 1) / groups};
+    Launch(kernels.get(tag_of(x)))
+        .pointer(to_low)
+        .pointer(to_high)
+        .pointer(from)
+        .bytes(p)
+        .groups({uint32_t((n + p.each - 1) / p.each), 1, 1}, runtime::threads_for_row(p.each))
+        .work(p.each)
+        .run();
+  };
+  if (parts == 1) {
+    launch(low.mutable_data_ptr(), high.mutable_data_ptr(), x.const_data_ptr(), count, 1);
+    return {low, high};
+  }
+  const Tensor found = at::empty({2, int64_t(parts)}, x.options());
+  char* lows = static_cast<char*>(found.mutable_data_ptr());
+  const uint64_t each = (count + parts - 1) / parts, groups = (count + each - 1) / each;
+  launch(lows, lows + groups * x.element_size(), x.const_data_ptr(), count, parts);
+  launch(low.mutable_data_ptr(), high.mutable_data_ptr(), lows, 2 * groups, 1);
+  return {low, high};
+}
+
+std::tuple<Tensor, Tensor> aminmax_of(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  if (!has_number_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::aminmax", "", x, dim, keepdim);
+  const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
+  const IntArrayRef dims = dim ? IntArrayRef(wrapped) : IntArrayRef();
+  if (dim)
+    check_extremum("aminmax", x, dims, Tensor());
+  else
+    TORCH_CHECK(x.numel() > 0,
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  if (!dim && !keepdim && x.is_contiguous()) return aminmax_dense(x);
+  return {at::amin(x, dims, keepdim), at::amax(x, dims, keepdim)};
+}
+std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low,
+                                         Tensor& high) {
+  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), low);
+  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), high);
+  const auto [a, b] = aminmax_of(x, dim, keepdim);
+  at::native::resize_output(low, a.sizes());
+  at::native::resize_output(high, b.sizes());
+  low.copy_(a);
+  high.copy_(b);
+  return {low, high};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("aminmax", &aminmax_of);
+  m.impl("aminmax.out", &aminmax_out);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,87 @@
+// pixel_shuffle and pixel_unshuffle: a kernel for contiguous tensors, else a copy between two views of six dimensions.
+#include <ATen/native/PixelShuffle.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "ops/elementwise/copy.h"
+#include "ops/indexing.h"
+#include "resample/pixel_shuffle_params.h"
+
+namespace mpsx::ops {
+namespace {
+
+// `small` is (…, c r r, h, w), `large` (…, c, h r, w r): views of both as (…, c, r, r, h, w).
+Tensor small_view(const Tensor& small, int64_t r) {
+  at::DimVector sizes(small.sizes().begin(), small.sizes().end() - 3),
+      strides(small.strides().begin(), small.strides().end() - 3);
+  const int64_t channel = small.stride(-3);
+  for (const int64_t n : {small.size(-3) / (r * r), r, r, small.size(-2), small.size(-1)}) sizes.push_back(n);
+  for (const int64_t n : {channel * r * r, channel * r, channel, small.stride(-2), small.stride(-1)})
+    strides.push_back(n);
+  return at::native::as_strided_tensorimpl(small, sizes, strides, small.storage_offset());
+}
+Tensor large_view(const Tensor& large, int64_t r) {
+  at::DimVector sizes(large.sizes().begin(), large.sizes().end() - 3),
+      strides(large.strides().begin(), large.strides().end() - 3);
+  const int64_t row = large.stride(-2), column = large.stride(-1);
+  for (const int64_t n : {large.size(-3), r, r, large.size(-2) / r, large.size(-1) / r}) sizes.push_back(n);
+  for (const int64_t n : {large.stride(-3), row, column, row * r, column * r}) strides.push_back(n);
+  return at::native::as_strided_tensorimpl(large, sizes, strides, large.storage_offset());
+}
+
+Tensor with_last_sizes(const Tensor& self, int64_t channels, int64_t height, int64_t width) {
+  at::DimVector sizes(self.sizes().begin(), self.sizes().end());
+  sizes[sizes.size() - 3] = channels;
+  sizes[sizes.size() - 2] = height;
+  sizes[sizes.size() - 1] = width;
+  return at::empty(sizes, self.options(), self.suggest_memory_format());
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  if (to.numel() > 0 && !copy_on_device(to, from)) to.copy_(from);
+}
+
+// `large` and `small`: one of them `out`, the other `in`.
+bool shuffle(const KernelSet& kernels, const Tensor& out, const Tensor& in, const Tensor& large, const Tensor& small,
+             int64_t r) {
+  if (!movable(in) || !in.is_contiguous() || !out.is_contiguous()) return false;
+  if (out.numel() == 0) return true;
+  if (large.size(-1) > INT32_MAX || large.size(-2) > INT32_MAX) return false;
+  const PixelShuffleParams p{uint32_t(r), uint32_t(small.size(-2)), uint32_t(small.size(-1))};
+  const bool row = runtime::driver().info().vector_bytes == 0;
+  const auto width = uint64_t(large.size(-1)), height = uint64_t(large.size(-2));
+  Launch(kernels.get(bits_tag(in)))
+      .pointer(out.mutable_data_ptr())
+      .pointer(in.const_data_ptr())
+      .bytes(p)
+      .threads(row ? 1 : width, height, uint64_t(large.numel()) / (width * height))
+      .work(row ? width : 1)
+      .run();
+  return true;
+}
+
+Tensor pixel_shuffle(const Tensor& self, int64_t r) {
+  static const KernelSet kernels("pixel_shuffle");
+  at::native::check_pixel_shuffle_shapes(self, r);
+  const Tensor out = with_last_sizes(self, self.size(-3) / (r * r), self.size(-2) * r, self.size(-1) * r);
+  if (shuffle(kernels, out, self, out, self, r)) return out;
+  return copy_into(large_view(out, r), small_view(self, r)), out;
+}
+
+Tensor pixel_unshuffle(const Tensor& self, int64_t r) {
+  static const KernelSet kernels("pixel_unshuffle");
+  at::native::check_pixel_unshuffle_shapes(self, r);
+  const Tensor out = with_last_sizes(self, self.size(-3) * r * r, self.size(-2) / r, self.size(-1) / r);
+  if (shuffle(kernels, out, self, self, out, r)) return out;
+  return copy_into(small_view(out, r), large_view(self, r)), out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("pixel_shuffle", &pixel_shuffle);
+  m.impl("pixel_unshuffle", &pixel_unshuffle);
+}
+
+}  // namespace mpsx::ops

@@ -1,0 +1,223 @@
+// Interpolation: nearest, nearest-exact, linear, bilinear, trilinear, bicubic, with and without antialiasing.
+#include <ATen/native/UpSample.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_meta.h>
+#include <ATen/ops/upsample_bicubic2d_backward_meta.h>
+#include <ATen/ops/upsample_bicubic2d_meta.h>
+#include <ATen/ops/upsample_bilinear2d_backward_meta.h>
+#include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
+#include <ATen/ops/upsample_nearest1d_backward_meta.h>
+#include <ATen/ops/upsample_nearest1d_meta.h>
+#include <ATen/ops/upsample_nearest2d_backward_meta.h>
+#include <ATen/ops/upsample_nearest2d_meta.h>
+#include <ATen/ops/upsample_nearest3d_backward_meta.h>
+#include <ATen/ops/upsample_nearest3d_meta.h>
+#include <ATen/ops/upsample_trilinear3d_backward_meta.h>
+#include <ATen/ops/upsample_trilinear3d_meta.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/resample/resample.h"
+#include "ops/structured.h"
+
+namespace mpsx::ops {
+namespace {
+
+using at::IntArrayRef;
+using Scale = std::optional<double>;
+
+// ---- Taps. Places are PyTorch's own (ATen/native/UpSample.h): of nearest to the bit, of the others as in its float64
+// kernels, to which those of float32 are an approximation.
+
+template <auto kPlace>
+struct Copied {
+  static Taps taps(int64_t in, int64_t out, Scale scale) {
+    Taps t(in);
+    for (int64_t o = 0; o < out; ++o) {
+      t.add(kPlace(o, in, out, scale), 1);
+      t.end_element();
+    }
+    return t;
+  }
+};
+using Nearest = Copied<&at::native::nearest_idx>;
+using NearestExact = Copied<&at::native::nearest_exact_idx>;
+struct Linear {
+  static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
+    const double ratio = at::native::area_pixel_compute_scale<double>(in, out, align_corners, scale);
+    Taps t(in);
+    for (int64_t o = 0; o < out; ++o) {
+      int64_t first = 0, second = 0;
+      double weight_first = 0, weight_second = 0;
+      at::native::compute_source_index_and_lambda(first, second, weight_first, weight_second, ratio, o, in, out,
+                                                  align_corners);
+      t.add(first, weight_first);
+      t.add(second, weight_second);
+      t.end_element();
+    }
+    return t;
+  }
+};
+struct Cubic {
+  static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
+    const double ratio = at::native::area_pixel_compute_scale<double>(in, out, align_corners, scale);
+    Taps t(in);
+    for (int64_t o = 0; o < out; ++o) {
+      const double real = at::native::area_pixel_compute_source_index(ratio, o, align_corners, /*cubic=*/true);
+      int64_t place = 0;
+      double fraction = 0, weights[4];
+      at::native::guard_index_and_lambda(real, in, place, fraction);
+      at::native::get_cubic_upsample_coefficients(weights, fraction);
+      for (int64_t k = 0; k < 4; ++k) t.add(std::clamp<int64_t>(place - 1 + k, 0, in - 1), weights[k]);
+      t.end_element();
+    }
+    return t;
+  }
+};
+
+// With antialiasing a filter is as wide as what an element of the result covers (PIL's, which PyTorch follows).
+template <typename Filter>
+struct Smooth {
+  static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
+    const double ratio = at::native::area_pixel_compute_scale<double>(in, out, align_corners, scale);
+    const double wide = std::max(ratio, 1.0), support = Filter::kWidth * 0.5 * wide;
+    Taps t(in);
+    std::vector<double> weights;
+    for (int64_t o = 0; o < out; ++o) {
+      const double center = ratio * (double(o) + 0.5);
+      const int64_t first = std::max(int64_t(center - support + 0.5), int64_t(0));
+      const int64_t last = std::min(int64_t(center + support + 0.5), in);
+      weights.clear();
+      double total = 0;
+      for (int64_t i = first; i < last; ++i) {
+        weights.push_back(Filter::at((double(i) - center + 0.5) / wide));
+        total += weights.back();
+      }
+      for (int64_t i = first; i < last; ++i)
+        t.add(i, total != 0 ? weights[size_t(i - first)] / total : weights[size_t(i - first)]);
+      t.end_element();
+    }
+    return t;
+  }
+};
+struct Triangle {
+  static constexpr double kWidth = 2;
+  static double at(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
+};
+struct Keys {  // R. G. Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.5
+  static constexpr double kWidth = 4;
+  static double at(double x) {
+    x = std::abs(x);
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+  }
+};
+
+// ---- Operators
+
+// The last D dimensions, each with its own scale.
+template <typename Kind, size_t D, typename... Align>
+std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<Scale, D>& scales, bool transposed,
+                             Align... align) {
+  std::vector<Resampling> steps;
+  for (size_t d = 0; d < D; ++d) {
+    Taps taps = Kind::taps(in[d + 2], out[d + 2], align..., scales[d]);
+    steps.emplace_back(int64_t(d) + 2, std::move(taps), transposed);
+  }
+  return steps;
+}
+
+// An operator, by its row below: `Align` is bool where it takes align_corners.
+template <typename Row, typename Align, typename... Scales>
+struct Upsample;
+template <typename Row, typename... Align, typename... Scales>
+struct Upsample<Row, std::tuple<Align...>, Scales...> {
+  static constexpr size_t kDims = sizeof...(Scales);
+
+  // Pictures of bytes, and whatever is copied.
+  static bool takes(const Tensor& t) {
+    const bool bytes = is_plain(t) && t.scalar_type() == at::kByte && (kDims == 2 || sizeof...(Align) == 0);
+    return bytes || resamples(t);
+  }
+
+  static Tensor& forward(const Tensor& self, IntArrayRef size, Align... align, Scales... scales, Tensor& out) {
+    if (!takes(self) || out.scalar_type() != self.scalar_type())
+      return fallback_call<Tensor>(Row::kName, "out", self, size, align..., scales..., out), out;
+    Structured<typename Row::Forward> outputs(out);
+    outputs.meta(self, size, align..., scales...);
+    const Tensor& result = outputs.result();
+    resample(self, plan<typename Row::Kind, kDims>(self.sizes(), result.sizes(), {scales...}, false, align...), result);
+    outputs.finish();
+    return out;
+  }
+  static Tensor& backward(const Tensor& grad, IntArrayRef size, IntArrayRef input_size, Align... align,
+                          Scales... scales, Tensor& grad_input) {
+    if (!resamples(grad) || grad_input.scalar_type() != grad.scalar_type())
+      return fallback_call<Tensor>(Row::kBackward, "grad_input", grad, size, input_size, align..., scales...,
+                                   grad_input),
+             grad_input;
+    Structured<typename Row::Backward> outputs(grad_input);
+    outputs.meta(grad, size, input_size, align..., scales...);
+    const Tensor& result = outputs.result();
+    resample(grad, plan<typename Row::Kind, kDims>(result.sizes(), grad.sizes(), {scales...}, true, align...), result);
+    outputs.finish();
+    return grad_input;
+  }
+};
+
+#define ROW(OP, KIND)                                                  \
+  struct OP##_row {                                                    \
+    using Kind = KIND;                                                 \
+    using Forward = at::meta::structured_##OP;                         \
+    using Backward = at::meta::structured_##OP##_backward;             \
+    static constexpr const char* kName = "aten::" #OP;                 \
+    static constexpr const char* kBackward = "aten::" #OP "_backward"; \
+  };
+ROW(upsample_nearest1d, Nearest)
+ROW(upsample_nearest2d, Nearest)
+ROW(upsample_nearest3d, Nearest)
+ROW(_upsample_nearest_exact1d, NearestExact)
+ROW(_upsample_nearest_exact2d, NearestExact)
+ROW(_upsample_nearest_exact3d, NearestExact)
+ROW(upsample_linear1d, Linear)
+ROW(upsample_bilinear2d, Linear)
+ROW(upsample_trilinear3d, Linear)
+ROW(upsample_bicubic2d, Cubic)
+ROW(_upsample_bilinear2d_aa, Smooth<Triangle>)
+ROW(_upsample_bicubic2d_aa, Smooth<Keys>)
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  using Plain = std::tuple<>;
+  using Aligned = std::tuple<bool>;
+#define UPSAMPLE_FORMS(OP, ...)                                  \
+  m.impl(#OP ".out", &Upsample<OP##_row, __VA_ARGS__>::forward); \
+  m.impl(#OP "_backward.grad_input", &Upsample<OP##_row, __VA_ARGS__>::backward);
+  UPSAMPLE_FORMS(upsample_nearest1d, Plain, Scale)
+  UPSAMPLE_FORMS(upsample_nearest2d, Plain, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_nearest3d, Plain, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact1d, Plain, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact2d, Plain, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_nearest_exact3d, Plain, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_linear1d, Aligned, Scale)
+  UPSAMPLE_FORMS(upsample_bilinear2d, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_trilinear3d, Aligned, Scale, Scale, Scale)
+  UPSAMPLE_FORMS(upsample_bicubic2d, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_bilinear2d_aa, Aligned, Scale, Scale)
+  UPSAMPLE_FORMS(_upsample_bicubic2d_aa, Aligned, Scale, Scale)
+}
+
+}  // namespace mpsx::ops
