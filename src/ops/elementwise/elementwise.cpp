@@ -340,13 +340,4 @@ c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common) {
   return t.device().is_cpu() || t.scalar_type() == common ? Input::borrowed(t) : Input::owned(t.to(common));
 }
 
-Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
-  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), op, ": result type ", result.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
-  TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
-  at::native::resize_output(out, result.sizes());
-  out.copy_(result);
-  return out;
-}
-
 }  // namespace mpsx::ops

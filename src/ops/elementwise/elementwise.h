@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "elementwise/params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 
@@ -82,8 +82,5 @@ constexpr bool covers(Types types, Tag tag) {
 // An input as kernels want it: on this device in type `common`, or a 0-dim CPU tensor left as it is (passed by value).
 // Borrowed where it is so already: a second reference to a tensor of Python's has to wait for its interpreter lock.
 c10::MaybeOwned<Tensor> to_common(const Tensor& t, at::ScalarType common);
-
-// Brings `result` (of the operator's own result type) into an out= tensor of another type or shape, as PyTorch does.
-Tensor& write_out(const char* op, const Tensor& result, Tensor& out);
 
 }  // namespace mpsx::ops

@@ -1,0 +1,102 @@
+#include "ops/operator.h"
+
+#include <ATen/native/Resize.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace mpsx::ops {
+namespace {
+
+using Schemas = std::vector<const c10::FunctionSchema*>;
+
+// All of aten's schemas, by name without the overload.
+const std::unordered_map<std::string, Schemas>& aten_schemas() {
+  static const auto all = [] {
+    std::unordered_map<std::string, Schemas> schemas;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames())
+      if (name.name.starts_with("aten::"))
+        if (const auto op = dispatcher.findSchema(name)) schemas[name.name].push_back(&op->schema());
+    return schemas;
+  }();
+  return all;
+}
+
+bool is_composite(const c10::FunctionSchema& schema) {
+  const auto op = c10::Dispatcher::singleton().findSchema(schema.operator_name());
+  return op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+// Whether a form has the arguments of `functional`, and then only results to write.
+bool is_form(const c10::FunctionSchema& form, const c10::FunctionSchema& functional, size_t results) {
+  const auto &ours = form.arguments(), &theirs = functional.arguments();
+  if (ours.size() != theirs.size() + results) return false;
+  for (size_t i = 0; i < theirs.size(); ++i)
+    if (ours[i].name() != theirs[i].name() || *ours[i].type() != *theirs[i].type()) return false;
+  return std::all_of(ours.begin() + std::ptrdiff_t(theirs.size()), ours.end(),
+                     [](const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); });
+}
+
+bool writes(const c10::FunctionSchema& schema) {
+  return !schema.arguments().empty() && schema.arguments()[0].alias_info() &&
+         schema.arguments()[0].alias_info()->isWrite();
+}
+
+std::string name_in_library(const c10::FunctionSchema& schema) {
+  const std::string name = schema.name().substr(sizeof("aten::") - 1);
+  return schema.overload_name().empty() ? name : name + "." + schema.overload_name();
+}
+
+void check_cast(const char* op, const Tensor& result, const Tensor& out) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), op, ": result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+}
+
+}  // namespace
+
+OperatorForms::OperatorForms(const char* name) {
+  const std::string_view whole = name;
+  const size_t dot = std::min(whole.find('.'), whole.size());
+  const std::string base = "aten::" + std::string(whole.substr(0, dot));
+  const std::string overload(dot < whole.size() ? whole.substr(dot + 1) : "");
+  const auto found = c10::Dispatcher::singleton().findSchema({base, overload});
+  TORCH_INTERNAL_ASSERT(found, "torch has no operator aten::", name);
+  const c10::FunctionSchema& schema = found->schema();
+  const auto name_of = [&](const std::string& family, size_t results) -> std::string {
+    const auto schemas = aten_schemas().find(family);
+    if (schemas == aten_schemas().end()) return "";
+    for (const c10::FunctionSchema* form : schemas->second)
+      if (is_form(*form, schema, results) && (results > 0 || writes(*form)) && !is_composite(*form))
+        return name_in_library(*form);
+    return "";
+  };
+  if (!is_composite(schema)) functional = name_in_library(schema);
+  in_place = name_of(base + "_", 0);
+  out = name_of(base, schema.returns().size());
+}
+
+Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
+  check_cast(op, result, out);
+  TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
+  at::native::resize_output(out, result.sizes());
+  out.copy_(result);
+  return out;
+}
+
+bool deliver(const char* op, const Tensor& result, Tensor& out) {
+  if (out.defined())
+    write_out(op, result, out);
+  else
+    out = result;
+  return true;
+}
+
+void write_in_place(const char* op, const Tensor& result, Tensor& self) {
+  check_cast(op, result, self);
+  TORCH_CHECK(self.sizes() == result.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+              result.sizes());
+  self.copy_(result);
+}
+
+}  // namespace mpsx::ops
