@@ -38,6 +38,15 @@ class Structured final : public Meta {
   }
 
   const Tensor& result(size_t i = 0) const { return result_[i]; }
+  // Hands the results to a launcher's own parameters (ops/operator.h), whether they were given or not. Always true.
+  template <typename... Outs>
+  bool finish(Outs&... outs) const {
+    static_assert(sizeof...(Outs) == N);
+    size_t i = 0;
+    ((outs.defined() ? void() : void(outs = result_[i]), ++i), ...);
+    finish();
+    return true;
+  }
   void finish() const {
     for (size_t i = 0; i < N; ++i)
       if (given_[i].defined() && !given_[i].is_same(result_[i])) given_[i].copy_(result_[i]);
