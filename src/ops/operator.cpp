@@ -23,7 +23,7 @@ const std::unordered_map<std::string, Schemas>& aten_schemas() {
   return all;
 }
 
-bool is_composite(const c10::FunctionSchema& schema) {
+bool composed_by_torch(const c10::FunctionSchema& schema) {
   const auto op = c10::Dispatcher::singleton().findSchema(schema.operator_name());
   return op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
@@ -67,11 +67,12 @@ OperatorForms::OperatorForms(const char* name) {
     const auto schemas = aten_schemas().find(family);
     if (schemas == aten_schemas().end()) return "";
     for (const c10::FunctionSchema* form : schemas->second)
-      if (is_form(*form, schema, results) && (results > 0 || writes(*form)) && !is_composite(*form))
+      if (is_form(*form, schema, results) && (results > 0 || writes(*form)) && !composed_by_torch(*form))
         return name_in_library(*form);
     return "";
   };
-  if (!is_composite(schema)) functional = name_in_library(schema);
+  functional = name_in_library(schema);
+  is_composite = composed_by_torch(schema);
   in_place = name_of(base + "_", 0);
   out = name_of(base, schema.returns().size());
 }

@@ -39,11 +39,13 @@ struct OperatorName {
   }
 };
 
-// The names under which torch has the forms of an operator, found by their arguments; empty where it has none. A form
-// that torch composes of other operators is left out: a kernel would cut it off from autograd.
+// The names under which torch has the forms of an operator, found by their arguments; empty where it has none. An
+// in-place or out= form that torch composes of other operators is left out, since a kernel would cut it off from
+// autograd.
 struct OperatorForms {
   explicit OperatorForms(const char* name);
   std::string functional, in_place, out;
+  bool is_composite;  // so is the functional form
 };
 
 // Whether a launcher may write its result there: `out` is undefined, or has the result's type.
@@ -192,12 +194,20 @@ void op(torch::Library& m) {
   } else {
     using Writer = detail::Writer<NAME, F, Arguments, std::make_index_sequence<S::results>>;
     const OperatorForms& forms = Writer::forms();
-    TORCH_INTERNAL_ASSERT(!forms.functional.empty() || !forms.out.empty(), "torch has no operator ", NAME.text);
-    if (!forms.functional.empty()) m.impl(forms.functional.c_str(), &Writer::functional);
+    if (!forms.is_composite) m.impl(forms.functional.c_str(), &Writer::functional);
     if (!forms.out.empty()) m.impl(forms.out.c_str(), &Writer::out);
     if constexpr (S::results == 1 && std::is_same_v<std::tuple_element_t<0, typename S::Parameters>, const Tensor&>)
       if (!forms.in_place.empty()) m.impl(forms.in_place.c_str(), &detail::InPlace<NAME, F, Arguments>::in_place);
   }
+}
+
+// The same for an operator whose functional form torch composes of others without autograd going through it, like
+// silu_backward: the kernel takes its place.
+template <OperatorName NAME, auto F>
+void op_over_composite(torch::Library& m) {
+  using S = detail::Signature<decltype(F)>;
+  m.impl(NAME.text, &detail::Writer<NAME, F, detail::ArgumentsOf<S>, std::make_index_sequence<S::results>>::functional);
+  op<NAME, F>(m);
 }
 
 }  // namespace mpsx::ops

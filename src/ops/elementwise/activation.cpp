@@ -210,7 +210,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"gelu", &gelu>(m);
   op<"gelu_backward", &gelu_backward>(m);
   op<"silu", &plain_forward<"silu">>(m);
-  op<"silu_backward", &plain_backward<"silu_backward">>(m);
+  op_over_composite<"silu_backward", &plain_backward<"silu_backward">>(m);
   op<"leaky_relu", &leaky_relu>(m);
   op<"leaky_relu_backward", &leaky_relu_backward>(m);
   op<"elu", &elu>(m);
@@ -224,7 +224,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"softplus", &softplus>(m);
   op<"softplus_backward", &softplus_backward>(m);
   op<"mish", &plain_forward<"mish">>(m);
-  op<"mish_backward", &plain_backward<"mish_backward">>(m);
+  op_over_composite<"mish_backward", &plain_backward<"mish_backward">>(m);
   op<"threshold", &threshold>(m);
   op<"threshold_backward", &threshold_backward>(m);
   op<"hardshrink", &hardshrink>(m);
