@@ -95,8 +95,7 @@ def compile_library(folder, source, defines, isa, shards, name, general, include
                          ["MPSX_VECTOR_BYTES=0", *defines], compiler.preprocessor(), shards, general=general)
     write_index(str(folder / "index.cpp"), paths)
     facts = ['-DMPSX_KERNEL_ISA="test"', '-DMPSX_KERNEL_COMPILER="test"', *(f"-D{d}" for d in defines)]
-    flags = [*compiler.flags(isa, general=general), f"-I{ROOT / 'src' / 'driver' / 'host'}"]
-    command = [*compiler.command, *flags, *facts]
+    command = [*compiler.command, *compiler.flags(isa, general=general), *facts]
     objects = []
     for path in [*paths, str(folder / "index.cpp")]:
         objects.append(path + ".o")

@@ -62,15 +62,14 @@ def test_philox_known_answers(tmp_path: Path) -> None:
     translate = [sys.executable, str(ROOT / "tools" / "msl.py"), "translate", "blocks.metal", "-o", "blocks.cpp"]
     subprocess.run([*translate, "-I", str(ROOT / "metal"), "-DMPSX_VECTOR_BYTES=0"], cwd=tmp_path, check=True)
     (tmp_path / "call.cpp").write_text(
-        '#include "kernel_abi.h"\n'
+        '#include "metal_stdlib/kernel_abi.h"\n'
         'extern "C" const mpsx_kernel_record mpsx_records_blocks_0[];\n'
         'extern "C" void call(void* const* args, unsigned n) {\n'
         "  const mpsx_launch launch = {{n, 1, 1}, {n, 1, 1}, {1, 1, 1}};\n"
         "  mpsx_records_blocks_0[0].entry(args, &launch, 0, n);\n"
         "}\n"
     )
-    host = ["-I", str(ROOT / "src" / "driver" / "host")]
-    compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", *host]
+    compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-I", str(ROOT / "python" / "mpsx")]
     subprocess.run([*compiler, "blocks.cpp", "call.cpp", "-o", "blocks.so"], cwd=tmp_path, check=True)
     counters = np.array([words(counter, key) for counter, key, _ in KNOWN_ANSWERS], dtype=np.uint32)
     out = np.zeros((len(KNOWN_ANSWERS), 4), dtype=np.uint32)

@@ -53,18 +53,6 @@ def link(target: Path, at: Path) -> None:
     at.symlink_to(target)
 
 
-def lay_out_translator(package: Path) -> None:
-    """The translator as mpsx._msl, with the headers that translated kernels include, as CMakeLists.txt installs it."""
-    package.mkdir(exist_ok=True)
-    wanted = {path.name: path for path in (ROOT / "tools" / "msl").iterdir() if path.name != "__pycache__"}
-    wanted["include"] = ROOT / "src" / "driver" / "host"
-    for stale in package.iterdir():
-        if stale.name not in wanted and stale.is_symlink():
-            stale.unlink()
-    for name, path in wanted.items():
-        link(path, package / name)
-
-
 def lay_out_site() -> None:
     """A folder for sys.path: the Python sources and native libraries linked, plus the entry point's metadata."""
     package = SITE / "mpsx"
@@ -73,7 +61,6 @@ def lay_out_site() -> None:
     wanted |= {path.name: path for path in (BUILD / "python").iterdir()}
     wanted["lib"] = BUILD / "lib"
     wanted.pop("__pycache__", None)
-    lay_out_translator(package / "_msl")
     for stale in package.iterdir():
         if stale.name not in wanted and stale.is_symlink():
             stale.unlink()

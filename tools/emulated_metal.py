@@ -26,6 +26,7 @@ from msl.source import Source
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = ROOT / "src" / "driver" / "metal"
 HOST = ROOT / "src" / "driver" / "host"
+STDLIB = ROOT / "python" / "mpsx" / "metal_stdlib"
 EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = "-std=c++20 -g -O1 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
@@ -99,8 +100,8 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
     """Everything compiled: the driver (or a changed copy of it), the emulation, and more sources."""
-    include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
-    own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt")
+    include = [str(driver.parents[1]), str(ROOT / "src"), str(STDLIB.parent), str(EMULATION)]
+    own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
@@ -155,7 +156,7 @@ def reflection(kernels: list[dict]) -> str:
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
-    tools = "".join(p.read_text() for p in (*sorted((ROOT / "tools" / "msl").glob("*.py")), Path(__file__)))
+    tools = "".join(p.read_text() for p in (*sorted((STDLIB.parent / "msl").glob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
     if keep and target.exists() and stamp.exists() and stamp.read_text() == name:
@@ -169,10 +170,10 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     parts = [path.with_suffix(".o") for path in (code, calls)]
     try:
         code.write_text(translated.text)
-        calls.write_text('#include "msl/simt_calls.h"\n' + reflection(translated.kernels))
+        calls.write_text('#include "metal_stdlib/simt_calls.h"\n' + reflection(translated.kernels))
         flags = compiler.flags("baseline", "simt", general=True)
         for path, part in zip((code, calls), parts, strict=True):
-            run(*compiler.command, *flags, f"-I{HOST}", "-c", str(path), "-o", str(part))
+            run(*compiler.command, *flags, "-c", str(path), "-o", str(part))
         run(toolchain()[0], "-shared", "-nostdlib", *map(str, parts), "-o", str(library))
         library.replace(target)
     finally:

@@ -18,7 +18,7 @@ LONGEST = 400
 
 # Who may include whom: a folder of src/ (or metal/lib) and what it may name in #include "…".
 LAYERS = {
-    "src/driver": (r"driver/",),
+    "src/driver": (r"driver/", r"metal_stdlib/kernel_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
     "src/ops": (r"ops/", r"runtime/", r"[a-z_]+/([a-z_]*params\.h|[a-z_]+\.def)", r"lib/shared\.h"),
     "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
@@ -78,7 +78,7 @@ def strictly(paths):
 
 @check
 def kernels():
-    """What Apple's compiler would refuse (tools/msl/check), and what would be wrong on another SIMD width."""
+    """What Apple's compiler would refuse (python/mpsx/msl/check), and what would be wrong on another SIMD width."""
     yield from strictly(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)

@@ -82,7 +82,7 @@ def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
             flags = [f for f in compiler.flags(isa) if f != "-g0"]
             record = path + ".yaml"
             subprocess.run(
-                [*compiler.command, *flags, "-gline-tables-only", f"-I{ROOT}/src/driver/host",
+                [*compiler.command, *flags, "-gline-tables-only",
                  "-fsave-optimization-record", f"-foptimization-record-file={record}",
                  "-foptimization-record-passes=loop-vectorize|transform-warning", "-c", path, "-o", path + ".o"],
                 check=True,

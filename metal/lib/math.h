@@ -31,7 +31,7 @@ inline float log1p(float x) {
 }
 
 // exp(x) of x <= 0, and 0 where that is no normal number (x < -87). A GPU has an instruction for exp; on a CPU nothing
-// has to be done about overflow and subnormal results. The polynomial is exp's of src/driver/host/msl/math_exp.h.
+// has to be done about overflow and subnormal results. The polynomial is exp's of python/mpsx/metal_stdlib/math_exp.h.
 #if MPSX_VECTOR_BYTES
 inline float exp_nonpositive(float x) { return precise::exp(x); }
 #else

@@ -21,7 +21,6 @@ from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxC
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from . import device_module
 from .shader import compile_shader
 
 UNSUPPORTED = (torch.float64, torch.complex128)
@@ -164,10 +163,10 @@ class Interface(DeviceInterface):
             """There is one device."""
             return 0
 
-    current_device = staticmethod(device_module.current_device)
-    device_count = staticmethod(device_module.device_count)
-    is_available = staticmethod(device_module.is_available)
-    synchronize = staticmethod(device_module.synchronize)
+    current_device = staticmethod(torch.mpsx.current_device)
+    device_count = staticmethod(torch.mpsx.device_count)
+    is_available = staticmethod(torch.mpsx.is_available)
+    synchronize = staticmethod(torch.mpsx.synchronize)
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:

@@ -24,10 +24,10 @@ from . import shader_cache
 from .shader_cache import Cache, digest
 
 if TYPE_CHECKING:
-    from ._msl.compiler import Compiler
+    from .msl.compiler import Compiler
 
-TRANSLATOR = Path(__file__).parent / "_msl"
-INCLUDE = TRANSLATOR / "include"
+TRANSLATOR = Path(__file__).parent / "msl"
+LIBRARY = Path(__file__).parent / "metal_stdlib"
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def _compiler_stamp() -> str:
 
 def _compiler(store: Cache) -> Compiler:
     """The compiler, which is asked for its version once and not by every process."""
-    from ._msl.compiler import Compiler, find_compiler
-    from ._msl.source import MslError
+    from .msl.compiler import Compiler, find_compiler
+    from .msl.source import MslError
 
     name = f"compiler-{digest(_compiler_stamp())[:32]}.json"
     known = store.read(name)
@@ -105,9 +105,9 @@ def _zig() -> str | None:
 def translator_hash(folder: str) -> str:
     """The contents of the translator and its headers. Read once for every state of the files, then remembered."""
     store = Cache(Path(folder), 0)
-    folders = [TRANSLATOR, TRANSLATOR / "check", INCLUDE / "msl"]
+    folders = [TRANSLATOR, TRANSLATOR / "check", LIBRARY]
     files = [entry.path for where in folders for entry in os.scandir(where) if entry.name.endswith((".py", ".h"))]
-    files = sorted([*files, str(INCLUDE / "kernel_abi.h")])
+    files.sort()
     state = digest(*map(_stamp, files))
     name = f"translator-{state[:32]}.json"
     known = store.read(name)
@@ -172,10 +172,10 @@ class _Builder:
         self.clang = [self.compiler.command[0], "clang"] if self.compiler.is_zig else list(self.compiler.command)
 
     def build(self, source: str, name: str, key: str) -> Built:
-        from ._msl import check
-        from ._msl.check.messages import explain
-        from ._msl.library import translate_library
-        from ._msl.source import MslError, Source
+        from .msl import check
+        from .msl.check.messages import explain
+        from .msl.library import translate_library
+        from .msl.source import MslError, Source
 
         texts = {name: source}
         folder = Path(self.store.temporary())
@@ -222,7 +222,7 @@ class _Builder:
     @staticmethod
     def refuse(found: Sequence, texts: dict[str, str]) -> None:
         """Raises SyntaxError if there is something to complain about."""
-        from ._msl import check
+        from .msl import check
 
         if found:
             raise SyntaxError(check.render(sorted(set(found)), check.Places("", texts)))
@@ -246,7 +246,7 @@ class _Builder:
 
     def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
         """The text after the preprocessor, and the files that were included."""
-        from ._msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS, included
+        from .msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS, included
 
         apple = self.apple_headers([*APPLE_HEADERS, *EMPTY_HEADERS])
         command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
@@ -255,7 +255,7 @@ class _Builder:
         return text, [file for file in included(text) if not file.startswith(str(apple))]
 
     def apple_headers(self, names: Sequence[str]) -> Path:
-        """A folder of empty files in place of Apple's headers, whose contents are in mpsx/_msl/include."""
+        """A folder of empty files in place of Apple's headers, whose contents are in mpsx/metal_stdlib."""
         folder = self.store.path(f"apple-{digest(*names)[:16]}")
         if not folder.is_dir():
             made = self.store.temporary()
@@ -269,16 +269,15 @@ class _Builder:
     def start_parts(self, folder: Path) -> tuple[_Part | None, _Part]:
         """What all shaders share, being compiled unless it is in the cache: the Metal standard library as a precompiled
         header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
-        library = INCLUDE / "msl"
-        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(library / "msl.h")]
-        calls = ["-x", "c++", "-c", str(library / "simt_calls.h")]
+        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(LIBRARY / "msl.h")]
+        calls = ["-x", "c++", "-c", str(LIBRARY / "simt_calls.h")]
         is_clang = "clang" in self.compiler.description
         started = self.start_part(folder, "msl.pch", header) if is_clang else None
         return started, self.start_part(folder, "calls.o", calls)
 
     def start_part(self, folder: Path, name: str, arguments: list[str]) -> _Part:
         """One of them."""
-        command = [*self.clang, *self.flags(), f"-I{INCLUDE}", *arguments, "-o"]
+        command = [*self.clang, *self.flags(), *arguments, "-o"]
         stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), *command)
         part = _Part(f"{name}-{stamp[:32]}.json", folder / name)
         record = self.store.read(part.record)
@@ -306,12 +305,12 @@ class _Builder:
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""
-        from ._msl.check.messages import CLANG_FLAGS, FLAGS
+        from .msl.check.messages import CLANG_FLAGS, FLAGS
 
         readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
         code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
         code.write_text(text)
-        command = [*self.clang, *self.flags(), *readable, f"-I{INCLUDE}", "-c", str(code), "-o", str(written)]
+        command = [*self.clang, *self.flags(), *readable, "-c", str(code), "-o", str(written)]
         self.run([*command, "-include-pch", str(header)] if header else command)
         # Undefined names (memcpy and its like) are found in the process that loads it.
         if self.compiler.is_zig:

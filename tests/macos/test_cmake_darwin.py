@@ -122,7 +122,7 @@ def test_what_is_installed(cross: Cross) -> None:
     assert {name for name in found if name.startswith("mpsx/lib/")} == {
         f"mpsx/lib/{name}" for name in kernels | ({"mpsx.metallib"} if cross.metal else set())
     }
-    assert {"mpsx/_build_info.py", "mpsx/_msl/translate.py", "mpsx/_msl/include/msl/msl.h"} <= set(found)
+    assert "mpsx/_build_info.py" in found
     assert not [name for name in found if name.endswith((".o", ".a", ".air", ".c", ".cpp", ".tbd"))]
     facts = (cross.folder / "installed" / "mpsx" / "_build_info.py").read_text()
     assert re.search(r"(?i)metal_driver\W+True", facts), facts

@@ -1,4 +1,4 @@
-"""The strict check (tools/msl/check): every kernel in rejected/ is refused where its carets say, every one in accepted/
+"""The strict check (mpsx.msl.check): every kernel in rejected/ is refused where its carets say, every one in accepted/
 passes. A caret line, `//    ^ text`, is about the line above it: the column, and a part of the message."""
 
 import re

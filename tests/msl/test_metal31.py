@@ -1,4 +1,4 @@
-"""Kernels keep to Metal 3.1: what tools/msl/metal31.py refuses. `tools/lint.py translate` runs it over ours."""
+"""Kernels keep to Metal 3.1: what python/mpsx/msl/metal31.py refuses. `tools/lint.py translate` runs it over ours."""
 
 import sys
 from pathlib import Path

@@ -101,7 +101,8 @@ def compile_native(path):
     sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp")),
                host.parent / "function_constants.cpp"]
     command = os.environ.get("CXX", "c++").split()
-    subprocess.run([*command, "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'src'}", *map(str, sources),
+    include = [f"-I{ROOT / 'src'}", f"-I{ROOT / 'python' / 'mpsx'}"]
+    subprocess.run([*command, "-std=c++20", "-O1", "-shared", "-fPIC", *include, *map(str, sources),
                     "-o", str(path), "-ldl"], check=True)
 
 
@@ -114,7 +115,7 @@ def compile_kernels(sources, folder):
                              ["MPSX_VECTOR_BYTES=16"], compiler.preprocessor(), root=str(ROOT), mode="simt")
         translated += paths
     write_index(str(folder / "index.cpp"), translated)
-    facts = ['-DMPSX_KERNEL_ISA="simt"', '-DMPSX_KERNEL_COMPILER="test"', f"-I{ROOT / 'src' / 'driver' / 'host'}"]
+    facts = ['-DMPSX_KERNEL_ISA="simt"', '-DMPSX_KERNEL_COMPILER="test"']
     command = [*compiler.command, *compiler.flags("baseline", mode="simt"), *facts]
     objects = []
     for path in [*translated, str(folder / "index.cpp")]:

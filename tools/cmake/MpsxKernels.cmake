@@ -1,5 +1,5 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
-# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/driver/host/kernel_abi.h).
+# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (python/mpsx/metal_stdlib/kernel_abi.h).
 #
 # libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA.
 #
@@ -9,10 +9,10 @@
 
 set(MPSX_TOOLS_DIR "${CMAKE_CURRENT_LIST_DIR}/..")
 get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
-set(MPSX_HOST_DIR "${MPSX_TOOLS_DIR}/../src/driver/host")
-get_filename_component(MPSX_HOST_DIR "${MPSX_HOST_DIR}" ABSOLUTE)
+set(MPSX_TRANSLATOR_DIR "${MPSX_TOOLS_DIR}/../python/mpsx/msl")
+get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
 
-# The compiler of kernels, as tools/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (its
+# The compiler of kernels, as python/mpsx/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (its
 # description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
   execute_process(
@@ -124,8 +124,7 @@ macro(mpsx_compile_kernels name isa)
     endif()
     add_custom_command(
       OUTPUT "${object}"
-      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} "-I${MPSX_HOST_DIR}" -MD -MF
-              "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
+      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
       DEPENDS "${cpp}"
       DEPFILE "${object}.d"
       COMMENT "Compiling ${stem} for ${name}" VERBATIM)
@@ -172,7 +171,7 @@ function(mpsx_add_kernels target)
     get_filename_component(dir "${dir}" ABSOLUTE)
     list(APPEND include_flags -I "${dir}")
   endforeach()
-  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TOOLS_DIR}/msl/*.py")
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py")
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
   mpsx_translate_kernels(wide 0)

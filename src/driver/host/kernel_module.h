@@ -8,7 +8,7 @@
 
 #include "driver/driver.h"
 #include "driver/function_constants.h"
-#include "driver/host/kernel_abi.h"
+#include "metal_stdlib/kernel_abi.h"
 
 namespace mpsx::driver::host {
 

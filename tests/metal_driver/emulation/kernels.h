@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "driver/driver.h"
-#include "driver/host/kernel_abi.h"
+#include "metal_stdlib/kernel_abi.h"
 
 namespace emulation {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "driver/driver.h"
-#include "driver/host/kernel_abi.h"
+#include "metal_stdlib/kernel_abi.h"
 
 namespace mpsx::driver::host::simt {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "driver/driver.h"
-#include "driver/host/kernel_abi.h"
+#include "metal_stdlib/kernel_abi.h"
 #include "driver/host/simt/arena.h"
 #include "driver/host/simt/fiber.h"
 #include "driver/host/simt/trap.h"

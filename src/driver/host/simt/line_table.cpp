@@ -102,8 +102,7 @@ std::string_view section(const std::string& file, std::string_view wanted) {
 
 // Whether code of this file is the C++ Metal standard library's.
 bool is_library(std::string_view directory, std::string_view name) {
-  return directory.size() >= 3 && directory.substr(directory.size() - 3) == "msl" && name.size() > 2 &&
-         name.substr(name.size() - 2) == ".h";
+  return directory.ends_with("metal_stdlib") && name.ends_with(".h");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void MemoryCheck::find_memory() {
     ++index;
   }
   add(&job, sizeof job, Kind::engine);
-  // Before version 20 clang checks these reads too (MPSX_QUIET in msl/launch.h).
+  // Before version 20 clang checks these reads too (MPSX_QUIET in metal_stdlib/launch.h).
   if (const void* const* constants = job.launch.constants) {
     add(constants, std::max(job.record->constant_count, 1u) * sizeof *constants, Kind::engine);
     for (unsigned i = 0; i < job.record->constant_count; ++i)

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "driver/host/kernel_abi.h"
+#include "metal_stdlib/kernel_abi.h"
 
 namespace mpsx::driver::host::simt {
 

@@ -26,7 +26,8 @@ def translate_library(src, mode, compiler, isa):
     used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
     kernels = [describe(src, i, used[i.kernel.token]) for i in module.instances]
     table = "mpsx_records"
-    text = ('#define MPSX_SIMT 1\n#define MPSX_GENERAL 1\n#include "msl/msl.h"\n#include "msl/names.h"\n'
+    text = ('#define MPSX_SIMT 1\n#define MPSX_GENERAL 1\n'
+            '#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
             f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n"
             f"{emitter.entries(module.instances, module)}"
             f"{emitter.table(module.instances, table, '')}"

@@ -1,7 +1,7 @@
 // The functions through which kernels reach the engine; compiled once a library, apart from the kernels.
 #pragma once
 
-#include "../kernel_abi.h"
+#include "kernel_abi.h"
 
 // Not checked themselves, in a library whose kernels are.
 #if defined(__clang__)

@@ -15,20 +15,21 @@ from .source import MslError
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
     -g0 -w""".split()
-# Every access to memory and every index of an array is a call (src/driver/host/msl/simt_checks.h); no runtime of a
+# Every access to memory and every index of an array is a call (metal_stdlib/simt_checks.h); no runtime of a
 # sanitizer is linked. Without vectors, so that what is said is about one element.
 CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
-# Where SIMT kernels call the engine, no two calls become one, and none two: see src/driver/host/msl/simt.h. Code stays
-# in the order of the source, by which the engine knows which lanes are behind.
+# Calls of SIMT kernels into the engine are neither merged nor duplicated (metal_stdlib/simt.h), and code stays in the
+# order of its source, by which the engine knows which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
+INCLUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of "metal_stdlib/msl.h"
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -43,7 +44,7 @@ class Compiler:
 
     def flags(self, isa="", mode="wide", general=False):
         """`mode` and `general` are the translator's; mode `simt` compiles with checks."""
-        clang, flags = "clang" in self.description, FLAGS + (ZIG_FLAGS if self.is_zig else [])
+        clang, flags = "clang" in self.description, [*FLAGS, f"-I{INCLUDE}"] + (ZIG_FLAGS if self.is_zig else [])
         flags += [] if is_x86() else ["-fsigned-char"]   # as Metal's; other processors' own may be unsigned
         if mode == "simt":
             flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]

@@ -42,7 +42,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     emitter.general = general
     opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
     if general:
-        opening, closing, prefix = '#include "msl/names.h"', "", ""
+        opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
     first = ("" if wide else "#define MPSX_SIMT 1\n") + ("#define MPSX_GENERAL 1\n" if general else "")
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
@@ -50,7 +50,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
         mine = module.instances[i::shards]
         table = f"mpsx_records_{stem}_{i}"
         text = (f"// mpsx-kernels: {len(mine)} {table}\n"
-                f'{first}#include "msl/msl.h"\n{opening}\n'
+                f'{first}#include "metal_stdlib/msl.h"\n{opening}\n'
                 f"MPSX_USER_CODE_BEGIN\n{body}\nMPSX_USER_CODE_END\n"
                 f"{emitter.entries(mine, module)}{closing}\n{emitter.table(mine, table, prefix)}")
         write_if_changed(target, text)
@@ -91,7 +91,7 @@ def write_index(out, translated):
     externs = "".join(f'extern "C" const mpsx_kernel_record {name}[];\n' for count, name in tables if count)
     pointers = "".join(f"    &{name}[{i}],\n" for count, name in tables for i in range(count))
     total = sum(count for count, _ in tables)
-    write_if_changed(out, '#include "msl/simt_calls.h"\n'
+    write_if_changed(out, '#include "metal_stdlib/simt_calls.h"\n'
                      f"{externs}static const mpsx_kernel_record* const records[] = {{\n{pointers}    nullptr}};\n"
                      'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t '
                      "mpsx_kernel_table;\n"

@@ -4,7 +4,7 @@
 
 // The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h), and a compiler
 // must neither double nor merge them, so that the return address tells places apart: convergent for clang; gcc has
-// flags for that (tools/msl/compiler.py).
+// flags for that (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)

@@ -2,7 +2,7 @@
 // memcpy and its like. Translated code lives inside namespace metal, so its names win over C's.
 #pragma once
 
-#include "../kernel_abi.h"
+#include "kernel_abi.h"
 #include "base.h"
 // A checked library's lines are the user's: what is inlined from here counts as the line that called it.
 #if defined(MPSX_SIMT) && defined(__clang__)
