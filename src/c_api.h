@@ -28,8 +28,8 @@ MPSX_API const char* mpsx_initialize(const char* library_directory);
 typedef struct {
   const char *name, *device, *compiler, *isa;
   uint64_t total_memory, free_memory;
-  uint32_t vector_bytes;
-  int asynchronous, unified_addressing;
+  uint32_t simd_width, cores;
+  int asynchronous, adopts_memory;
 } mpsx_driver_info;
 MPSX_API const char* mpsx_driver(mpsx_driver_info* out);
 MPSX_API int mpsx_driver_started(void);
@@ -88,7 +88,7 @@ typedef struct {
 } mpsx_shader_kernel_info;
 typedef struct {
   const void* data;
-  size_t bytes; /* 0: `data` is memory of the device; else a value of so many bytes */
+  size_t bytes;    /* 0: `data` is memory of the device; else a value of so many bytes */
   int threadgroup; /* 1: so many bytes of threadgroup memory, and no data; these count on their own */
 } mpsx_shader_argument;
 typedef struct {

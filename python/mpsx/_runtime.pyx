@@ -19,9 +19,10 @@ cdef extern from "c_api.h" nogil:
         const char *isa
         uint64_t total_memory
         uint64_t free_memory
-        uint32_t vector_bytes
+        uint32_t simd_width
+        uint32_t cores
         int asynchronous
-        int unified_addressing
+        int adopts_memory
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
     const char* mpsx_synchronize()
@@ -143,8 +144,8 @@ def driver():
     return {
         "name": info.name.decode(), "device": info.device.decode(), "compiler": info.compiler.decode(),
         "isa": info.isa.decode(), "total_memory": info.total_memory, "free_memory": info.free_memory,
-        "vector_bytes": info.vector_bytes, "asynchronous": bool(info.asynchronous),
-        "unified_addressing": bool(info.unified_addressing),
+        "simd_width": info.simd_width, "cores": info.cores, "asynchronous": bool(info.asynchronous),
+        "adopts_memory": bool(info.adopts_memory),
     }
 
 

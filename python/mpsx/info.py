@@ -73,7 +73,7 @@ def driver() -> Section:
         ("kernels", f"{len(_runtime.kernel_names())}, compiled for {info['isa']} by {info['compiler']}"),
         ("libraries", ", ".join(installed) or "Metal alone"),
         ("launches", order),
-        ("memory", "shared with the CPU" if info["unified_addressing"] else "shared with the CPU, by handle"),
+        ("memory", "shared with the CPU" if info["adopts_memory"] else "shared with the CPU, by handle"),
     ]
 
 

@@ -22,7 +22,7 @@ def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
 def device_view(tensor: torch.Tensor) -> torch.Tensor:
     """An mpsx tensor over the memory of `tensor`, which is on the CPU. The opposite of `cpu_view`.
 
-    On a driver that cannot address the CPU's memory (see `mpsx.driver()["unified_addressing"]`) this is a copy.
+    On a driver that cannot address the CPU's memory (see `mpsx.driver()["adopts_memory"]`) this is a copy.
     """
     return torch.ops.mpsx._device_view(tensor.detach())
 

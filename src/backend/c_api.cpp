@@ -80,8 +80,10 @@ const char* mpsx_driver(mpsx_driver_info* out) {
   return guarded([&] {
     auto& driver = runtime::driver();
     const auto& info = driver.info();
-    *out = {info.name.c_str(),    info.device.c_str(), info.compiler.c_str(), info.isa.c_str(),       info.total_memory,
-            driver.free_memory(), info.vector_bytes,   info.asynchronous,     info.unified_addressing};
+    const auto& traits = driver.traits();
+    *out = {info.name.c_str(),   info.device.c_str(),   info.compiler.c_str(), info.isa.c_str(),
+            info.total_memory,   driver.free_memory(),  traits.simd_width,     traits.cores,
+            traits.asynchronous, traits.adopts_memory()};
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }

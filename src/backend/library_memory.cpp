@@ -67,9 +67,9 @@ class Allocator final : public c10::Allocator {
 // Stays for the life of the process, as tensors name their allocator. Somebody else's allocator is left alone, and so
 // is memory where the device's is another, or each allocation of it is watched.
 bool install() {
-  const auto& info = runtime::driver().info();
+  const auto& traits = runtime::driver().traits();
   auto* plain = c10::GetCPUAllocator();
-  if (!info.unified_addressing || info.exact_allocations || plain != c10::GetDefaultCPUAllocator()) return false;
+  if (!traits.adopts_memory() || traits.exact_allocations || plain != c10::GetDefaultCPUAllocator()) return false;
   plain_deleter = plain->raw_deleter();
   c10::SetCPUAllocator(new Allocator(plain));
   return true;

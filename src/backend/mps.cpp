@@ -75,8 +75,9 @@ at::Tensor from_mps(const at::Tensor& t) {
 
 at::Tensor to_mps(const at::Tensor& t) {
   check("to_mps", t, kDeviceType);
-  const auto& driver = runtime::driver().info();
-  TORCH_CHECK(!driver.unified_addressing, "to_mps: needs memory of Metal, this is the ", driver.name, " driver");
+  const auto& driver = runtime::driver();
+  TORCH_CHECK(driver.traits().memory == driver::Memory::buffers, "to_mps: needs memory of Metal, this is the ",
+              driver.info().name, " driver");
   TORCH_CHECK(torch::mps::is_available(), "to_mps: PyTorch's mps device is not available");
   runtime::prepare_cpu_access(t.storage().data());
   return view_for_mps(t);

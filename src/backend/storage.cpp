@@ -67,7 +67,7 @@ c10::DataPtr data_over(StoragePtr cpu) {
   void* p = cpu->mutable_data();
   auto& driver = runtime::driver();
   driver::Buffer wrapped;
-  if (C10_UNLIKELY(driver.info().exact_allocations && driver.info().unified_addressing) && p)
+  if (C10_UNLIKELY(driver.traits().exact_allocations && driver.traits().adopts_memory()) && p)
     wrapped = driver.wrap(p, cpu->nbytes());
   const auto& data = cpu->data_ptr();
   const bool counted = data.get_deleter() == &release_block || is_library_memory(data);
@@ -128,7 +128,7 @@ StoragePtr adopt(StoragePtr cpu) {
   const size_t bytes = cpu->nbytes();
   c10::DataPtr data;
   // A ZeroTensor has bytes and no memory.
-  if (runtime::driver().info().unified_addressing || bytes == 0 || !cpu->data()) {
+  if (runtime::driver().traits().adopts_memory() || bytes == 0 || !cpu->data()) {
     data = data_over(std::move(cpu));
   } else {
     auto* block = allocate_for_cpu(bytes);

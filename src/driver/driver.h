@@ -34,8 +34,7 @@ struct Argument {
   enum class Kind : uint8_t { buffer, bytes, threadgroup };
   Kind kind;
   const void* data;  // buffer: the handle; bytes: the address; threadgroup: unused
-  size_t
-      size;  // buffer: the offset in bytes; bytes: their number (at most 4096); threadgroup: bytes to reserve
+  size_t size;       // buffer: the offset in bytes; bytes: their number (at most 4096); threadgroup: bytes to reserve
 };
 
 // A compiled kernel. Drivers derive from it; callers read only these facts.
@@ -56,16 +55,33 @@ struct Dispatch {
 };
 
 struct Info {
-  std::string name;                 // "host", "metal", …
-  std::string device;               // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
-  std::string compiler;             // what compiled the kernels
-  std::string isa;                  // "x86-64-v3", "apple9", …
-  size_t total_memory = 0;          // bytes
-  uint32_t vector_bytes = 16;       // bytes a thread of a dense elementwise kernel handles; 0: one element
-  bool asynchronous = true;         // false: work is complete when `dispatch` returns
-  bool unified_addressing = false;  // true: a handle is the CPU address itself, so no lookup is needed
-  bool exact_allocations = false;   // true: it watches for accesses beyond what is allocated, or wrapped, to the byte
-  uint32_t group_threads = 0;       // not 0: threads to give every threadgroup whose size is free (a test's wish)
+  std::string name;            // "host", "metal", …
+  std::string device;          // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
+  std::string compiler;        // what compiled the kernels
+  std::string isa;             // "x86-64-v3", "apple9", …
+  size_t total_memory = 0;     // bytes
+  uint32_t vector_bytes = 16;  // going away: see Traits::dense_bytes
+};
+
+// Which memory kernels take, and by which name.
+enum class Memory : uint8_t {
+  buffers,  // objects of the driver (MTLBuffer), found by looking up the CPU address
+  managed,  // the driver's own allocations, by CPU address
+  process,  // any memory of the process, malloc's and other libraries' too, by CPU address
+};
+
+// What the runtime needs to know to lay out work and memory. Launchers do not ask: Launch::over() does it for them.
+struct Traits {
+  uint32_t simd_width = 32;        // threads of a SIMD group
+  bool one_thread_groups = false;  // every threadgroup is a single thread, whatever size is asked for
+  uint32_t dense_bytes = 16;       // bytes that a thread of a dense kernel moves; 0: one element
+  uint32_t cores = 16;             // GPU cores or CPU threads to fill; a guess where the system does not say
+  Memory memory = Memory::buffers;
+  bool asynchronous = true;  // the CPU has to wait before it reads; false: `dispatch` returns when the work is done
+  bool exact_allocations = false;  // accesses are checked to the byte, so nothing is carved out of larger allocations
+  uint32_t group_threads = 0;      // not 0: the size of every threadgroup that is free to have any (set by tests)
+
+  bool adopts_memory() const { return memory == Memory::process; }
 };
 
 // Kernels beside the driver's own, compiled at run time. A driver takes what it can run: `path`, a kernel library
@@ -96,6 +112,7 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual const Info& info() const = 0;
+  virtual const Traits& traits() const = 0;
 
   // Memory. `allocate` throws OutOfMemory. `wrap` takes page-aligned memory of somebody else's; null: not
   // possible.
@@ -139,24 +156,25 @@ class Driver {
   virtual void synchronize(Event*) = 0;
   virtual double elapsed_ms(Event* from, Event* to) = 0;
 
-  // For people. What the calling thread dispatches between the two has a name, in the system's tools and in errors; names
-  // nest. And a record of all that the GPU does, for the system's debugger: throws Error where that cannot be had.
+  // For people. What the calling thread dispatches between the two has a name, in the system's tools and in errors;
+  // names nest. And a record of all that the GPU does, for the system's debugger: throws Error where that cannot be
+  // had.
   virtual void begin_label(const std::string&) {}
   virtual void end_label() noexcept {}
-  virtual void start_capture(const std::string&) { throw Error("the " + info().name + " driver has no GPU to capture"); }
+  virtual void start_capture(const std::string&) {
+    throw Error("the " + info().name + " driver has no GPU to capture");
+  }
   virtual void stop_capture() {}
 };
 
 // Splits [0, total) between CPU cores and runs `body(begin, end)` on each part; supplied by whoever owns the
 // thread pool, so that a process has a single one (torch's). `grain`: the least number of units worth a
 // thread.
-using ParallelFor = void (*)(uint64_t total, uint64_t grain,
-                             const std::function<void(uint64_t, uint64_t)>& body);
+using ParallelFor = void (*)(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor);
 // The host driver with real threadgroups and SIMD groups, which checks what kernels do.
 std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor);
-std::unique_ptr<Driver> make_metal_driver(
-    const std::string& library_directory);  // null where there is no Metal
+std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory);  // null where there is no Metal
 
 }  // namespace mpsx::driver

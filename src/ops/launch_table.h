@@ -16,8 +16,8 @@ class LaunchTable {
   LaunchTable() = default;
   // `like`: a tensor on the device.
   LaunchTable(std::vector<int32_t> values, const Tensor& like) : values_(std::move(values)) {
-    const auto& driver = runtime::driver().info();
-    if (!driver.unified_addressing || driver.asynchronous)
+    const auto& driver = runtime::driver().traits();
+    if (!driver.adopts_memory() || driver.asynchronous)
       copy_ = at::from_blob(values_.data(), {int64_t(values_.size())}, at::kInt).to(like.device());
   }
   // One that is on the device already, dense.

@@ -35,13 +35,13 @@ constexpr size_t kSpan = size_t(1) << 30;        // of address space
 class Allocator {
  public:
   Allocator() {
-    const driver::Info& info = driver().info();
-    const Watermarks marks = watermarks(info);
+    const driver::Traits& traits = driver().traits();
+    const Watermarks marks = watermarks(driver());
     const char* env = std::getenv("MPSX_MEMORY_LIMIT");
     limit_ = env && *env ? std::strtoull(env, nullptr, 10) : marks.high;
     low_ = marks.low;
-    unified_ = info.unified_addressing;
-    exact_ = info.exact_allocations;
+    process_memory_ = traits.adopts_memory();
+    exact_ = traits.exact_allocations;
   }
 
   Block* allocate(size_t bytes) {
@@ -108,12 +108,12 @@ class Allocator {
   }
 
   Location locate(const void* p) {
-    if (unified_ || !p) return {const_cast<void*>(p), 0, nullptr};
+    if (process_memory_ || !p) return {const_cast<void*>(p), 0, nullptr};
     return segments_.locate(p);
   }
 
   uint64_t last_use(const void* p) {
-    if (unified_ || !p) return 0;
+    if (process_memory_ || !p) return 0;
     return segments_.last_use(p);
   }
 
@@ -166,7 +166,7 @@ class Allocator {
 
   Block* fresh(const SizeClass& c, size_t asked) {
     const size_t bytes = whole_pages(c.bytes);
-    if (unified_) trim(idle_bound(bytes));
+    if (process_memory_) trim(idle_bound(bytes));
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
@@ -177,7 +177,7 @@ class Allocator {
   }
 
   // Where every page is the process's own and none is watched.
-  bool in_arena(size_t bytes) const { return unified_ && !exact_ && bytes > kRangeLimit; }
+  bool in_arena(size_t bytes) const { return process_memory_ && !exact_ && bytes > kRangeLimit; }
 
   Block* take_range(size_t asked) {
     const size_t bytes = whole_pages(asked), held = arena_.held();
@@ -350,7 +350,7 @@ class Allocator {
   MemoryStatistics stats_;
   uint64_t most_allocated_ = 0;  // since the cache was last emptied
   size_t limit_ = 0, low_ = 0;
-  bool unified_ = false;
+  bool process_memory_ = false;
   bool exact_ = false;  // a driver buffer a block, and nothing kept: the driver watches what lies beyond its end
 };
 

@@ -46,8 +46,7 @@ Block* share(void* handle, std::shared_ptr<void> owner);
 void count_adopted(size_t bytes);
 void discount_adopted(size_t bytes) noexcept;
 
-// Where device memory at `p` lies, for a launch. On a driver with unified addressing the handle is `p`
-// itself.
+// Where device memory at `p` lies, for a launch. Where the driver takes any memory of the process, the handle is `p`.
 struct Location {
   void* handle;
   size_t offset;

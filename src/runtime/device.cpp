@@ -66,7 +66,7 @@ bool driver_started() { return state().driver.load(std::memory_order_acquire) !=
 
 void restart_check() {
   State& s = state();
-  TORCH_CHECK(!driver_started() || !s.owner->info().asynchronous || s.pid == getpid(),
+  TORCH_CHECK(!driver_started() || !s.owner->traits().asynchronous || s.pid == getpid(),
               "mpsx: cannot use the device in a forked process; start workers with the 'spawn' method");
 }
 

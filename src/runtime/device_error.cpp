@@ -89,7 +89,7 @@ void* device_error_record(const char* op) {
 }
 
 void check_device_errors() {
-  if (last && !driver().info().asynchronous) check(*last);
+  if (last && !driver().traits().asynchronous) check(*last);
 }
 
 void wait_for_device_errors() {
@@ -99,7 +99,7 @@ void wait_for_device_errors() {
 }
 
 void check_device_errors_after_synchronize() {
-  if (!driver_started() || !driver().info().asynchronous) return;
+  if (!driver_started() || !driver().traits().asynchronous) return;
   Slots& s = slots_of_all();
   std::lock_guard<std::mutex> lock(s.mutex);
   // Another thread's work on its records may have begun since, and must not begin while they are read.

@@ -19,8 +19,8 @@ std::string describe(const driver::Dispatch& d) {
   auto size = [](const driver::Size& s) {
     return std::to_string(s.x) + "x" + std::to_string(s.y) + "x" + std::to_string(s.z);
   };
-  return std::string(d.by_threads ? "threads " : "threadgroups ") + size(d.grid) +
-         ", threads per threadgroup " + size(d.group);
+  return std::string(d.by_threads ? "threads " : "threadgroups ") + size(d.grid) + ", threads per threadgroup " +
+         size(d.group);
 }
 
 // Two threads may use one block: the later place stays.
@@ -49,14 +49,12 @@ Launch& Launch::pointer(const void* p) {
   return add({driver::Argument::Kind::buffer, l.handle, l.offset});
 }
 
-Launch& Launch::threadgroup_memory(size_t bytes) {
-  return add({driver::Argument::Kind::threadgroup, nullptr, bytes});
-}
+Launch& Launch::threadgroup_memory(size_t bytes) { return add({driver::Argument::Kind::threadgroup, nullptr, bytes}); }
 
 Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   TORCH_CHECK(std::max({x, y, z}) <= kMaxGridAxis, entry_.name, ": a grid of ", x, "x", y, "x", z,
               " threads passes the limit of 2^32-1 an axis");
-  const uint32_t wish = driver().info().group_threads;
+  const uint32_t wish = driver().traits().group_threads;
   const uint32_t most = std::min<uint32_t>(entry_.kernel->max_threads, wish ? wish : 256);
   const uint32_t gx = uint32_t(std::clamp<uint64_t>(x, 1, most));
   const uint32_t gy = uint32_t(std::clamp<uint64_t>(y, 1, std::max<uint32_t>(1, most / gx)));
@@ -64,6 +62,11 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
   dispatch_.group = {gx, gy, 1};
   dispatch_.by_threads = true;
   return *this;
+}
+
+Launch& Launch::over(uint64_t n, size_t element_size, uint64_t y, uint64_t z) {
+  const uint64_t each = lanes(element_size);
+  return threads((n + each - 1) / each, y, z).work(std::min(each, n));
 }
 
 Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {
@@ -80,7 +83,7 @@ Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
   TORCH_CHECK(!exact || per_group <= limit, entry_.name, ": needs ", per_group,
               " threads per threadgroup, the limit is ", limit);
-  if (const uint32_t wish = driver().info().group_threads; wish && !exact) per_group = wish;
+  if (const uint32_t wish = driver().traits().group_threads; wish && !exact) per_group = wish;
   dispatch_.grid = grid;
   dispatch_.group = {std::clamp<uint32_t>(per_group, 1, limit), 1, 1};
   dispatch_.by_threads = false;
@@ -93,7 +96,7 @@ void Launch::run() {
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   try {
     std::unique_lock<std::mutex> unpaused;
-    if (driver().info().asynchronous) unpaused = std::unique_lock(launch_mutex());
+    if (driver().traits().asynchronous) unpaused = std::unique_lock(launch_mutex());
     const uint64_t place =
         driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
     for (size_t i = 0; i < uses_; ++i) raise(*last_uses_[i], place);
@@ -113,9 +116,6 @@ uint32_t threads_for_row(uint64_t n) {
   return uint32_t(std::clamp<uint64_t>((wanted + 31) / 32 * 32, 32, 1024));
 }
 
-uint32_t lanes(size_t size) {
-  const uint32_t bytes = driver().info().vector_bytes;
-  return bytes ? uint32_t(bytes / size) : 1;
-}
+uint32_t lanes(size_t size) { return std::max(1u, driver().traits().dense_bytes / uint32_t(size)); }
 
 }  // namespace mpsx::runtime

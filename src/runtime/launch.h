@@ -18,7 +18,7 @@ class Launch {
  public:
   explicit Launch(KernelEntry& entry) : entry_(entry) {}
 
-  // Memory of the device (or, on a driver with unified addressing, any memory), at any offset in it.
+  // Memory of the device (or of the process, where the driver adopts it), at any offset in it.
   // Null is allowed for an argument the kernel does not read (an absent bias).
   Launch& pointer(const void* p);
   // A value copied at launch, at most 4096 bytes: `constant Params&`, `constant uint&`, an inline scalar.
@@ -33,7 +33,11 @@ class Launch {
 
   // A grid in threads (no tail), threadgroup shape chosen here.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // The same with the threadgroup's shape given; a grid that is no multiple of it has smaller threadgroups at its end.
+  // The grid of a dense kernel over `n` elements a row (metal/lib/index.h: MPSX_EACH_LANE), of which a thread takes as
+  // many neighbours as the driver likes; `y` and `z` as above. Sets work() too.
+  Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
+  // A grid in threads with the threadgroup's shape given; a grid that is no multiple of it has smaller threadgroups at
+  // its end.
   Launch& threads_in_groups(driver::Size threads, driver::Size group);
   // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`);
   // kernels are right at any size. `exact` insists on it (register-tiled kernels only).
@@ -58,8 +62,7 @@ class Launch {
 // How many threads a threadgroup gets for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);
 
-// Elements of `size` bytes that one thread of a dense elementwise kernel handles (metal/lib/index.h:
-// lanes<T>).
+// Going away with its last two callers: elements of `size` bytes that one thread of a dense kernel takes.
 uint32_t lanes(size_t size);
 
 }  // namespace mpsx::runtime

@@ -48,8 +48,7 @@ driver::Stream* driver_stream(StreamId id) {
   auto& slot = streams[size_t(id)];
   if (auto* s = slot.load(std::memory_order_acquire)) return s;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!slot.load())
-    slot.store(id == 0 ? driver().default_stream() : driver().new_stream(), std::memory_order_release);
+  if (!slot.load()) slot.store(id == 0 ? driver().default_stream() : driver().new_stream(), std::memory_order_release);
   return slot.load();
 }
 
@@ -68,7 +67,7 @@ void synchronize() {
 bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
 
 void prepare_cpu_access(const void* p) {
-  static const bool asynchronous = driver().info().asynchronous;
+  static const bool asynchronous = driver().traits().asynchronous;
   if (!asynchronous) return;
   const uint64_t place = last_use(p);
   if (place == 0) return;

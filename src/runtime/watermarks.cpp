@@ -31,13 +31,13 @@ size_t share(double ratio, size_t total) {
 
 }  // namespace
 
-Watermarks watermarks(const driver::Info& info) {
-  const bool metal = info.asynchronous && !info.unified_addressing;
+Watermarks watermarks(const driver::Driver& driver) {
+  const bool metal = driver.traits().memory == driver::Memory::buffers;
   const double high = ratio(kHigh, metal ? kDefaultHigh : 1);
   const double highest = high > 0 ? high : kMost;
   const double low = ratio(kLow, std::min(metal ? kDefaultLow : 1.0, highest));
   TORCH_CHECK(low <= highest, kLow, ": expected at most ", kHigh, " (", high, "), got ", low);
-  return {share(low, info.total_memory), share(high, info.total_memory)};
+  return {share(low, driver.info().total_memory), share(high, driver.info().total_memory)};
 }
 
 }  // namespace mpsx::runtime

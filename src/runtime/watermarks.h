@@ -13,6 +13,6 @@ struct Watermarks {
 // PYTORCH_MPS_HIGH_WATERMARK_RATIO and PYTORCH_MPS_LOW_WATERMARK_RATIO are shares of the memory that the driver
 // recommends; 0: no limit. Without them: 1.7 and 1.4 on Metal, whose recommendation is a cautious one, else all of it.
 // Throws c10::Error for what is not a share from 0 to 2, or a low one above the high one.
-Watermarks watermarks(const driver::Info& info);
+Watermarks watermarks(const driver::Driver& driver);
 
 }  // namespace mpsx::runtime

@@ -11,7 +11,8 @@ using namespace test;
 CASE(describes_the_device) {
   const Info& info = device.driver->info();
   CHECK(info.name == "metal" && info.isa == "apple9" && info.device == "Emulated Apple GPU");
-  CHECK(info.asynchronous && !info.unified_addressing && info.vector_bytes == 16);
+  const Traits& traits = device.driver->traits();
+  CHECK(traits.asynchronous && traits.memory == Memory::buffers && traits.dense_bytes == 16);
   CHECK(info.total_memory == uint64_t(8) << 30);
 }
 

@@ -67,17 +67,23 @@ class HostDriver final : public Driver {
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
     info_.vector_bytes = simt ? 16 : 0;  // as the libraries were translated
-    if (simt) {
+    if (simt) {                          // lays out work as for a GPU, so that what it checks is what a GPU runs
       simt_ = {simt::chosen_seed(), true};
-      info_.exact_allocations = true;
-      info_.group_threads = simt::chosen_threads();
+      traits_.exact_allocations = true;
+      traits_.group_threads = simt::chosen_threads();
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
+    } else {
+      traits_.simd_width = 1;
+      traits_.one_thread_groups = true;
+      traits_.dense_bytes = 0;
+      traits_.cores = std::max(1u, std::thread::hardware_concurrency());
     }
-    info_.asynchronous = false;
-    info_.unified_addressing = true;
+    traits_.memory = Memory::process;
+    traits_.asynchronous = false;
   }
 
   const Info& info() const override { return info_; }
+  const Traits& traits() const override { return traits_; }
 
   Buffer allocate(size_t bytes) override {
     if (simt_.strict) {
@@ -162,6 +168,7 @@ class HostDriver final : public Driver {
   void run(const Kernel&, const Argument*, size_t, const Dispatch&);
 
   Info info_;
+  Traits traits_;
   KernelModule module_;
   ParallelFor parallel_for_;
   simt::Options simt_;

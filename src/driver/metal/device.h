@@ -12,6 +12,7 @@ namespace mpsx::driver::metal {
 Owned<id<MTLDevice>> find_device();
 
 Info describe_device(id<MTLDevice> device);
+Traits describe_traits();
 
 // Throws Error in a process that was forked after the driver had started: Metal's connection to the GPU does not
 // survive that. Every entry that reaches Metal calls it first.

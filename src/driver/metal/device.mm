@@ -11,7 +11,6 @@ namespace {
 // MSL 3.1, which has bfloat, and PyTorch's own wheels both ask for it.
 constexpr NSInteger kOldestMacOS = 14;
 // What a thread of a dense elementwise kernel handles; MPSX_VECTOR_BYTES in metal/lib/types.h.
-constexpr uint32_t kVectorBytes = 16;
 
 std::atomic<bool> forked{false};
 
@@ -60,13 +59,15 @@ Info describe_device(id<MTLDevice> device) {
   info.isa = "apple" + std::to_string(apple_family(device));
   info.compiler = "Metal";
   info.total_memory = device.recommendedMaxWorkingSetSize;
-  info.vector_bytes = kVectorBytes;
-  info.asynchronous = true;
-  info.unified_addressing = false;
+  return info;
+}
+
+Traits describe_traits() {
+  Traits traits;  // as they are by default; Metal does not tell how many cores the GPU has
   // A buffer a tensor: Metal's shader validation then sees every access beside it.
   const char* exact = std::getenv("MPSX_METAL_EXACT_BUFFERS");
-  info.exact_allocations = exact && *exact && std::string_view(exact) != "0";
-  return info;
+  traits.exact_allocations = exact && *exact && std::string_view(exact) != "0";
+  return traits;
 }
 
 bool is_forked() { return forked.load(std::memory_order_relaxed); }

@@ -54,6 +54,7 @@ class MetalDriver final : public Driver {
   MetalDriver(const Owned<id<MTLDevice>>& device, const std::string& directory)
       : device_(device),
         info_(describe_device(device.get())),
+        traits_(describe_traits()),
         memory_(device),
         functions_(device, directory),
         pipelines_(device, functions_),
@@ -62,6 +63,7 @@ class MetalDriver final : public Driver {
   }
 
   const Info& info() const override { return info_; }
+  const Traits& traits() const override { return traits_; }
 
   Buffer allocate(size_t bytes) override {
     return enter([&] { return memory_.allocate(bytes); });
@@ -155,6 +157,7 @@ class MetalDriver final : public Driver {
  private:
   const Owned<id<MTLDevice>> device_;
   const Info info_;
+  const Traits traits_;
   Memory memory_;
   FunctionLibrary functions_;
   Pipelines pipelines_;

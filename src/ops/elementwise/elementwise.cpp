@@ -142,8 +142,12 @@ void ElementwiseKernels::run_dense(const Operands& o, Tag tag, Tag second, Scala
     for (int k = 0; k < o.count; ++k)
       if (!o.inlined[k]) launch.pointer(o.data[k] + int64_t(begin) * o.element[k]);
     const int typed = inputs_ == 3 || o.inlined[1] ? 2 : 1;  // an operand of the type that the kernel counts in
-    const uint32_t per_thread = blocks ? uint32_t(kBlock) : runtime::lanes(size_t(o.element[typed]));
-    launch.bytes(s).threads((s.count + per_thread - 1) / per_thread).work(per_thread).run();
+    launch.bytes(s);
+    if (blocks)
+      launch.threads((s.count + kBlock - 1) / kBlock).work(kBlock);
+    else
+      launch.over(s.count, size_t(o.element[typed]));
+    launch.run();
   }
 }
 

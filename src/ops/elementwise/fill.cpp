@@ -64,13 +64,11 @@ void fill_dense(char* data, uint64_t count, int64_t size, const Pattern& value) 
   static const KernelSet kernels("fill_dense");
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) {
     const auto part = uint32_t(std::min(kMaxDense, count - begin));
-    const uint32_t per_thread = runtime::lanes(size_t(size));
     Launch(kernels.get(value.tag))
         .pointer(data + int64_t(begin) * size)
         .bytes(value.bytes, sizeof value.bytes)
         .bytes(part)
-        .threads((part + per_thread - 1) / per_thread)
-        .work(per_thread)
+        .over(part, size_t(size))
         .run();
   }
 }

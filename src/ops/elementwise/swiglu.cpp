@@ -81,10 +81,10 @@ void launch(at::TensorIteratorBase& iter, Tag tag) {
   bool is_dense = iter.ndim() <= 1;
   for (int k = 0; k < kOperands && iter.ndim() == 1; ++k) is_dense &= iter.strides(k)[0] == iter.element_size(k);
   if (!is_dense) return launch_strided(iter, tag);
-  const uint32_t count = uint32_t(iter.numel()), per_thread = runtime::lanes(size_t(iter.element_size(0)));
+  const uint32_t count = uint32_t(iter.numel());
   Launch dispatch(dense.get(tag));
   for (int k = 0; k < kOperands; ++k) dispatch.pointer(iter.data_ptr(k));
-  dispatch.bytes(count).threads((count + per_thread - 1) / per_thread).work(per_thread).run();
+  dispatch.bytes(count).over(count, size_t(iter.element_size(0))).run();
 }
 
 void run_backward(const Tensor& grad, const Halves& h, const Halves& gradients) {

@@ -105,7 +105,7 @@ void run_on_views(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size(), first = stack->size() - count;
   check_devices(schema.name(), torch::jit::last(*stack, count));
-  const bool copies = schema.is_mutable() && !runtime::driver().info().unified_addressing;
+  const bool copies = schema.is_mutable() && !runtime::driver().traits().adopts_memory();
   std::vector<IValue> originals, views;
   if (copies) originals.assign(stack->begin() + int64_t(first), stack->end());
   backend::CpuAliases aliases;

@@ -106,7 +106,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   // A few rows a CPU's thread adds up as they come, sooner than it orders them.
   constexpr int64_t kFew = int64_t(1) << 18;
   if (tag == Tag::f32 && !scale_grad_by_freq && grad.numel() <= kFew && row > 0 &&
-      runtime::driver().info().unified_addressing) {
+      runtime::driver().traits().one_thread_groups) {
     out.index_add_(0, index.flatten(), grad.view({-1, row}));
     if (padding >= 0 && padding < weights) out.select(0, padding).zero_();
     return out;

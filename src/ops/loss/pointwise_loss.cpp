@@ -91,7 +91,6 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   if (reduction == at::Reduction::None) {
     const Tensor out = at::empty(o.x.sizes(), o.x.options());
     pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
-      const uint32_t lanes = runtime::lanes(size_t(out.element_size()));
       p.count = count;
       Launch(kernels.each.get(tag))
           .pointer(static_cast<char*>(out.data_ptr()) + begin * out.element_size())
@@ -99,8 +98,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
           .pointer(o.at(o.target, begin))
           .pointer(o.at(o.weight, begin))
           .bytes(p)
-          .threads((count + lanes - 1) / lanes)
-          .work(lanes)
+          .over(count, size_t(out.element_size()))
           .run();
     });
     return out;
@@ -161,7 +159,6 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   const Tensor grad_input = at::empty(o.x.sizes(), o.x.options());
   const Tensor grad = reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
-    const uint32_t lanes = runtime::lanes(size_t(grad_input.element_size()));
     p.count = count;
     Launch((reduced ? kernels.bwd_reduced : kernels.bwd).get(tag_of(o.x)))
         .pointer(static_cast<char*>(grad_input.data_ptr()) + begin * grad_input.element_size())
@@ -170,8 +167,7 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
         .pointer(o.at(o.target, begin))
         .pointer(o.at(o.weight, begin))
         .bytes(p)
-        .threads((count + lanes - 1) / lanes)
-        .work(lanes)
+        .over(count, size_t(grad_input.element_size()))
         .run();
   });
   return grad_input;

@@ -38,7 +38,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   // where not, too: those lie side by side in its registers, and take little more time than one.
   const bool side_by_side = kernels.slow && is_float_tag(tag_of(x));
   const bool together =
-      inner == 1 && runtime::driver().info().unified_addressing && (side_by_side || outer >= 4 * kScanRows);
+      inner == 1 && runtime::driver().traits().one_thread_groups && (side_by_side || outer >= 4 * kScanRows);
   const ScanParams p{uint32_t(size), uint32_t(inner), uint32_t(outer), together ? uint32_t(kScanRows) : 1};
   Launch launch((inner == 1 ? kernels.rows : kernels.columns).get(tag_of(x)));
   bind(launch);
