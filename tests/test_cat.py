@@ -111,7 +111,7 @@ def test_errors_are_the_cpu_s() -> None:
 
 @pytest.mark.parametrize("columns", [40, 40_000])
 def test_kernels_run(columns: int) -> None:
-    """What is small costs its launch, and is one; five inputs are two."""
+    """Small inputs cost one launch for up to four of them; five take two."""
     x = torch.randn(3, columns).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         torch.cat([x, x], 1)

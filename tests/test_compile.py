@@ -1,4 +1,4 @@
-"""What traces, batches and recomputes: FakeTensor, torch.compile, vmap, functional transforms, checkpoint."""
+"""Tracing, batching and recomputation: FakeTensor, torch.compile, vmap, functional transforms, checkpoint."""
 
 from __future__ import annotations
 

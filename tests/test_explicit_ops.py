@@ -88,7 +88,7 @@ def test_every_row_is_an_operator() -> None:
 
 @pytest.mark.parametrize("c", NN, ids=LABELS[: len(NN)])
 def test_cpu_tensors_are_not_copied(c: Case) -> None:
-    """What runs on CPU tensors is what runs on mpsx: the same kernels, the same bits."""
+    """CPU tensors and mpsx tensors go through the same kernels, to the same bits."""
     with mpsx.profiler.launch_log() as on_cpu:
         a = getattr(mpsx.ops, c.name)(*leaves(c, "cpu", grad=False), **c.keywords)
     with mpsx.profiler.launch_log() as on_mpsx:

@@ -57,7 +57,7 @@ def test_not_a_number() -> None:
     for padding in ("zeros", "border"):
         result = F.grid_sample(on_device(x), on_device(grid), "nearest", padding, True).cpu()
         torch.testing.assert_close(result, F.grid_sample(x, grid, "nearest", padding, True))
-    # What lies outside has no part in the sum, whatever the places next to it hold.
+    # Taps outside the image add nothing, whatever memory next to it holds.
     outside = F.grid_sample(on_device(x), on_device(torch.full((1, 1, 1, 2), 5.0)), align_corners=True)
     assert outside.item() == 0
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 @pytest.fixture(autouse=True)
 def forget():
-    """What one graph left in Dynamo is nothing to the next."""
+    """State that one graph left in Dynamo does not reach the next."""
     torch._dynamo.reset()
 
 
@@ -43,7 +43,7 @@ def assert_same(found, expected):
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
-# What PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) does once some lanes of a SIMD group have left by its own
+# How PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) behaves once some lanes of a SIMD group have left by its own
 # branch: it shuffles from them, which Metal leaves undefined and the emulation refuses.
 IDLE_LANES = {"many_outputs"}
 

@@ -1,4 +1,4 @@
-"""What an installation is made of: metadata, files, the version check, switches, documents that keep their word."""
+"""An installation: metadata, files, the version check, switches, documents that keep their word."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_dynamic_metadata() -> None:
 
 
 def test_the_end_of_a_process_imports_nothing_large():
-    """What waits for autograd's threads is told by no more than torch itself; sympy alone takes half a second."""
+    """The hook that waits for autograd's threads imports nothing but torch itself; sympy alone takes half a second."""
     code = "import atexit, sys; atexit.register(lambda: print('sympy' in sys.modules)); import torch; "
     done = python(code + "torch.ones(2, device='mpsx', requires_grad=True).sum().backward()")
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ from opmatrix import measure as measuring  # noqa: E402
 from opmatrix.cli import Progress, check  # noqa: E402
 from opmatrix.tags import DIRECTIONS, SHOWN, STATUSES, TAGS  # noqa: E402
 
-# What is measured.
+# Measuring.
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert "host: 2/2 (1 native, 1 fails), 0 s left" in written
 
 
-# What is committed.
+# The committed summary.
 
 SMALL = summary.Summary(
     "2.13.0",
@@ -237,7 +237,7 @@ def test_check_notices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert check("host", less, less, True) == []
 
 
-# What is written for others.
+# Pages, JSON and CSV.
 
 
 def some_rows() -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def compare(expected: torch.Tensor, result: torch.Tensor, **tolerance: float) ->
 
 
 def exact(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """What `function` should give for x. The CPU adds and multiplies half types in half, mpsx in float."""
+    """The expected result of `function` for x. The CPU adds and multiplies half types in half, mpsx in float."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return function(x.double()).to(function(x).dtype)
     return function(x)
@@ -236,7 +236,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_repeated_elements(dtype: torch.dtype) -> None:
-    """What strides of 0 repeat is read once, and counted as often as it is there."""
+    """An element that a stride of 0 repeats is read once, and counted as often as it is repeated."""
     base = torch.randint(-2, 3, (5, 1, 3, 1)).to(dtype)
     if dtype.is_floating_point:
         base[0, 0, 0, 0], base[1, 0, 1, 0] = float("inf"), float("nan")

@@ -126,7 +126,7 @@ def test_dirichlet_gradient() -> None:
 
 
 def test_distributions() -> None:
-    """What torch.distributions makes of them, with gradients."""
+    """The samplers behind torch.distributions, with gradients."""
     one = torch.ones(2000, device="mpsx")
     cases = {
         "gamma": torch.distributions.Gamma(one * 3, one * 2),

@@ -101,7 +101,7 @@ def test_150967_in_place_forms_write_strides(name: str) -> None:
 @dtypes
 @pytest.mark.parametrize("inner", [32769, 40001])
 def test_177116_long_inner_dimensions(dtype: torch.dtype, inner: int) -> None:
-    """What lies behind the operands in memory (NaN, here) must not be summed up with them."""
+    """Memory behind the operands (NaN, here) must not enter the sum."""
     a, b = torch.randn(17, inner).to(dtype), torch.randn(inner, 19).to(dtype)
     exact = a.double() @ b.double()
     results = (

@@ -1,4 +1,4 @@
-"""What tools/bench.py times: operators on matrices, calls on ten elements, training steps."""
+"""The cases of tools/bench.py: operators on matrices, calls on ten elements, training steps."""
 
 from __future__ import annotations
 

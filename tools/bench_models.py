@@ -49,7 +49,7 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
 
 def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
-    """What to time: (model, phase, type) to a function that makes the call on a device."""
+    """The models to time: (model, phase, type) to a function that makes the call on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
 

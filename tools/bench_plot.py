@@ -17,7 +17,7 @@ DTYPES = {"f32": "#1f5fa8", "f16": "#3f9a3a", "bf16": "#d9801c", "i64": "#7d4bb0
 
 
 class Row(Protocol):
-    """What of a measurement is drawn."""
+    """The part of a measurement that is drawn."""
 
     section: str
     name: str

@@ -35,7 +35,7 @@ OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-c
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
 
 class Unavailable(RuntimeError):
-    """What the build needs is not installed."""
+    """The build needs something that is not installed."""
 
 
 def first(*names: str) -> str | None:
@@ -142,7 +142,7 @@ def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, 
 
 
 def reflection(kernels: list[dict]) -> str:
-    """What Metal would tell of kernels, for the emulation's kernels.cpp: lines of words with tabs between."""
+    """Metal's reflection of kernels, for the emulation's kernels.cpp: lines of words with tabs between."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -254,7 +254,7 @@ def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
     return dict(
         os.environ,
         MPSX_DRIVER="metal",
-        # What the GPU owns is known by buffer: tensors of two threads must not share one.
+        # The GPU's ownership is tracked by buffer: tensors of two threads must not share one.
         MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
         LD_PRELOAD=os.pathsep.join(filter(None, [*map(str, preloaded), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),

@@ -31,7 +31,7 @@ EXCEPTIONS = {
     ),
 }
 
-# What .gitignore names at the top level: generated files are no part of the source.
+# Top-level entries of .gitignore: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")
 
 
@@ -78,7 +78,7 @@ def strictly(paths):
 
 @check
 def kernels():
-    """What Apple's compiler would refuse (python/mpsx/msl/check), and what would be wrong on another SIMD width."""
+    """Code that Apple's compiler would refuse (python/mpsx/msl/check), or that is wrong at another SIMD width."""
     yield from strictly(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)

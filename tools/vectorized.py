@@ -50,14 +50,14 @@ PLACE = re.compile(r"DebugLoc:\s*\{ File: '?([^',]+)'?,\s*Line: (\d+),\s*Column:
 
 @dataclass
 class Kernel:
-    """What the compiler said about one kernel's loops, by place (file, line)."""
+    """The compiler's remarks about one kernel's loops, by place (file, line)."""
 
     name: str
     vectorised: set[tuple[str, int]] = field(default_factory=set)
     refused: set[tuple[str, int]] = field(default_factory=set)  # though the source asked for it
 
     def findings(self) -> Iterator[str]:
-        """What should be a vector loop and is not."""
+        """The loops that should be vectorized and are not."""
         for file, line in sorted(self.refused - self.vectorised):
             if file != ENTRIES:
                 yield f"{self.name}: {file}:{line}: the loop is not vectorised"
@@ -109,7 +109,7 @@ def kernels(source: Path, isa: str) -> Iterator[Kernel]:
 
 
 def findings(names: list[str], isa: str = "") -> list[str]:
-    """What should be a vector loop and is not, in the files whose names contain one of these; idle excuses too."""
+    """The loops that should be vectorized and are not, in files whose names contain one of these; unused excuses too."""
     found, excuses = [], set(EXCUSED)
     for source in files(names):
         for kernel in kernels(source, isa):

@@ -1,4 +1,4 @@
-"""What of the Metal Shading Language translated kernels may use."""
+"""The parts of the Metal Shading Language that translated kernels may use."""
 
 import numpy as np
 import pytest

@@ -49,7 +49,7 @@ set(CMAKE_INSTALL_NAME_TOOL "{bin}/install_name_tool")
 
 
 def missing() -> str:
-    """What a cross build needs and this machine lacks, or nothing."""
+    """The first thing that a cross build needs and this machine lacks, or nothing."""
     modules = [name for name in ("ziglang", "Cython") if importlib.util.find_spec(name) is None]
     programs = [name for name in ("cmake", "ninja") if shutil.which(name) is None]
     return ", ".join(modules + programs)
@@ -105,7 +105,7 @@ class Cross:
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, stand_in=STAND_IN, stubs=stubs))
-        # What Python for macOS says of itself, so that modules get its suffix.
+        # Python for macOS's own description of itself, so that modules get its suffix.
         values = dict(sysconfig.get_config_vars(), SOABI=SOABI, EXT_SUFFIX=f".{SOABI}.so")
         (self.folder / "_sysconfigdata_macos.py").write_text(f"build_time_vars = {values!r}\n")
 
@@ -145,6 +145,6 @@ class Cross:
         return self.run("ninja", "-C", self.build, "-j", str(jobs), *targets, timeout=timeout)
 
     def install(self, to: Path) -> list[str]:
-        """What the wheel will have, by path."""
+        """The files of the wheel, by path."""
         self.run("cmake", "--install", self.build, "--prefix", to)
         return sorted(path.relative_to(to).as_posix() for path in to.rglob("*") if path.is_file())

@@ -56,7 +56,7 @@ def plain(encoding: str) -> str:
 
 
 def findings(table: Table, found: Declarations) -> Iterator[str]:
-    """What `found` declares otherwise than Apple does, or without Apple doing it."""
+    """The declarations in `found` that differ from Apple's, or that Apple does not have."""
     for (owner, kind, selector), signature in found.methods.items():
         if not owner.startswith(("MTL", "NS")) or owner == "NSObject" or owner not in table.kinds:
             if owner.startswith(("MTL", "NS")) and owner not in ("NSObject", "NSConstantString"):

@@ -52,7 +52,7 @@ GRAPHICS = re.compile(
     r"rasteri|visiblefunction|intersection|iosurface|argumentencoder|stage(?!d)|sparse|mesh|tensor|"
     r"raytracing|vertex|barycentric|pixelformat|primitivemotion|multisample"
 )
-# What neither source names, from Apple's documentation of the class.
+# Neither source names these; they are from Apple's documentation of the class.
 DOCUMENTED = {
     ("NSString", "+", "stringWithUTF8String:"): ("@", "*"),
     ("NSDictionary", "-", "allValues"): ("@",),
@@ -113,7 +113,7 @@ def normal(encoding: bytes | str) -> str:
 
 
 def pyobjc_signatures(entries: list, owner: str, is_protocol: bool, arguments: int) -> list[tuple[str, ...]]:
-    """What pyobjc knows of a selector; "?" where it says nothing, and all protocols are one to it."""
+    """The types that pyobjc gives a selector; "?" where it has none. It does not tell protocols apart."""
     found = []
     for name, metadata in entries:
         if name == (owner if not is_protocol else "NSObject"):

@@ -1,4 +1,4 @@
-"""What Apple's metal-cpp headers declare: selectors with type encodings, and enumerations.
+"""Reads the declarations of Apple's metal-cpp headers: selectors with type encodings, and enumerations.
 
 The headers wrap every method as `sendMessage<Result>(this, _MTL_PRIVATE_SEL(selector), …)` in an inline function whose
 signature is typed, so that result and argument types of the Objective-C method can be read off.

@@ -1,4 +1,4 @@
-"""What Objective-C headers declare, read from clang's syntax tree, in the notation of declarations.txt."""
+"""Reads the declarations of Objective-C headers from clang's syntax tree, in the notation of declarations.txt."""
 
 from __future__ import annotations
 
@@ -150,5 +150,5 @@ class Reader:
 
 
 def declarations(source: str, include: Path) -> Declarations:
-    """What `source` and the headers it includes declare."""
+    """All declarations of `source` and of the headers that it includes."""
     return Reader(syntax_tree(source, include)).found

@@ -56,7 +56,7 @@ def cross(tmp_path_factory: pytest.TempPathFactory) -> Cross:
 
 @pytest.fixture(scope="module")
 def installed(cross: Cross) -> Path:
-    """What the wheel would have."""
+    """The wheel's contents."""
     to = cross.folder / "installed"
     cross.install(to)
     return to / "mpsx"
@@ -94,7 +94,7 @@ def test_names_and_paths(installed: Path, cross: Cross) -> None:
 
 
 def python_functions() -> set[str]:
-    """What the program that loads a module exports: this Python's functions, which macOS's has too."""
+    """The symbols of the program that loads a module: this Python's functions, which macOS's Python has too."""
     library = sysconfig.get_config_var("LDLIBRARY") or ""
     folder = sysconfig.get_config_var("LIBDIR") or ""
     names = set()

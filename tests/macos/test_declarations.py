@@ -18,7 +18,7 @@ FOUNDATION = STAND_IN / "Foundation" / "Foundation.h"
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs clang: the package ziglang, or the system's")
 
-# What Apple's documentation says came after the least macOS (14): unknown selectors end the process there.
+# Introduced after macOS 14, the oldest that is supported, by Apple's documentation: calling one there ends the process.
 SINCE_MACOS_15 = {
     "mathMode", "setMathMode:", "mathFloatingPointFunctions", "setMathFloatingPointFunctions:", "enableLogging",
     "setEnableLogging:", "newResidencySetWithDescriptor:error:", "addResidencySet:", "useResidencySet:",

@@ -1,4 +1,4 @@
-// What the Metal driver does when something fails, or is asked of it that Metal cannot do.
+// The Metal driver when something fails, or when it is asked for something that Metal cannot do.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What the Metal driver offers people: labels, captures; and buffers of other libraries.
+// Labels, captures, and buffers of other libraries on the Metal driver.
 #include <thread>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// What the Metal driver does when all goes well.
+// The Metal driver when all goes well.
 #include <unistd.h>
 
 #include <algorithm>

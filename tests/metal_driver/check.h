@@ -1,4 +1,4 @@
-// What the cases of the driver's test program share.
+// Shared by the cases of the driver's test program.
 #pragma once
 
 #include <cstdio>

@@ -14,7 +14,7 @@ from mpsx import _runtime
 
 
 def left_over() -> list[str]:
-    """What there is too much of."""
+    """Describes the objects that leaked."""
     emulation = ctypes.CDLL(None)
     emulation.mpsx_emulation_live.restype = ctypes.c_long
     gc.collect()

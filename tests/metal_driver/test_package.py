@@ -104,7 +104,7 @@ def test_memory_freed_in_flight_is_not_touched(run: Callable[..., str], size: in
 
 
 def test_waits_for_one_block(run: Callable[..., str]) -> None:
-    """What the CPU reads or writes is waited for, and nothing that was begun later or has no part in it."""
+    """Before the CPU reads or writes a buffer the driver waits for the work that uses it, and for no other work."""
     run("""
         emulation.mpsx_emulation_delay(0)
         done, weights = torch.ones(1000, device="mpsx") + 1, torch.ones(1000, device="mpsx")

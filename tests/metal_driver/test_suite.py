@@ -19,7 +19,7 @@ SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py", "test_shader.py", "
 # Operators that have kernels, that go to vendor libraries, and that fall back.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 PARTS = 12  # of all OpInfos
-# What says how memory is cached runs on a driver that caches; the rest with a buffer a tensor, so that the emulation
+# Tests of caching run on a driver that caches; the others give every tensor a buffer, so that the emulation
 # knows to the byte what the GPU owns.
 CACHING = ["test_memory.py"]
 # Other processes' or compilers' business, which no driver changes; more memory than an emulated GPU should be given.

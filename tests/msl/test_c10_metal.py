@@ -95,7 +95,7 @@ def library():
 
 
 def call(library, name, x, y=None, n=0, out=None):
-    """What the kernel leaves in `out`, which is like x unless it is given."""
+    """Runs the kernel and returns `out`, by default a tensor like x."""
     result = torch.zeros_like(x if out is None else out, device="mpsx")
     y = x if y is None else y
     getattr(library, name)(result, x.to("mpsx"), y.to("mpsx"), n, arg_casts={3: "int32"}, threads=len(x))

@@ -1,4 +1,4 @@
-"""What the compiler says of a kernel that passes the check but does not compile: the user's line and column, and types
+"""Messages for a kernel that passes the check but does not compile: the user's line and column, and types
 as Metal spells them. Caret lines as in test_check.py; g++ points elsewhere in a line, so there the lines count."""
 
 import re

@@ -53,7 +53,7 @@ def sharing(arguments: object, results: object) -> list[tuple[list[bool], int, b
 
 
 def without_order(op: OpInfo, sample: SampleInput, results: object, *, selects: bool) -> object:
-    """What results say of which element is where, in a form that does not depend on the order of equal elements.
+    """The positions of elements that results report, in a form that does not depend on the order of equal elements.
 
     Indices of a forward (`selects`): the elements that they select. Gradients: their sums, plain and weighted.
     """
@@ -101,7 +101,7 @@ def leaves_of(op: OpInfo, sample: SampleInput, arguments: Arguments) -> tuple[Te
     """The outputs that have a gradient and the inputs that take one."""
     result = sample.output_process_fn_grad(call(op, arguments))
     outputs = [t for t in tensors(result) if t.requires_grad]
-    # What has no strides is summed up: there is no saying what a gradient of its own would look like.
+    # A tensor without strides is summed, since the layout of its own gradient is not defined.
     outputs = [t if t.layout == torch.strided and not t.is_nested else t.sum() for t in outputs]
     return outputs, [t for t in tensors(arguments) if t.requires_grad]
 

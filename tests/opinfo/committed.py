@@ -1,4 +1,4 @@
-"""What the committed op-support matrix says ran natively must still do so: the tests look, as they run anyway."""
+"""Operators that the committed op-support matrix calls native must still be: checked while the tests run anyway."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def listed(result: object) -> list[torch.Tensor]:
 
 
 def packed_like(like: object, outs: list[torch.Tensor]) -> object:
-    """What out= takes for a result like that: a tensor or a tuple."""
+    """An out= argument for such a result: a tensor or a tuple."""
     return outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
 
 
@@ -122,7 +122,7 @@ INDEX_ERRORS = {"gather", "scatter", "scatter_add", "narrow_copy"}
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
-    """What the CPU refuses is refused, with an error of the same type."""
+    """Inputs that the CPU refuses are refused, with an error of the same type."""
     for wrong in op.error_inputs("cpu"):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):

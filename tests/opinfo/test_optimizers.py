@@ -17,7 +17,7 @@ SHAPES = ((7, 5), (11,), (3, 4, 2), ())
 
 
 def implementations(info: OptimizerInfo) -> list[dict[str, bool]]:
-    """What to choose from besides the loop."""
+    """The implementations to choose from besides the loop."""
     found: list[dict[str, bool]] = [{}]
     for flag in info.supported_impls:
         if flag != "fused" or "cpu" in info.supports_fused_on:
@@ -31,7 +31,7 @@ def configurations() -> list[object]:
     for info in optim_db:
         for given in info.optim_inputs_func("cpu"):
             for chosen in implementations(info):
-                # What is chosen twice is chosen.
+                # Combinations of two choices are covered by each.
                 if any(given.kwargs.get(flag) for flag in ("foreach", "fused", "differentiable", "capturable")):
                     continue
                 name = f"{info.optim_cls.__name__}-{given.desc or 'default'}-{next(iter(chosen), 'loop')}"
@@ -44,7 +44,7 @@ def parameters(info: OptimizerInfo, device: str) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     name = info.optim_cls.__name__
     shapes = [s for s in SHAPES if len(s) == 2] if name == "Muon" else SHAPES[:3] if name == "SparseAdam" else SHAPES
-    # What LBFGS does depends on the last digits of what it did before.
+    # A step of LBFGS depends on the last digits of the steps before it.
     dtype = torch.float64 if name == "LBFGS" else torch.float32
     return [torch.randn(s, generator=generator).to(device, dtype).requires_grad_() for s in shapes]
 

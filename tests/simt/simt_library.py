@@ -28,7 +28,7 @@ class Argument(ctypes.Structure):
 
 
 class Fault:
-    """What the driver said about a wrong kernel, taken apart."""
+    """The driver's report about a wrong kernel, parsed."""
 
     def __init__(self, message):
         m = FAULT.match(message)
@@ -127,7 +127,7 @@ def compile_kernels(sources, folder):
 
 
 def load_native(path):
-    """What compile_native made, with the types of its functions."""
+    """The library that compile_native made, with the types of its functions."""
     library = ctypes.CDLL(str(path))
     for name, result, *arguments in [
             ("open_driver", ctypes.c_void_p, ctypes.c_char_p), ("message", ctypes.c_char_p),
@@ -158,7 +158,7 @@ def missing_compiler():
 
 
 def once(folder, made, make):
-    """What one worker made serves the others."""
+    """Shared by all workers: the first one makes it."""
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="a build without it
 
 
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
-    """What tests/simt/run_cases.py found with these variables of the environment."""
+    """The results of tests/simt/run_cases.py under these environment variables."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MPSX_SIMT_")} | variables
     environment["MPSX_VENDOR"] = "off"  # on either driver
     command = [sys.executable, str(HERE / "run_cases.py"), str(path), *arguments]
@@ -34,13 +34,13 @@ def run_cases(path: Path, *arguments: str, **variables: str) -> dict:
 
 @pytest.fixture(scope="session")
 def wide(shared_folder: Path) -> dict:
-    """What wide mode and the CPU say."""
+    """Results of wide mode and of the CPU."""
     folder = shared_folder / "every-kernel"
     return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
 
 
 def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
-    """What torch.testing says of two results."""
+    """The message of torch.testing about two results."""
     try:
         for a, b in zip(ours, theirs, strict=True):
             torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)

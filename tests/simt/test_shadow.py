@@ -1,4 +1,4 @@
-"""What the checker knows of threadgroup memory (src/driver/host/simt/shadow.h), access by access."""
+"""The checker's record of threadgroup memory (src/driver/host/simt/shadow.h), access by access."""
 
 import pytest
 

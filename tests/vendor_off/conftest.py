@@ -1,4 +1,4 @@
-"""What runs where no vendor's library is preferred: MPSX_VENDOR=off, or a driver other than `host`.
+"""Kernels in place of the vendor's libraries: MPSX_VENDOR=off, or a driver other than `host`.
 
 tests/test_vendor_off.py runs this folder in a process of its own; by hand:
 MPSX_VENDOR=off python -m pytest tests/vendor_off, or MPSX_DRIVER=simt python -m pytest tests/vendor_off.

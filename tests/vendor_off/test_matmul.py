@@ -102,7 +102,7 @@ def test_sums_of_products(dtype: torch.dtype) -> None:
         check(lambda c, a, b: torch.addr(torch.full_like(c, torch.nan), a, b, beta=0), start, u, v)
         check(lambda c, a, b: c.expand(10, 9).clone().t().addr_(b, a, alpha=0.5), start, u, v)
     check(F.linear, torch.randn(2, 3, k).to(dtype), matrix(n, k, dtype, "rows"), c)
-    # What is multiplied by zero is not read.
+    # A factor that is multiplied by zero is not read.
     nothing = torch.full((m, n), torch.nan, device="mpsx", dtype=dtype)
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 

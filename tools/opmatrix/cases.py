@@ -1,4 +1,4 @@
-"""What there is to measure: every OpInfo of the installed torch, in each type that it declares for the CPU."""
+"""The cases to measure: every OpInfo of the installed torch, in each type that it declares for the CPU."""
 
 from __future__ import annotations
 

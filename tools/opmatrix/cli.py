@@ -95,7 +95,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
     wanted = [key for key in keys if arguments.fresh or not is_current(key)]
     if arguments.report:
         wanted = []
-    # What took long before goes first, so that no worker is left alone with it in the end.
+    # The longest cases go first, so that no worker is left alone with one at the end.
     wanted.sort(key=lambda key: -store.records.get(key, {}).get("seconds", 0.0))
     if wanted:
         progress = Progress(driver, len(wanted))
@@ -112,7 +112,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
 
 
 def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.Key], partial: bool) -> list[str]:
-    """What is wrong with the committed summary, or with what was measured."""
+    """The errors of the committed summary, and of the measurements."""
     committed = summary.load(driver)
     if committed is None:
         return [f"{driver}: no committed summary ({summary.path_of(driver).relative_to(ROOT)})"]

@@ -24,7 +24,7 @@ LONGEST_REASON = 400
 
 @dataclass
 class Record:
-    """What a case came to."""
+    """The outcome of a case."""
 
     op: str
     direction: str

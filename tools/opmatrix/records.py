@@ -14,7 +14,7 @@ Key = tuple[str, str, str]  # operator, direction, type
 
 
 def key_of(record: Record) -> Key:
-    """What identifies a record."""
+    """The fields that identify a record."""
     return record["op"], record["direction"], record["dtype"]
 
 

@@ -8,7 +8,7 @@ from .tags import STATUSES
 
 
 def route(log: list[str]) -> str:
-    """What one sample's log makes of it."""
+    """The route that one sample took, by its log."""
     prefixes = {name.partition(":")[0] for name in log}
     if "fallback" in prefixes:
         return "fallback"
@@ -23,5 +23,5 @@ def worst(shares: Counter[str]) -> str:
 
 
 def names(logs: list[list[str]], prefix: str) -> list[str]:
-    """What the logs name under a prefix, once each."""
+    """The names that the logs have under a prefix, once each."""
     return sorted({name.removeprefix(prefix) for log in logs for name in log if name.startswith(prefix)})

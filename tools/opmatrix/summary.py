@@ -82,14 +82,14 @@ def save(driver: str, summary: Summary) -> None:
 
 
 def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
-    """What measured records say. Directions that the matrix does not have by itself stay out."""
+    """A summary of measured records. Directions that the matrix does not have by itself stay out."""
     statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
                 if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
     return Summary(torch, statuses, mps)
 
 
 def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str], list[str]]:
-    """What got worse, and what else the committed summary has wrong, of the measured cases."""
+    """The measured cases that got worse, or that the committed summary has wrong."""
     worse, stale = [], []
     for (op, direction, dtype), status in measured.items():
         if direction in MORE_DIRECTIONS:

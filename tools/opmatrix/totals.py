@@ -54,7 +54,7 @@ def markdown(summary: Summary, driver: str) -> str:
 
 
 def section(summary: Summary, driver: str) -> str:
-    """What stands between the README's markers, markers included."""
+    """The text between the README's markers, markers included."""
     return f"{BEGIN}\n{markdown(summary, driver)}{END}"
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch's own MPS backend is known to do, from the lists that its tests run by.
+"""Support of PyTorch's own MPS backend, from the lists that its tests use.
 
 torch/testing/_internal/common_mps.py marks, per operator and type, which tests of test/test_mps.py are expected to fail
 and which are skipped: test_output_match for the forward, test_output_grad_match for the backward (in float32 and
@@ -43,7 +43,7 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
     """"passes", "fails" (expected to) or "skipped"."""
 
     def body() -> None:
-        """What the decorators leave their marks on."""
+        """Records the decorators that are applied to it."""
 
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.is_active("TestConsistency", test, "mps", dtype, {}):

@@ -17,7 +17,7 @@ from .measure import measure
 
 def main() -> None:
     """Serves until its input ends."""
-    # What operators print must not get into the answers.
+    # Output that operators print must not get into the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     torch.set_num_threads(1)  # as many workers as cores

@@ -80,7 +80,7 @@ def audio(small: bool) -> Batch:
 
 
 def inputs(batch: Batch) -> Batch:
-    """What goes into the network."""
+    """The network's input."""
     return {k: v for k, v in batch.items() if k != "y"}
 
 

@@ -14,7 +14,7 @@ void leave(Line& line) {
   line.changed.notify_all();
 }
 
-// What the queue's thread does, until the queue is freed.
+// The queue's thread runs this until the queue is freed.
 void serve(const std::shared_ptr<Line>& line) {
   for (;;) {
     EmulatedCommandBuffer* next;
@@ -33,7 +33,7 @@ void serve(const std::shared_ptr<Line>& line) {
   }
 }
 
-// What a kernel does wrong, hardware would not say; the engine does.
+// Hardware would not report what a kernel does wrong; the engine does.
 NSError* run_all(std::vector<emulation::Launch>& launches) {
   try {
     for (auto& launch : launches) launch.run();

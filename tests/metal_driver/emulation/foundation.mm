@@ -133,7 +133,7 @@ id unknown_method(id object, SEL selector, ...) {
   emulation::invalid("an object of %s is sent %s, which it does not know", class_getName(object_getClass(object)),
                      sel_getName(selector));
 }
-// What GNU's runtime calls instead of a method that the class does not have.
+// GNU's runtime calls this for a method that the class does not have.
 const bool forwards = [] {
   __objc_msg_forward2 = [](id object, SEL) {
     const bool zombie = object_getClass(object) == objc_getClass("EmulatedZombie");

@@ -16,7 +16,7 @@
 namespace emulation {
 namespace {
 
-// What Metal leaves in new memory is not promised; this makes a NaN of floats, and a large number of integers.
+// Metal promises nothing about the contents of new memory; this pattern is a NaN as a float and a large integer.
 constexpr int kGarbage = 0xff;
 
 struct Mappings {

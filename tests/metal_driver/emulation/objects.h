@@ -90,7 +90,7 @@ struct Encoding {
 namespace emulation {
 // The function, and the values of its constants: what an archive knows a pipeline by.
 std::string key_of(const EmulatedFunction* function);
-// What has to be bound; nothing is known of a library that was not compiled for the emulation.
+// The arguments to bind; unknown for a library that was not compiled for the emulation.
 std::vector<const KernelBinding*> bindings_of(const EmulatedFunction* function);
 }
 

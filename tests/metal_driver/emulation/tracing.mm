@@ -1,4 +1,4 @@
-// What is there for people: captures, and os_signpost.
+// Captures and os_signpost.
 #include <os/signpost.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// What Metal's validation layer does: wrong use of the API ends the process, with a message.
+// Stands in for Metal's validation layer: wrong use of the API ends the process, with a message.
 #pragma once
 
 #include <atomic>

@@ -49,7 +49,7 @@ at::Tensor make(c10::IntArrayRef size, at::ScalarType dtype) {
   return at::Tensor(std::move(impl));
 }
 
-// What a tensor's memory is to the CPU.
+// The CPU's address of a tensor's memory.
 at::Tensor seen(const at::Tensor& mps) {
   auto* bytes = static_cast<char*>(mpsx_emulation_contents(const_cast<void*>(mps.storage().data())));
   return at::from_blob(bytes + mps.storage_offset() * int64_t(mps.itemsize()), mps.sizes(), mps.strides(),

@@ -1,4 +1,4 @@
-// What the newest specification allows although it looks like C++ that Metal refuses, and near misses of the rules.
+// Allowed by the newest specification although it resembles C++ that Metal refuses, and near misses of the rules.
 #include <metal_stdlib>
 #include <metal_simdgroup>
 #include <metal_simdgroup_matrix>

@@ -1,4 +1,4 @@
-"""What the cases of the corpus share."""
+"""Shared by the cases of the corpus."""
 
 from __future__ import annotations
 

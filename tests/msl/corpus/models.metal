@@ -1,4 +1,4 @@
-// What inference engines and tensor libraries run: attention, quantised products, norms, samplers.
+// Kernels as inference engines and tensor libraries have them: attention, quantised products, norms, samplers.
 #include <c10/metal/indexing.h>
 #include <c10/metal/reduction_utils.h>
 #include <c10/metal/utils.h>

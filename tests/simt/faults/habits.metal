@@ -1,4 +1,4 @@
-// What goes wrong in kernels that people write: tiles, scans, histograms, partial sums.
+// Common mistakes in kernels that people write: tiles, scans, histograms, partial sums.
 #include <metal_stdlib>
 using namespace metal;
 

@@ -65,7 +65,7 @@ kernel void barriers_of_a_function(device float* out [[buffer(0)]], uint tid [[t
   out[group * 64 + tid] = sum;
 }
 
-// What one thread has written is read by that thread alone, though every thread seems to.
+// Only the thread that wrote a value reads it, although every thread seems to.
 kernel void read_by_one(device float* out [[buffer(0)]], uint tid [[thread_position_in_threadgroup]]) {
   threadgroup float total;
   threadgroup float s[64];

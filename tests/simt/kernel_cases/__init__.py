@@ -26,7 +26,7 @@ class Case:
     name: str
     function: Callable[..., Any]
     inputs: tuple
-    # What to compare with on the CPU: "exact" is the function of float64 tensors, rounded once; "same" is the function
+    # The reference on the CPU: "exact" is the function of float64 tensors, rounded once; "same" is the function
     # of tensors of the same types, where these are what it is about; "none": PyTorch's CPU has other numbers (random).
     reference: str
 

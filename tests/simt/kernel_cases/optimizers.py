@@ -1,4 +1,4 @@
-"""What optimizers are made of: steps over lists of tensors, and the scaling of gradients."""
+"""Parts of optimizers: steps over lists of tensors, and the scaling of gradients."""
 
 from __future__ import annotations
 

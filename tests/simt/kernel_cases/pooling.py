@@ -71,7 +71,7 @@ def boxes() -> Iterator[Case]:
 
 
 def whole_numbers() -> Iterator[Case]:
-    """What moves or averages integers."""
+    """Kernels that move or average integers."""
     x = values(2, 3, 9, 70, dtype=torch.int64, low=-99, high=99)
     yield case("avg_pool2d i64", F.avg_pool2d, x, 3, 2, 1, True, False, reference="same")
     yield case("avg_pool3d i64", F.avg_pool3d, x, (2, 3, 2), reference="same")

@@ -27,7 +27,7 @@ def domain_of(name: str) -> tuple[float, float]:
 
 
 def second_operand(name: str, x: torch.Tensor) -> torch.Tensor:
-    """What goes with `x`: the order of polynomials, and a positive number else."""
+    """The other operand beside `x`: the order of polynomials, otherwise a positive number."""
     other = values(*x.shape, dtype=torch.float32, low=0, high=9, seed=1)
     return (other.floor() if "polynomial" in name else other + 0.5).to(x.dtype)
 

@@ -1,4 +1,4 @@
-// What the Metal driver uses of Apple's <Foundation/Foundation.h>, declared as there.
+// The part of Apple's <Foundation/Foundation.h> that the Metal driver uses, with the same declarations.
 #pragma once
 
 #include <stddef.h>

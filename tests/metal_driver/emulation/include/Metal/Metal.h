@@ -1,4 +1,4 @@
-// What the Metal driver uses of Apple's <Metal/Metal.h>, declared as there.
+// The part of Apple's <Metal/Metal.h> that the Metal driver uses, with the same declarations.
 #pragma once
 
 #include <Foundation/Foundation.h>

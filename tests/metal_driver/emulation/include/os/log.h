@@ -1,4 +1,4 @@
-// What the Metal driver uses of Apple's <os/log.h>.
+// The part of Apple's <os/log.h> that the Metal driver uses.
 #pragma once
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// What the Metal driver uses of Apple's <os/signpost.h>: intervals, written by the function that Apple's macros call.
+// The part of Apple's <os/signpost.h> that the Metal driver uses: intervals, written by the function that Apple's macros call.
 #pragma once
 
 #include <os/log.h>
