@@ -43,7 +43,7 @@ def assert_same(found, expected):
     torch.testing.assert_close(found.cpu(), expected, **tolerance)
 
 
-# How PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) behaves once some lanes of a SIMD group have left by its own
+# How PyTorch's 64-bit simd_sum (c10/metal/reduction_utils.h) behaves once some lanes of a SIMD group left by its
 # branch: it shuffles from them, which Metal leaves undefined and the emulation refuses.
 IDLE_LANES = {"many_outputs"}
 

@@ -109,7 +109,7 @@ def kernels(source: Path, isa: str) -> Iterator[Kernel]:
 
 
 def findings(names: list[str], isa: str = "") -> list[str]:
-    """The loops that should be vectorized and are not, in files whose names contain one of these; unused excuses too."""
+    """The loops that should be vectorized and are not, in files whose names contain one of these; unused excuses."""
     found, excuses = [], set(EXCUSED)
     for source in files(names):
         for kernel in kernels(source, isa):

@@ -13,7 +13,7 @@ from harness import emulated_metal
 
 @pytest.fixture(scope="session")
 def toolchain() -> None:
-    """The tools that Objective-C++ needs; CI installs them and sets MPSX_CI_REQUIRE_METAL, so that nothing is skipped there."""
+    """The tools that Objective-C++ needs; CI installs them and sets MPSX_CI_REQUIRE_METAL, to skip nothing."""
     try:
         if platform.system() != "Linux":
             raise emulated_metal.Unavailable("Metal is emulated on Linux alone")

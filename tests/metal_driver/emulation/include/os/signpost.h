@@ -1,4 +1,5 @@
-// The part of Apple's <os/signpost.h> that the Metal driver uses: intervals, written by the function that Apple's macros call.
+// The part of Apple's <os/signpost.h> that the Metal driver uses: intervals, through the function
+// that its macros call.
 #pragma once
 
 #include <os/log.h>
