@@ -86,9 +86,12 @@ class Library:
         return out
 
 
-def compile_library(folder, source, defines, isa, shards, name, general, include):
-    """Translates and compiles `source` into folder/library.so."""
+def compile_library(folder, source, defines, isa, shards, name, general, include, files):
+    """Translates and compiles `source`, with `files` (pairs of path and text) beside it, into folder/library.so."""
     compiler = find_compiler()
+    for path, text in files:
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
     first = "" if general else '#include "lib/types.h"\n#line 1\n'
     (folder / f"{name}.metal").write_text(first + source)
     paths, _ = translate(str(folder / f"{name}.metal"), str(folder / "out.cpp"), [str(ROOT / "metal"), *include],
@@ -119,14 +122,15 @@ def msl(tmp_path_factory):
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     @functools.cache
-    def build(source, defines=(), isa="", shards=1, name="snippet", general=False, include=()):
-        key = hashlib.sha256(repr((source, defines, isa, shards, name, general, include)).encode()).hexdigest()[:16]
+    def build(source, defines=(), isa="", shards=1, name="snippet", general=False, include=(), files=()):
+        key = repr((source, defines, isa, shards, name, general, include, files))
+        key = hashlib.sha256(key.encode()).hexdigest()[:16]
         folder = shared / f"msl-{key}"
         folder.mkdir(exist_ok=True)
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "library.so").exists():
-                compile_library(folder, source, defines, isa, shards, name, general, include)
+                compile_library(folder, source, defines, isa, shards, name, general, include, files)
         return Library(folder / "library.so")
 
     return build

@@ -82,6 +82,8 @@ def kernels():
     yield from strictly(files(".metal", under="metal/"))
     for path in files(".metal", ".h", ".def", under="metal/"):
         name = name_of(path)
+        if path.parent.name == "host":
+            continue
         raw = path.read_text().split("\n")
         lines = without_comments(path.read_text()).split("\n")
         for i, line in enumerate(lines):

@@ -4,14 +4,21 @@ wide mode and PyTorch's CPU: the calls of tests/simt/kernel_cases, in a process 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from kernel_cases import OUT_OF_REACH
-from simt_library import once
+from msl.compiler import find_compiler
+from msl.declarations import declarations
+from msl.emit_simt import definitions, words
+from msl.translate import load
+from simt_library import ROOT, once
 
 import mpsx
 
@@ -69,6 +76,34 @@ def test_kernels_of_cpus_alone(wide: dict, tmp_path: Path) -> None:
     found = run_cases(tmp_path / "simt.pt", MPSX_DRIVER="simt", MPSX_SIMT_THREADS="32")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"
+
+
+def overlaid(path: Path) -> set[str]:
+    """The kernels of a file with code that an overlay of the host driver replaces (python/mpsx/msl/overlay.py)."""
+    src, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=0"],
+                          find_compiler().preprocessor(), overlays=True)  # fmt: skip
+    replaced = {src.texts[d.name] for d in declarations(src) if d.name >= 0
+                and Path(src.place(src.starts[d.begin])[0]).parent.name == "host"}  # fmt: skip
+    if not replaced:
+        return set()
+    bodies, found = definitions(src), set()
+    for instance in module.instances:
+        named = set(re.findall(r"\w+", instance.expression))
+        used = named | set(words(src, bodies, instance.kernel))
+        for body in (body for name in named for body in bodies.get(name, ())):
+            used |= set(words(src, bodies, SimpleNamespace(name="", body=body)))
+        if used & replaced:
+            found.add(instance.host_name)
+    return found
+
+
+def test_every_overlay(wide: dict) -> None:
+    """Wide mode launches each kernel that an overlay changes, so that test_every_kernel compares it with Metal's own
+    body, which simt runs."""
+    with ThreadPoolExecutor(2) as pool:
+        kernels = set().union(*pool.map(overlaid, sorted(ROOT.glob("metal/*/*.metal"))))
+    missing = kernels - wide["launched"]
+    assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
 
 
 @pytest.mark.parametrize("threads", SIZES)

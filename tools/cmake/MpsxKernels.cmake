@@ -94,7 +94,7 @@ macro(mpsx_translate_kernels mode vector_bytes)
               --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags} --mode ${mode}
               -DMPSX_VECTOR_BYTES=${vector_bytes} --depfile "${work}/${name}.d"
               --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
-      DEPENDS "${source}" ${tools}
+      DEPENDS "${source}" ${tools} "${overlays}"
       DEPFILE "${work}/${name}.d"
       COMMENT "Translating ${name} (${mode})" VERBATIM)
     list(APPEND translated ${outputs})
@@ -172,6 +172,10 @@ function(mpsx_add_kernels target)
     list(APPEND include_flags -I "${dir}")
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py")
+  # Which overlays there are; what is in one is a dependency of the sources that it belongs to.
+  set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
+  file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
+  file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
   mpsx_translate_kernels(wide 0)

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import tempfile
 
+from .overlay import lay_over, overlays_of, with_overlays
 from .source import MslError
 
 # Apple's headers; their contents come from python/mpsx/metal_stdlib when the translated code is compiled.
@@ -41,8 +42,8 @@ DEFINES = [
 ]
 
 
-def preprocess(path, include_dirs=(), defines=(), command=None):
-    """Returns the preprocessed text and the user's files it was made of."""
+def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
+    """Returns the preprocessed text and the user's files it was made of. `overlays`: with those of the host driver."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
         for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
@@ -51,13 +52,23 @@ def preprocess(path, include_dirs=(), defines=(), command=None):
             with open(at, "w"):
                 pass
         args = [*shlex.split(command), "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
-        args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)] + [path]
-        run = subprocess.run(args, check=False, capture_output=True, text=True)
-        if run.returncode:
-            raise MslError(run.stderr.strip() or f"{shlex.join(args)} failed with {run.returncode}")
-        files = [path]
-        files += [name for name in included(run.stdout) if not name.startswith(stubs) and name != path]
-    return run.stdout, files
+        args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)]
+
+        def run(path):
+            done = subprocess.run([*args, path], check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise MslError(done.stderr.strip() or f"{shlex.join([*args, path])} failed with {done.returncode}")
+            return done.stdout, [path, *(f for f in included(done.stdout) if not f.startswith(stubs) and f != path)]
+
+        text, files = run(path)
+        found = overlays_of(files) if overlays else []
+        if found:
+            wrapper = os.path.join(stubs, "overlays.metal")
+            with open(wrapper, "w") as f:
+                f.write(with_overlays(path, found))
+            text, more = run(wrapper)
+            text, files = lay_over(text, path, wrapper), [path, *(f for f in more[1:] if f != os.path.abspath(path))]
+    return text, files
 
 
 def included(text):

@@ -53,10 +53,14 @@ class Source:
     def location(self, token):
         """file:line:column of a token, in the user's files."""
         offset = self.starts[min(token, len(self.starts) - 1)] if self.starts else 0
+        return "{}:{}:{}".format(*self.place(offset))
+
+    def place(self, offset):
+        """File, line and column of a place in the text."""
         i = bisect.bisect_right(self._marker_starts, offset) - 1
         begin, line, file = self.markers[i] if i >= 0 else (0, 1, "<input>")
         column = offset - self.text.rfind("\n", 0, offset)
-        return f"{file}:{line + self.text.count(chr(10), begin, offset)}:{column}"
+        return file, line + self.text.count("\n", begin, offset), column
 
     def error(self, token, message):
         return MslError(f"{self.location(token)}: error: {message}")

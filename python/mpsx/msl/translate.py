@@ -14,8 +14,8 @@ from .threadgroup_bytes import declare
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
-def load(path, include_dirs, defines, preprocessor, root=None):
-    text, files = preprocess(path, include_dirs, defines, preprocessor)
+def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
+    text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
     if root:  # the same text in every checkout, so that they share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
     src = Source(text)
@@ -33,8 +33,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     The project's own files become one library, so each is a namespace of its own. `general` (mode auto, unless said
     otherwise) is for anybody's file, alone in its library: at global scope, as Metal has it, where names of the user
     and of the Metal library overload each other and `::name` is found."""
-    src, module, files = load(path, include_dirs, defines, preprocessor, root)
     wide, general = mode == "wide", mode == "auto" if general is None else general
+    src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     rewrite(src, module, shared=not wide, general=general)
     declare(src, module)
     stem = identifier(name or os.path.basename(path))

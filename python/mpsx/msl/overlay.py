@@ -1,0 +1,144 @@
+"""Overlays of the host driver: other bodies, for CPUs, of what a Metal file defines.
+
+The overlay of metal/<family>/<stem>.metal and <stem>.h is metal/<family>/host/<stem>.h. Wide mode alone reads it. A
+function, kernel, class or constant in it takes the place of the one with the same name, template head and parameters;
+what else it has, and what it includes, comes before the first definition that it replaces. It may use whatever clang
+knows, builtins and vector types included.
+"""
+
+import os
+import re
+
+from .declarations import CLASS, FUNCTION, declarations
+from .overloads import normal, parameter
+from .source import MslError, Source
+
+PRAGMA = "#pragma mpsx overlay"
+
+
+def overlay_of(path):
+    """Where the overlay of a file would lie."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, "host", os.path.splitext(name)[0] + ".h")
+
+
+def overlays_of(files):
+    """The overlays there are of a source, `files[0]`, and of what it includes; the source's own comes last."""
+    return [path for path in dict.fromkeys(map(overlay_of, [*files[1:], files[0]])) if os.path.isfile(path)]
+
+
+def with_overlays(path, overlays):
+    """What to preprocess in place of `path`, so that its include guards hold for the overlays too."""
+    lines = [f'#include "{os.path.abspath(path)}"']
+    for overlay in overlays:
+        lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']
+    return "\n".join(lines) + "\n"
+
+
+def lay_over(text, path, wrapper):
+    """The translation unit of `path` with its overlays in place. `text`: what came of the file `wrapper`, which holds
+    with_overlays()."""
+    text = re.sub(rf'^# \d+ "{re.escape(wrapper)}"[^\n]*\n', "", text, flags=re.M)
+    text = text.replace(f'"{os.path.abspath(path)}"', f'"{path}"')
+    main, *parts = re.split(rf"^{PRAGMA} (.*)\n", text, flags=re.M)
+    parts = [(name, part.replace(f'"{os.path.abspath(name)}"', f'"{name}"'))
+             for name, part in zip(parts[::2], parts[1::2], strict=True)]
+    src, edits = Source(main), []
+    found = [d for d in declarations(src) if not d.scope and is_definition(src, d)]
+    for name, part in parts:
+        edits += Overlay(name, part).edits(src, found)
+    return edited(src, edits)
+
+
+def is_definition(src, d):
+    return d.name >= 0 and (d.body >= 0 or (d.kind not in (FUNCTION, CLASS) and "=" in src.texts[d.name:d.end]))
+
+
+def identity(src, d):
+    """Name and template arguments, template head, and a function's parameters."""
+    head = d.begin
+    while src.texts[head] == "template" and src.texts[head + 1] == "<":
+        head = src.angle_end(head + 1) + 1
+    stop = d.name + 1
+    while src.texts[stop] not in ("(", "{", ":", "="):
+        stop += 1
+    parameters = ()
+    if d.kind == FUNCTION:
+        parameters = tuple(parameter(src, a, b) for a, b in src.split(d.open + 1, src.match[d.open]))
+    return normal(src, d.name, stop), re.sub(r"\bclass\b", "typename", normal(src, d.begin, head)), *parameters
+
+
+def span(src, d):
+    """Where a declaration lies in the text."""
+    return src.starts[d.begin], src.starts[d.end - 1] + len(src.texts[d.end - 1])
+
+
+def marker(src, offset):
+    """A line of its own that says where the text at an offset comes from."""
+    file, line, _ = src.place(offset)
+    return f'\n#line {line} "{file}"\n'
+
+
+def edited(src, edits):
+    """The text with each (begin, end, new) of `edits` carried out."""
+    out, at = [], 0
+    for begin, end, new in sorted(edits):
+        out += [src.text[at:begin], new, marker(src, end)]
+        at = end
+    return "".join(out) + src.text[at:]
+
+
+class Overlay:
+    """One overlay, preprocessed."""
+
+    def __init__(self, name, text):
+        self.name, self.src = name, Source(text)
+        self.declared = [d for d in declarations(self.src) if not d.scope and self.is_own(d)]
+
+    def is_own(self, d):
+        """Not of a file that the overlay includes."""
+        return self.src.place(self.src.starts[d.begin])[0] == self.name
+
+    def edits(self, main, definitions):
+        """What to change in the text of `main`."""
+        src, replaced, found = self.src, {}, {}   # found: several where address spaces alone tell them apart
+        for d in definitions:
+            file = main.place(main.starts[d.begin])[0]
+            if overlay_of(file) == self.name or file.endswith(".def"):
+                found.setdefault(identity(main, d), []).append(d)
+        for d in self.declared:
+            key = identity(src, d) if is_definition(src, d) else None
+            if key in found:
+                replaced.setdefault(key, []).append(d)
+            else:
+                self.check_used(d, found)
+        if not replaced:
+            raise MslError(f"{self.name}:1:1: error: the overlay replaces nothing")
+        helpers = edited(src, [(*span(src, d), "") for same in replaced.values() for d in same])
+        edits = []
+        for key, same in sorted(replaced.items(), key=lambda item: found[item[0]][0].begin):
+            first, *others = found[key]
+            new = "".join(self.quoted(d) for d in same)
+            edits += [(*span(main, first), f"\n{helpers}{new}"), *((*span(main, d), "") for d in others)]
+            helpers = ""
+        return edits
+
+    def quoted(self, d):
+        """The text of a declaration, with its place and at its column."""
+        begin, end = span(self.src, d)
+        return f"{marker(self.src, begin)}{' ' * (self.src.place(begin)[2] - 1)}{self.src.text[begin:end]}"
+
+    def check_used(self, d, found):
+        """Refuses what neither replaces anything nor serves what does."""
+        src = self.src
+        if src.texts[d.begin] == "template" and src.texts[d.begin + 1] != "<":
+            raise src.error(d.begin, "an overlay instantiates no kernels: the Metal file does")
+        if not is_definition(src, d):
+            return
+        name = src.texts[d.name]
+        same = [(e.begin, e.end) for e in self.declared if e.name >= 0 and src.texts[e.name] == name]
+        if any(t == name and not any(a <= i < b for a, b in same) for i, t in enumerate(src.texts)):
+            return
+        known = [k for k in found if re.match(rf"{name}\b", k[0])]
+        why = "its parameters or template head differ from the Metal file's" if known else "the Metal file has none"
+        raise src.error(d.name, f"'{name}' replaces nothing ({why}), and nothing in the overlay uses it")
