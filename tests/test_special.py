@@ -122,8 +122,7 @@ def test_kernel_ran(name: str) -> None:
     arguments = [a.to("mpsx") for a in operands(name, "contiguous", torch.float32)]
     with mpsx.profiler.launch_log() as log:
         function_of(name)(*arguments)
-    # Blocks are those of an operator that is quicker without its rare arguments.
-    assert {f"kernel:{name}_dense_{TAGS[torch.float32]}", f"kernel:{name}_blocks_{TAGS[torch.float32]}"} & set(log)
+    assert f"kernel:{name}_dense_{TAGS[torch.float32]}" in log
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])

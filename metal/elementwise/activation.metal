@@ -48,32 +48,13 @@ inline float logit_clamped(float x, float low, float high) {
   return precise::log(y / (1.0f - y));
 }
 
-struct silu_op;
-struct log_sigmoid_backward_op;
-#define SIGMOIDS_OF_HALVES(T)                                                         \
-  template <> struct UnaryOf<silu_op, T, T> {                                         \
-    static T apply(T value, constant ScalarParams&) {                                 \
-      const float x = float(value);                                                   \
-      return T(x * falling_sigmoid_of_half(-x));                                      \
-    }                                                                                 \
-  };                                                                                  \
-  template <> struct BinaryOf<log_sigmoid_backward_op, T, T> {                        \
-    static T apply(T g, T x, constant ScalarParams&) {                                \
-      return T(float(g) * falling_sigmoid_of_half(float(x)));                         \
-    }                                                                                 \
-  };
-SIGMOIDS_OF_HALVES(half)
-SIGMOIDS_OF_HALVES(bfloat)
-
 #define MPSX_ACTIVATION(NAME, ...)                                    \
   struct NAME##_op {                                                  \
     template <typename C>                                             \
     static C apply(C x, Scalars<C> s) { return (void)s, __VA_ARGS__; } \
   };                                                                  \
   MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, NAME, SAME)
-#define BACKWARD_KERNELS(T, TAG, NAME)                                                \
-  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op>)                    \
-  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op>)
+#define BACKWARD_KERNELS(T, TAG, NAME) MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, T)
 #define MPSX_ACTIVATION_BACKWARD(NAME, ...)                                \
   struct NAME##_op {                                                       \
     template <typename C>                                                  \

@@ -15,33 +15,17 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
-// The sign of half and bfloat is a bit.
-struct copysign_op;
-#define COPYSIGN(T)                                                                             \
-  template <> struct BinaryOf<copysign_op, T, T> {                                              \
-    static T apply(T a, T b, constant ScalarParams&) {                                          \
-      return as_type<T>(ushort((as_type<ushort>(a) & 0x7fffu) | (as_type<ushort>(b) & 0x8000u))); \
-    }                                                                                           \
-  };
-COPYSIGN(half)
-COPYSIGN(bfloat)
-
 // renorm: x of a vector with this norm, which is to be s.a at most. 1e-7 is PyTorch's own, so that no norm divides as zero.
 struct shortened_op {
   template <typename C>
   static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }
 };
-MPSX_KERNEL("shortened_dense_f32", binary_dense<float, float, shortened_op>)
-MPSX_KERNEL("shortened_rows_10_f32", binary_rows<float, float, shortened_op, 1, 0>)
-MPSX_KERNEL("shortened_any_f32", binary_any<float, float, shortened_op>)
+MPSX_BINARY_KERNELS_SWAPS(float, f32, shortened, SAME)
 
-#define MPSX_ORDER_SWAPS(...)
-#define MPSX_ORDER_FIXED(TYPES, NAME, RESULT) MPSX_FOR_##TYPES(MPSX_BINARY_LEFT_KERNELS, NAME, RESULT)
-#define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, ...)      \
+#define MPSX_BINARY(NAME, OVERLOAD, TYPES, RESULT, PROMOTION, ORDER, NUMBER, ...) \
   struct NAME##_op {                                                           \
     template <typename C>                                                      \
     static auto apply(C a, C b, Scalars<C> s) { return (void)s, __VA_ARGS__; } \
   };                                                                           \
-  MPSX_FOR_##TYPES(MPSX_BINARY_KERNELS, NAME, RESULT)                          \
-  MPSX_ORDER_##ORDER(TYPES, NAME, RESULT)
+  MPSX_FOR_##TYPES(MPSX_BINARY_KERNELS_##ORDER, NAME, RESULT)
 #include "elementwise/binary.def"

@@ -11,19 +11,14 @@
     static RESULT apply(C z, Scalars<C>) { return NAME##_of(z); }                  \
   };                                                                               \
   MPSX_KERNEL(#NAME "_dense_c64", unary_dense<float2, RESULT, NAME##_op>)          \
-  MPSX_KERNEL(#NAME "_any_c64", unary_rows<float2, RESULT, NAME##_op>)
+  MPSX_KERNEL(#NAME "_strided_c64", unary_strided<float2, RESULT, NAME##_op>)
 
-#define MPSX_FORMS_CALL(NAME, RESULT)                                              \
-  MPSX_KERNEL(#NAME "_dense_c64", binary_dense<float2, RESULT, NAME##_op>)         \
-  MPSX_KERNEL(#NAME "_any_c64", binary_any<float2, RESULT, NAME##_op>)
+#define MPSX_FORMS_CALL(NAME, RESULT) MPSX_PLAIN_BINARY_KERNELS(float2, c64, NAME, RESULT)
 #define MPSX_FORMS_SWAPS(NAME, RESULT)                                             \
   MPSX_FORMS_CALL(NAME, RESULT)                                                    \
-  MPSX_KERNEL(#NAME "_right_c64", binary_right<float2, RESULT, NAME##_op>)         \
-  MPSX_KERNEL(#NAME "_rows_11_c64", binary_rows<float2, RESULT, NAME##_op, 1, 1>)  \
   MPSX_KERNEL(#NAME "_rows_10_c64", binary_rows<float2, RESULT, NAME##_op, 1, 0>)
 #define MPSX_FORMS_FIXED(NAME, RESULT)                                             \
   MPSX_FORMS_SWAPS(NAME, RESULT)                                                   \
-  MPSX_KERNEL(#NAME "_left_c64", binary_left<float2, RESULT, NAME##_op>)           \
   MPSX_KERNEL(#NAME "_rows_01_c64", binary_rows<float2, RESULT, NAME##_op, 0, 1>)
 #define MPSX_COMPLEX_BINARY(NAME, RESULT, ORDER, ...)                              \
   struct NAME##_op {                                                               \
@@ -36,8 +31,7 @@
     template <typename A, typename C>                                                      \
     static float2 apply(A x, C a, C b, Scalars<C> s) { return (void)s, __VA_ARGS__; }      \
   };                                                                                       \
-  MPSX_KERNEL(#NAME "_dense_c64", ternary_dense<float2, float2, NAME##_op>)                \
-  MPSX_KERNEL(#NAME "_any_c64", ternary_any<float2, float2, NAME##_op>)
+  MPSX_TERNARY_KERNELS(float2, c64, NAME)
 #include "elementwise/complex.def"
 
 // Complex numbers of two floats each: their parts, or modulus and angle.
@@ -50,11 +44,9 @@ struct polar_op {
   static float2 apply(C a, C b, Scalars<C>) { return float2(a * precise::cos(b), a * precise::sin(b)); }
 };
 #define MPSX_PAIRS(T, TAG, NAME, PAIR)                                               \
-  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, PAIR, NAME##_op>)                \
-  MPSX_KERNEL(#NAME "_rows_11_" #TAG, binary_rows<T, PAIR, NAME##_op, 1, 1>)         \
+  MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, PAIR)                                      \
   MPSX_KERNEL(#NAME "_rows_10_" #TAG, binary_rows<T, PAIR, NAME##_op, 1, 0>)         \
-  MPSX_KERNEL(#NAME "_rows_01_" #TAG, binary_rows<T, PAIR, NAME##_op, 0, 1>)         \
-  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, PAIR, NAME##_op>)
+  MPSX_KERNEL(#NAME "_rows_01_" #TAG, binary_rows<T, PAIR, NAME##_op, 0, 1>)
 MPSX_PAIRS(float, f32, complex, float2)
 MPSX_PAIRS(half, f16, complex, half2)
 MPSX_PAIRS(float, f32, polar, float2)

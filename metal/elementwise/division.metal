@@ -3,21 +3,6 @@
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
 
-#if !MPSX_VECTOR_BYTES
-// fmod of a quotient below 2^22, which is rounded to the whole number that is sought, or up to the next.
-inline bool is_long_division(float a, float b) { return !(fabs(a) < fabs(b) * 0x1p22f && fabs(b) < INFINITY); }
-inline float short_fmod(float a, float b) {
-  const float x = fabs(a), d = fabs(b), r = fma(-trunc(x / d), d, x);
-  return copysign(r < 0.0f ? r + d : r, a);
-}
-#define SHORT_DIVISION(NAME, ...)                                                        \
-  template <> struct UsualOf<NAME##_op> {                                                \
-    static bool is_rare(float a, float b) { return is_long_division(a, b); }             \
-    static float apply(float a, float b) { return __VA_ARGS__; }                         \
-  };                                                                                     \
-  MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, NAME, binary)
-#endif
-
 struct floor_divide_op {
   template <typename C>
   static C apply(C a, C b, Scalars<C>) { return floor_quotient(a, b); }
@@ -89,16 +74,8 @@ MPSX_FOR_REAL(MPSX_UNARY_KERNELS, square, SAME)
 MPSX_FOR_REAL(MPSX_UNARY_KERNELS, cube, SAME)
 MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, inverse_square, SAME)
 
-#define DIVISION(T, TAG, NAME)             \
-  MPSX_BINARY_KERNELS(T, TAG, NAME, SAME)  \
-  MPSX_BINARY_LEFT_KERNELS(T, TAG, NAME, SAME)
-MPSX_FOR_REAL(DIVISION, floor_divide)
-MPSX_FOR_REAL(DIVISION, div_trunc)
-MPSX_FOR_REAL(DIVISION, fmod)
-MPSX_FOR_REAL(DIVISION, remainder)
-MPSX_FOR_REAL(DIVISION, pow)
-#if !MPSX_VECTOR_BYTES
-SHORT_DIVISION(floor_divide, floor_divide_op::of_rest(a, b, short_fmod(a, b)))
-SHORT_DIVISION(fmod, short_fmod(a, b))
-SHORT_DIVISION(remainder, remainder_op::of_rest(b, short_fmod(a, b)))
-#endif
+MPSX_FOR_REAL(MPSX_BINARY_KERNELS_FIXED, floor_divide, SAME)
+MPSX_FOR_REAL(MPSX_BINARY_KERNELS_FIXED, div_trunc, SAME)
+MPSX_FOR_REAL(MPSX_BINARY_KERNELS_FIXED, fmod, SAME)
+MPSX_FOR_REAL(MPSX_BINARY_KERNELS_FIXED, remainder, SAME)
+MPSX_FOR_REAL(MPSX_BINARY_KERNELS_FIXED, pow, SAME)

@@ -1,19 +1,22 @@
 // Filling with one value, and arithmetic sequences.
-#include "elementwise/kernels.h"
+#include "elementwise/params.h"
+#include "lib/index.h"
+#include "lib/instantiate.h"
 
 template <typename T>
-kernel void fill_dense(device T* out [[buffer(0)]], constant T& value [[buffer(1)]], constant uint& count [[buffer(2)]],
-                       uint tid [[thread_position_in_grid]]) {
-  MPSX_EACH_LANE(T, i, tid, count) out[i] = value;
+kernel void fill_dense(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
+                       constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  device T* to = out + row_offset(p, 0, gid);
+  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) to[i] = value;
 }
 template <typename T>
-kernel void fill_any(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
-                     constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  out[row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0]] = value;
+kernel void fill_strided(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
+                         constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+  out[grid_offset(p, 0, gid)] = value;
 }
-#define FILL(T, TAG)                              \
-  MPSX_KERNEL("fill_dense_" #TAG, fill_dense<T>)  \
-  MPSX_KERNEL("fill_any_" #TAG, fill_any<T>)
+#define FILL(T, TAG)                                \
+  MPSX_KERNEL("fill_dense_" #TAG, fill_dense<T>)    \
+  MPSX_KERNEL("fill_strided_" #TAG, fill_strided<T>)
 FILL(char, i8)
 FILL(short, i16)
 FILL(int, i32)
@@ -52,24 +55,14 @@ MPSX_KERNEL("linspace_f32", linspace<float>)
 MPSX_KERNEL("linspace_f16", linspace<half>)
 MPSX_KERNEL("linspace_bf16", linspace<bfloat>)
 
-// A CPU's thread divides once, and adds from there.
+// The quotient is an integer, whose fraction is cut off.
 template <typename T>
-kernel void linspace_whole(device T* out [[buffer(0)]], constant WholeLinspaceParams& p [[buffer(1)]],
-                           uint tid [[thread_position_in_grid]]) {
-  const uint each = MPSX_VECTOR_BYTES ? 1u : uint(kBlock), first = tid * each, last = min(first + each, p.count);
-  const long at = p.start + long(first) * p.step, parts = p.parts, rise = p.rise, rest = p.rest;
-  long whole = at / parts, left = at - whole * parts;  // rounded down from here on
-  whole -= left < 0 ? 1 : 0;
-  left += left < 0 ? parts : 0;
-  for (uint i = first; i < last; ++i) {
-    out[i] = T(whole + (whole < 0 && left > 0 ? 1 : 0));
-    left += rest;
-    whole += rise + (left >= parts ? 1 : 0);
-    left -= left >= parts ? parts : 0;
-  }
+kernel void linspace_integer(device T* out [[buffer(0)]], constant IntegerLinspaceParams& p [[buffer(1)]],
+                             uint i [[thread_position_in_grid]]) {
+  out[i] = T((p.start + long(i) * p.step) / p.parts);
 }
-MPSX_KERNEL("linspace_whole_i64", linspace_whole<long>)
-MPSX_KERNEL("linspace_whole_i32", linspace_whole<int>)
-MPSX_KERNEL("linspace_whole_i16", linspace_whole<short>)
-MPSX_KERNEL("linspace_whole_i8", linspace_whole<char>)
-MPSX_KERNEL("linspace_whole_u8", linspace_whole<uchar>)
+MPSX_KERNEL("linspace_integer_i64", linspace_integer<long>)
+MPSX_KERNEL("linspace_integer_i32", linspace_integer<int>)
+MPSX_KERNEL("linspace_integer_i16", linspace_integer<short>)
+MPSX_KERNEL("linspace_integer_i8", linspace_integer<char>)
+MPSX_KERNEL("linspace_integer_u8", linspace_integer<uchar>)

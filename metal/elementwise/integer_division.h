@@ -1,4 +1,4 @@
-// Quotients and remainders of integers. No divisor is zero, the launcher has seen to it; one that is is read as 1.
+// Quotients and remainders of integers. The launcher has checked that no divisor is zero; a zero is read as 1.
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -6,14 +6,10 @@
 // a = q b + r, q rounded towards zero. INT_MIN / -1 overflows: dividing by -1 is negating.
 template <typename C>
 inline void divide(C a, C b, thread C& q, thread C& r) {
-#if MPSX_VECTOR_BYTES
   const bool negated = b == C(-1) && C(-1) < C(0);
   const C d = b == C(0) || negated ? C(1) : b, whole = C(a / d);
   q = negated ? negate(whole) : whole;
   r = C(a % d);
-#else
-  mpsx::divide(a, b == C(0) ? C(1) : b, q, r);
-#endif
 }
 
 template <typename C>

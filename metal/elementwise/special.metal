@@ -76,11 +76,10 @@ struct frexp_exponent_op {
     return exponent;
   }
 };
-#define FREXP_KERNELS(T, TAG, ...)                                           \
-  MPSX_KERNEL("frexp_dense_" #TAG, unary_dense<T, T, frexp_op>)              \
-  MPSX_KERNEL("frexp_any_" #TAG, unary_rows<T, T, frexp_op>)                 \
-  MPSX_KERNEL("frexp_exponent_dense_" #TAG, unary_dense<T, int, frexp_exponent_op>) \
-  MPSX_KERNEL("frexp_exponent_any_" #TAG, unary_rows<T, int, frexp_exponent_op>)
+#define FREXP_KERNELS(T, TAG, ...)                                                    \
+  MPSX_UNARY_KERNELS(T, TAG, frexp, SAME)                                             \
+  MPSX_KERNEL("frexp_exponent_dense_" #TAG, unary_dense<T, int, frexp_exponent_op>)   \
+  MPSX_KERNEL("frexp_exponent_strided_" #TAG, unary_strided<T, int, frexp_exponent_op>)
 MPSX_FOR_FLOAT(FREXP_KERNELS)
 
 #define FUNCTION_CALL __attribute__((noinline))
@@ -92,9 +91,7 @@ MPSX_FOR_FLOAT(FREXP_KERNELS)
     static C apply(C x, Scalars<C>) { return NAME##_of(x); }                \
   };                                                                        \
   MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, NAME, SAME)
-#define SPECIAL_KERNELS(T, TAG, NAME)                              \
-  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op>) \
-  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op>)
+#define SPECIAL_KERNELS(T, TAG, NAME) MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, T)
 #define MPSX_SPECIAL_BINARY(NAME, OVERLOAD, PROMOTION, KIND, ...)                    \
   FUNCTION_##KIND float NAME##_of(float a, float b) { return __VA_ARGS__; }          \
   struct NAME##_op {                                                                 \
@@ -103,9 +100,9 @@ MPSX_FOR_FLOAT(FREXP_KERNELS)
   };                                                                                 \
   MPSX_FOR_FLOAT(SPECIAL_KERNELS, NAME)
 #define RARE_KERNELS(T, TAG, NAME)                                    \
-  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_dense<T, T, NAME##_op<T>>) \
-  MPSX_KERNEL(#NAME "_any_" #TAG, binary_any<T, T, NAME##_op<T>>)
-#define MPSX_RARE_BINARY(NAME, TYPES, ...)                   \
+  MPSX_KERNEL(#NAME "_dense_" #TAG, binary_rows<T, T, NAME##_op<T>, 1, 1>) \
+  MPSX_KERNEL(#NAME "_strided_" #TAG, binary_strided<T, T, NAME##_op<T>>)
+#define MPSX_RARE_BINARY(NAME, TYPES, PROMOTION, ...)        \
   template <typename T>                                      \
   struct NAME##_op {                                         \
     template <typename C>                                    \
@@ -113,37 +110,6 @@ MPSX_FOR_FLOAT(FREXP_KERNELS)
   };                                                         \
   MPSX_FOR_##TYPES(RARE_KERNELS, NAME)
 #include "elementwise/special.def"
-
-// Outside of (0, 1), as most integers are, nothing has to be computed.
-#if !MPSX_VECTOR_BYTES
-template <> struct UsualOf<special_ndtri_op> {
-  static bool is_rare(float x) { return (x > 0.0f) & (x < 1.0f); }
-  static float apply(float x) { return x == 0.0f ? -INFINITY : (x == 1.0f ? INFINITY : NAN); }
-};
-MPSX_FOR_FLOAT(MPSX_BLOCK_KERNELS, special_ndtri, unary)
-
-template <typename T>
-kernel void special_zeta_blocks(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                                device const T* q [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
-                                uint tid [[thread_position_in_grid]]) {
-  const uint end = min((tid + 1) * uint(kBlock), s.count);
-  for (uint first = tid * kBlock; first < end; first += kZetas) {
-    const uint n = min(uint(kZetas), end - first);
-    float a[kZetas], b[kZetas], sum[kZetas];
-    uint rare = 0;
-    for (uint j = 0; j < kZetas; ++j) a[j] = b[j] = 2.0f;
-    for (uint j = 0; j < n; ++j) a[j] = float(x[first + j]), b[j] = float(q[first + j]);
-    for (uint j = 0; j < n; ++j) rare |= uint(!(a[j] > 1.0f && b[j] > 0.0f));
-    if (rare)
-      for (uint j = 0; j < n; ++j) sum[j] = special_zeta_of(a[j], b[j]);
-    else
-      usual_zetas(sum, a, b);
-    for (uint j = 0; j < n; ++j) out[first + j] = T(sum[j]);
-  }
-}
-#define ZETA(T, TAG, ...) MPSX_KERNEL("special_zeta_blocks_" #TAG, special_zeta_blocks<T>)
-MPSX_FOR_FLOAT(ZETA, )
-#endif
 
 // The order is a scalar argument.
 struct polygamma_op {
@@ -166,5 +132,4 @@ struct dirichlet_grad_op {
   template <typename A, typename C>
   static C apply(A x, C alpha, C total, Scalars<C>) { return dirichlet_gradient_of(x, alpha, total); }
 };
-MPSX_KERNEL("dirichlet_grad_dense_f32", ternary_dense<float, float, dirichlet_grad_op>)
-MPSX_KERNEL("dirichlet_grad_any_f32", ternary_any<float, float, dirichlet_grad_op>)
+MPSX_TERNARY_KERNELS(float, f32, dirichlet_grad)

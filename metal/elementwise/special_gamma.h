@@ -106,42 +106,6 @@ inline float hurwitz_zeta(float x, float q) {
   return sum;
 }
 
-#if !MPSX_VECTOR_BYTES
-// The same of several x > 1 and q > 0, side by side: a term that adds nothing ends a sum, not the loop.
-enum : uint { kZetas = 64 };
-inline void usual_zetas(thread float* sum, thread const float* x, thread const float* q) {
-  constexpr float kLeast = 1e-9f;
-  float b[kZetas], factor[kZetas], live[kZetas];  // live: 0 once a sum has ended
-  MPSX_VECTORIZE
-  for (uint j = 0; j < kZetas; ++j) {
-    sum[j] = precise::pow(q[j], -x[j]);
-    live[j] = factor[j] = 1.0f;
-  }
-  for (uint i = 1; i < 10; ++i) {
-    MPSX_VECTORIZE
-    for (uint j = 0; j < kZetas; ++j) {
-      b[j] = precise::pow(q[j] + float(i), -x[j]);
-      sum[j] += live[j] == 0.0f ? 0.0f : b[j];
-      live[j] = fabs(b[j]) <= kLeast * fabs(sum[j]) ? 0.0f : live[j];
-    }
-  }
-  MPSX_VECTORIZE
-  for (uint j = 0; j < kZetas; ++j)
-    sum[j] += live[j] == 0.0f ? 0.0f : b[j] * (q[j] + 9.0f) / (x[j] - 1.0f) - 0.5f * b[j];
-  for (uint i = 0; i < 12; ++i) {
-    const float k = float(2 * i), scale = 1.0f / kZeta[i];
-    MPSX_VECTORIZE
-    for (uint j = 0; j < kZetas; ++j) {
-      const float w = 1.0f / (q[j] + 9.0f), f = factor[j] * (x[j] + k), p = b[j] * w, term = f * p * scale;
-      sum[j] += live[j] == 0.0f ? 0.0f : term;
-      live[j] = fabs(term) <= kLeast * fabs(sum[j]) ? 0.0f : live[j];
-      factor[j] = f * (x[j] + k + 1.0f);
-      b[j] = p * w;
-    }
-  }
-}
-#endif
-
 // The n-th derivative of psi.
 __attribute__((noinline)) inline float polygamma_of(float n, float x) {
   if (n == 0.0f) return digamma(x);

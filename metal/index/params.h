@@ -19,27 +19,6 @@ struct CheckParams {
   uint32_t dimension, negative;  // as in RowsParams
 };
 
-// Rows of one tensor put into a wider one.
-struct CatParams {
-  int64_t pitch;     // elements between rows of the output
-  int64_t in_pitch;  // and between rows of the input
-  uint32_t row;      // elements of a row of the input
-  uint32_t rows;
-};
-// Short rows that a CPU thread handles; a GPU's handles one.
-enum : uint32_t { kCatTile = 256 };
-// Elements of longer rows that a CPU thread handles.
-enum : uint32_t { kCatPiece = 16384 };
-// Rows of a few tensors put into a wider one, each at its offset.
-enum : uint32_t { kCatInputs = 4 };
-struct CatFewParams {
-  int64_t pitch;                 // elements between rows of the output
-  int64_t offset[kCatInputs];    // of an input's part of a row
-  int64_t in_pitch[kCatInputs];  // elements between rows of an input
-  int64_t step[kCatInputs];      // and between elements of a row
-  uint32_t row[kCatInputs];      // elements of a row of an input
-};
-
 // Reductions of the segments of rows; columns that a CPU thread handles.
 enum : uint32_t { kSegmentColumns = 64 };
 struct SegmentReduceParams {

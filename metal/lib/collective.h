@@ -136,9 +136,6 @@ inline Moments tg_moments(Moments v, threadgroup Moments* scratch, GroupThread g
 inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
 }
-inline bool tg_all(bool v, threadgroup uint* scratch, GroupThread g) {
-  return tg_min(uint(v), scratch, g) != 0u;
-}
 
 // One thread's value for every thread.
 template <typename T> inline T tg_broadcast(T v, uint source, threadgroup T* scratch, GroupThread g) {

@@ -1,4 +1,4 @@
-// Functions the Metal standard library does not have. Branch-free, so that a CPU build vectorises them.
+// Functions the Metal standard library does not have, without branches.
 #pragma once
 
 #include "lib/types.h"
@@ -30,24 +30,8 @@ inline float log1p(float x) {
   return x == INFINITY ? x : r;
 }
 
-// exp(x) of x <= 0, and 0 where that is no normal number (x < -87). A GPU has an instruction for exp; on a CPU nothing
-// has to be done about overflow and subnormal results. The polynomial is exp's of python/mpsx/metal_stdlib/math_exp.h.
-#if MPSX_VECTOR_BYTES
+// exp(x) of x <= 0.
 inline float exp_nonpositive(float x) { return precise::exp(x); }
-#else
-inline float exp_nonpositive(float x) {
-  const float bounded = -87.0f > x ? -87.0f : x;  // NaN stays
-  const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;
-  const float r = fma(k, 1.90465421e-9f, fma(k, -0.693147182f, bounded));
-  float p = 0.0013813142431899905f;
-  p = fma(p, r, 0.008369418792426586f);
-  p = fma(p, r, 0.04166845604777336f);
-  p = fma(p, r, 0.16666515171527863f);
-  p = fma(p, r, 0.4999999403953552f);
-  const float power = as_type<float>((as_type<uint>(shifted) << 23) + 0x3f800000u);  // 2^k
-  return fma(fma(p, r, 1.0f), r, 1.0f) * (-87.0f > x ? 0.0f : power);
-}
-#endif
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 
@@ -56,24 +40,6 @@ inline float falling_sigmoid(float x) {
   const float e = exp_nonpositive(-fabs(x));
   return (x < 0.0f ? 1.0f : e) / (1.0f + e);
 }
-
-// sigmoid(-x) to 2^-18, which halves cannot tell from more, on a CPU in two thirds of the time. 2^r, |r| <= 1/2, by the
-// polynomial of degree 4 of least relative error (2.6e-6), fitted for this.
-#if MPSX_VECTOR_BYTES
-inline float falling_sigmoid_of_half(float x) { return falling_sigmoid(x); }
-#else
-inline float falling_sigmoid_of_half(float x) {
-  const float low = -87.0f > x ? -87.0f : x, bounded = 89.0f < low ? 89.0f : low;  // NaN stays
-  const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;
-  const float r = fma(bounded, 1.44269504088896341f, -k);
-  float p = 0.009570101276040077f;
-  p = fma(p, r, 0.05591785907745361f);
-  p = fma(p, r, 0.240247443318367f);
-  p = fma(p, r, 0.6931217908859253f);
-  p = fma(p, r, 0.9999992847442627f);
-  return 1.0f / fma(p, as_type<float>((as_type<uint>(shifted) << 23) + 0x3f800000u), 1.0f);  // 2^128 is infinity
-}
-#endif
 
 // erf: odd polynomial of degree 13 fitted on |x| < 1, elsewhere 1 - erfc. Coefficients: see erfc.
 inline float erf_small(float x) {

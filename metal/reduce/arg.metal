@@ -9,25 +9,12 @@
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
 
-// The best of n elements that this thread sees; their first place if several are equal. Two loops, each of which the
-// compiler vectorises: the extremum, then where it is.
+// The best of n elements that this thread sees, and the first place of it: two loops, the extremum, then where it is.
 template <typename Key, typename T, typename K>
 inline Indexed<K> best_of(device const T* x, long stride, ulong n, GroupThread g) {
   typedef compute_t<T> C;
-  enum : uint { kBlock = 8192, kShort = 16 };
+  enum : uint { kBlock = 8192 };
   Indexed<K> best = {least_key<K>::value(), LONG_MAX};
-#if !MPSX_VECTOR_BYTES
-  if (n <= kShort) {
-    best = {arg_key<Key>(C(x[0])), 0};
-    MPSX_FEW
-    for (uint i = 1; i < uint(n); ++i) {
-      const K k = arg_key<Key>(C(x[long(i) * stride]));
-      best.index = k > best.key ? long(i) : best.index;
-      best.key = k > best.key ? k : best.key;
-    }
-    return best;
-  }
-#endif
   for (ulong first = 0; first < n; first += kBlock) {
     device const T* block = x + long(first) * stride;
     const uint size = uint(smaller(kBlock, n - first));
@@ -77,25 +64,6 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   if (p.both) values[r.output] = x[r.input + best.index * p.inner_stride];
 }
 
-// N columns by one thread, which keeps what it has found in registers.
-template <typename Key, uint N, typename T, typename K>
-inline void arg_few(threadgroup K* best, threadgroup uint* place, device const T* x, constant ReduceParams& p, ulong first,
-                    uint lines) {
-  typedef compute_t<T> C;
-  K most[N];
-  uint at[N];
-  for (uint c = 0; c < N; ++c) most[c] = best[c], at[c] = 0;
-  for (uint line = 1; line < lines; ++line) {
-    device const T* row = x + line_offset(p, first + line);
-    for (uint c = 0; c < N; ++c) {
-      const K k = arg_key<Key>(C(row[c]));
-      at[c] = k > most[c] ? line : at[c];
-      most[c] = k > most[c] ? k : most[c];
-    }
-  }
-  for (uint c = 0; c < N; ++c) best[c] = most[c], place[c] = at[c];
-}
-
 template <typename T, typename Key>
 kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                         device Indexed<key_of_t<compute_t<T>>>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
@@ -109,15 +77,7 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
   const uint n = uint(r.end - r.begin), lines = uint(r.last - r.first);
   device const T* top = x + (r.input + line_offset(p, r.first) + long(r.begin));
   for (uint c = g.index; c < n; c += g.count) best[c] = arg_key<Key>(C(top[c])), place[c] = 0;
-  const bool few = g.count == 1 && (n == 2 || n == 3);
-  if (few) {
-    device const T* columns = x + (r.input + long(r.begin));
-    if (n == 2)
-      arg_few<Key, 2>(best, place, columns, p, r.first, lines);
-    else
-      arg_few<Key, 3>(best, place, columns, p, r.first, lines);
-  }
-  for (uint line = 1; line < (few ? 1u : lines); ++line) {
+  for (uint line = 1; line < lines; ++line) {
     device const T* row = x + (r.input + line_offset(p, r.first + line) + long(r.begin));
     MPSX_VECTORIZE
     for (uint c = g.index; c < n; c += g.count) {

@@ -57,59 +57,34 @@ inline void fold_into(threadgroup A* total, threadgroup A* low, uint c, A v) {
   total[c] = t, low[c] = l;
 }
 
-// The inner loops of rows, one for every way to combine, since a loop hint names the operator.
+// The inner loop of rows, one for every way to combine, since a loop hint names the operator.
 template <typename Combine, typename Op, typename T> struct RowLoop;
-#define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP, REPEATED)                                                           \
-  template <typename Op, typename T>                                                                             \
-  struct RowLoop<COMBINE, Op, T> {                                                                               \
-    typedef typename Op::Acc A;                                                                                  \
-    static A dense(device const T* x, uint n, uint index, uint count, float p) {                                 \
-      typedef compute_t<T> C;                                                                                    \
-      A s = Identity<COMBINE, A>::value();                                                                       \
-      MPSX_REDUCE(CLAUSE) for (uint i = index; i < n; i += count) {                                              \
-        const A v = Op::map(C(x[i]), p);                                                                         \
-        STEP;                                                                                                    \
-      }                                                                                                          \
-      return s;                                                                                                  \
-    }                                                                                                            \
-    /* As dense, by one thread: of so few that vectors as wide as may be would leave most to single steps. */    \
-    static A few(device const T* x, uint n, float p) {                                                           \
-      typedef compute_t<T> C;                                                                                    \
-      const uint whole = n & ~15u;                                                                               \
-      A s = Identity<COMBINE, A>::value();                                                                       \
-      MPSX_REDUCE_BY(8, 2, CLAUSE) for (uint i = 0; i < whole; ++i) {                                            \
-        const A v = Op::map(C(x[i]), p);                                                                         \
-        STEP;                                                                                                    \
-      }                                                                                                          \
-      MPSX_REDUCE_BY(4, 1, CLAUSE) for (uint i = whole; i < n; ++i) {                                            \
-        const A v = Op::map(C(x[i]), p);                                                                         \
-        STEP;                                                                                                    \
-      }                                                                                                          \
-      return s;                                                                                                  \
-    }                                                                                                            \
-    static A strided(device const T* x, long stride, uint n, uint index, uint count, float p) {                  \
-      typedef compute_t<T> C;                                                                                    \
-      A s = Identity<COMBINE, A>::value();                                                                       \
-      MPSX_REDUCE(CLAUSE) for (uint i = index; i < n; i += count) {                                              \
-        const A v = Op::map(C(x[long(i) * stride]), p);                                                          \
-        STEP;                                                                                                    \
-      }                                                                                                          \
-      return s;                                                                                                  \
-    }                                                                                                            \
-    /* n times the same value. */                                                                                \
-    static A times(A v, uint share) {                                                                            \
-      A s = Identity<COMBINE, A>::value();                                                                       \
-      REPEATED;                                                                                                  \
-      return s;                                                                                                  \
-    }                                                                                                            \
-    static A same(device const T* x, uint n, uint index, uint count, float p) {                                  \
-      typedef compute_t<T> C;                                                                                    \
-      return times(Op::map(C(*x), p), index < n ? (n - index + count - 1) / count : 0u);                         \
-    }                                                                                                            \
+#define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP)                                                             \
+  template <typename Op, typename T>                                                                     \
+  struct RowLoop<COMBINE, Op, T> {                                                                       \
+    typedef typename Op::Acc A;                                                                          \
+    static A dense(device const T* x, uint n, uint index, uint count, float p) {                         \
+      typedef compute_t<T> C;                                                                            \
+      A s = Identity<COMBINE, A>::value();                                                               \
+      MPSX_REDUCE(CLAUSE) for (uint i = index; i < n; i += count) {                                      \
+        const A v = Op::map(C(x[i]), p);                                                                 \
+        STEP;                                                                                            \
+      }                                                                                                  \
+      return s;                                                                                          \
+    }                                                                                                    \
+    static A strided(device const T* x, long stride, uint n, uint index, uint count, float p) {          \
+      typedef compute_t<T> C;                                                                            \
+      A s = Identity<COMBINE, A>::value();                                                               \
+      for (uint i = index; i < n; i += count) {                                                          \
+        const A v = Op::map(C(x[long(i) * stride]), p);                                                  \
+        STEP;                                                                                            \
+      }                                                                                                  \
+      return s;                                                                                          \
+    }                                                                                                    \
   };
-MPSX_ROW_LOOP(CombineSum, + : s, s += v, s = share > 0 ? A(v * A(share)) : s)
-MPSX_ROW_LOOP(CombineProduct, * : s, s *= v, for (uint i = 0; i < share; ++i) s *= v)
-MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s, s = share > 0 ? v : s)
+MPSX_ROW_LOOP(CombineSum, + : s, s += v)
+MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
+MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
 // One threadgroup reduces a row (or, of a split one, a part).
 template <typename T, typename O, typename Op>
@@ -121,88 +96,25 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   typedef RowLoop<Combine, Op, T> Loop;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup A scratch[kScratch];
-  if (p.short_rows) {  // one block that lies densely: what follows would cost more than its sum
-    device const T* row = x + long(g.group.x) * p.kept_stride[0];
-    const uint n = uint(p.inner_size);
-    const A mine = g.count == 1 && n < kReduceFew ? Loop::few(row, n, p.p) : Loop::dense(row, n, g.index, g.count, p.p);
-    const A v = tg_reduce<Combine>(mine, scratch, g);
-    if (g.index == 0) out[g.group.x] = O(Op::finish(v, p));
-    return;
-  }
   const ReduceRange r = reduce_row_range(p, g.group);
   A total = Identity<Combine, A>::value(), low = A(0);
-  const bool one = one_line(p, r);
-  const ulong last = one ? r.first + 1 : r.last;
-  for (ulong line = r.first; line < last; ++line) {
+  for (ulong line = r.first; line < r.last; ++line) {
     device const T* row = x + (r.input + line_offset(p, line));
     for (ulong b = r.begin; b < r.end; b += kReduceBlock) {
       const uint n = uint(smaller(r.end - b, kReduceBlock));
-      A block;
-      if (p.inner_stride == 1) {
-        block = Loop::dense(row + b, n, g.index, g.count, p.p);
-      } else if (p.inner_stride == 0) {
-        block = Loop::same(row, n, g.index, g.count, p.p);
-      } else {
-        block = Loop::strided(row + long(b) * p.inner_stride, p.inner_stride, n, g.index, g.count, p.p);
-      }
+      const A block =
+          p.inner_stride == 1
+              ? Loop::dense(row + b, n, g.index, g.count, p.p)
+              : Loop::strided(row + long(b) * p.inner_stride, p.inner_stride, n, g.index, g.count, p.p);
       Fold<Combine>::add(total, low, block);
     }
   }
-  A v = tg_reduce<Combine>(Fold<Combine>::settle(total, low), scratch, g);
+  const A v = tg_reduce<Combine>(Fold<Combine>::settle(total, low), scratch, g);
   if (g.index != 0) return;
-  if (one) v = Loop::times(v, uint(r.last - r.first));
   if (p.splits > 1)
     parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = v;
   else
     out[r.output] = O(Op::finish(v, p));
-}
-
-// Lines [first, last) of `n` columns onto those of `block`. N: the compiler knows the number.
-template <typename Op, uint N, typename T, typename A>
-inline void add_lines(threadgroup A* block, device const T* x, ulong first, ulong last, uint n, float exponent) {
-  typedef compute_t<T> C;
-  if (N) {
-    A held[N ? N : 1];  // in registers
-    for (uint c = 0; c < N; ++c) held[c] = block[c];
-    for (ulong line = first; line < last; ++line) {
-      device const T* row = x + line * N;
-      MPSX_VECTORIZE
-      for (uint c = 0; c < N; ++c) held[c] = Op::Combine::apply(held[c], Op::map(C(row[c]), exponent));
-    }
-    for (uint c = 0; c < N; ++c) block[c] = held[c];
-    return;
-  }
-  for (ulong line = first; line < last; ++line) {
-    device const T* row = x + line * n;
-    MPSX_VECTORIZE
-    for (uint c = 0; c < n; ++c) block[c] = Op::Combine::apply(block[c], Op::map(C(row[c]), exponent));
-  }
-}
-// A CPU's thread adds up columns that are few, of lines that follow each other in memory, as if several lines were one.
-template <typename Op, typename T, typename A>
-inline void reduce_narrow(threadgroup A* total, threadgroup A* low, threadgroup A* block, device const T* x,
-                          ulong lines, uint n, float exponent) {
-  typedef typename Op::Combine Combine;
-  typedef compute_t<T> C;
-  uint each = 1;
-  while (2 * each * n <= kReduceWide) each *= 2;
-  const uint wide = each * n;
-  const ulong steps = lines / each;
-  for (uint c = 0; c < wide; ++c) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
-  for (ulong first = 0; first < steps; first += kLineBlock) {
-    const ulong last = smaller(first + kLineBlock, steps);
-    for (uint c = 0; c < wide; ++c) block[c] = Identity<Combine, A>::value();
-    if (wide == kReduceWide)
-      add_lines<Op, kReduceWide>(block, x, first, last, wide, exponent);
-    else
-      add_lines<Op, 0>(block, x, first, last, wide, exponent);
-    for (uint c = 0; c < wide; ++c) fold_into<Combine>(total, low, c, block[c]);
-  }
-  for (uint half = wide / 2; half >= n; half /= 2)
-    for (uint c = 0; c < half; ++c)
-      fold_into<Combine>(total, low, c, Fold<Combine>::settle(total[half + c], low[half + c]));
-  for (ulong line = steps * each; line < lines; ++line)
-    for (uint c = 0; c < n; ++c) fold_into<Combine>(total, low, c, Op::map(C(x[line * n + c]), exponent));
 }
 
 // One threadgroup owns a block of adjacent columns; a thread's columns are its own, so that nothing is exchanged.
@@ -218,43 +130,29 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
   const float exponent = p.p;
-  const bool one = one_line(p, r), narrow = g.count == 1 && is_narrow(p, r);
-  const ulong end = one ? r.first + 1 : r.last, begin = narrow ? end : r.first;
-  if (narrow)
-    reduce_narrow<Op>(total, low, block, x + (r.input + line_offset(p, r.first)), r.last - r.first, n, exponent);
-  else
-    for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
-  for (ulong first = begin; first < end; first += kLineBlock) {
-    const ulong last = smaller(first + kLineBlock, end);
+  device const T* top = x + (r.input + long(r.begin));
+  for (uint c = g.index; c < n; c += g.count) total[c] = Identity<Combine, A>::value(), low[c] = A(0);
+  for (ulong first = r.first; first < r.last; first += kLineBlock) {
+    const ulong last = smaller(first + kLineBlock, r.last);
     for (uint c = g.index; c < n; c += g.count) block[c] = Identity<Combine, A>::value();
-    ulong line = first;
-    for (; line + 3 < last; line += 4) {
-      device const T* r0 = x + (r.input + line_offset(p, line) + long(r.begin));
-      device const T* r1 = x + (r.input + line_offset(p, line + 1) + long(r.begin));
-      device const T* r2 = x + (r.input + line_offset(p, line + 2) + long(r.begin));
-      device const T* r3 = x + (r.input + line_offset(p, line + 3) + long(r.begin));
+    for (ulong line = first; line < last; line += 4) {  // the last lines are repeated, and not counted
+      device const T* r0 = top + line_offset(p, line);
+      device const T* r1 = top + line_offset(p, smaller(line + 1, last - 1));
+      device const T* r2 = top + line_offset(p, smaller(line + 2, last - 1));
+      device const T* r3 = top + line_offset(p, smaller(line + 3, last - 1));
+      const uint lines = uint(smaller(last - line, 4));
       MPSX_VECTORIZE
       for (uint c = g.index; c < n; c += g.count) {
-        const A a = Combine::apply(Op::map(C(r0[c]), exponent), Op::map(C(r1[c]), exponent));
-        const A b = Combine::apply(Op::map(C(r2[c]), exponent), Op::map(C(r3[c]), exponent));
+        const A none = Identity<Combine, A>::value();
+        const A v1 = Op::map(C(r1[c]), exponent), v2 = Op::map(C(r2[c]), exponent), v3 = Op::map(C(r3[c]), exponent);
+        const A a = Combine::apply(Op::map(C(r0[c]), exponent), lines > 1 ? v1 : none);
+        const A b = Combine::apply(lines > 2 ? v2 : none, lines > 3 ? v3 : none);
         block[c] = Combine::apply(block[c], Combine::apply(a, b));
       }
     }
-    for (; line < last; ++line) {
-      device const T* row = x + (r.input + line_offset(p, line) + long(r.begin));
-      MPSX_VECTORIZE
-      for (uint c = g.index; c < n; c += g.count) block[c] = Combine::apply(block[c], Op::map(C(row[c]), exponent));
-    }
     for (uint c = g.index; c < n; c += g.count) fold_into<Combine>(total, low, c, block[c]);
   }
-  if (one) {
-    for (uint c = g.index; c < n; c += g.count) {
-      total[c] = RowLoop<Combine, Op, T>::times(total[c], uint(r.last - r.first));
-      low[c] = A(0);
-    }
-  }
-  // Two loops: one with both stores would be vectorised with masks, and a masked store to memory that is not there, as
-  // `parts` is not where nothing is split, is slow on some CPUs.
+  // Two loops: with both stores in one, a CPU's compiler would store under masks.
   if (p.splits > 1) {
     for (uint c = g.index; c < n; c += g.count)
       parts[ulong(g.group.y) * p.outputs + ulong(r.output + long(r.begin + c) * p.inner_out)] =

@@ -51,18 +51,6 @@ inline ReduceRange reduce_column_range(constant ReduceParams& p, uint3 group) {
   return r;
 }
 
-// Whether the lines of a range are all the same one, which is then read once.
-inline bool one_line(constant ReduceParams& p, ReduceRange r) {
-  return p.line_stride[0] == 0 && p.line_stride[1] == 0 && p.line_stride[2] == 0 && r.last - r.first > 1 &&
-         r.last - r.first <= 0xffffffffull;
-}
-
-// Whether a range is of few columns, all of them, and of many lines that follow each other in memory.
-inline bool is_narrow(constant ReduceParams& p, ReduceRange r) {
-  return p.inner_size <= kReduceNarrow && p.line_stride[0] == long(p.inner_size) && p.line_size[1] == 1 &&
-         p.line_size[2] == 1 && (r.last - r.first) * p.inner_size >= 2 * kReduceWide;
-}
-
 inline long line_offset(constant ReduceParams& p, ulong line) {
   if (p.line_size[1] == 1 && p.line_size[2] == 1) return long(line) * p.line_stride[0];
   const ulong rest = line / p.line_size[0], i = line - rest * p.line_size[0];

@@ -4,9 +4,6 @@
 
 enum : uint32_t {
   kReduceColumns = 256,  // columns a threadgroup owns
-  kReduceNarrow = 32,    // columns of which a CPU adds up several lines at a time,
-  kReduceWide = 128,     // which then are at most so wide
-  kReduceFew = 512,      // elements of a row that the last steps of a wide loop are much of
   kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
 };
 
@@ -32,10 +29,8 @@ struct ReduceParams {
   uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
   float count;                          // elements reduced to one
   float p;                              // norm: its exponent; var: the divisor
-  uint32_t short_rows;                  // rows: each is one dense line of at most kReduceBlock, and one loop is kept
-  uint32_t unused;
 };
-static_assert(sizeof(ReduceParams) == 200, "one layout for C++ and Metal");
+static_assert(sizeof(ReduceParams) == 192, "one layout for C++ and Metal");
 
 // Both extrema of `count` elements, `each` of them a threadgroup.
 struct AminmaxParams {

@@ -10,8 +10,8 @@
 namespace mpsx::ops {
 
 // Kernels that only move elements are named by their size: i8 i16 i32 i64.
-inline Tag bits_tag(const Tensor& t) {
-  switch (t.element_size()) {
+constexpr Tag bits_tag(int64_t bytes) {
+  switch (bytes) {
     case 1:
       return Tag::i8;
     case 2:
@@ -24,6 +24,8 @@ inline Tag bits_tag(const Tensor& t) {
       return Tag::none;
   }
 }
+
+inline Tag bits_tag(const Tensor& t) { return bits_tag(t.element_size()); }
 
 inline bool movable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 

@@ -1,6 +1,7 @@
 // What every launcher uses: element types, memory arguments, and the way back to the CPU for what has no kernel.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -50,6 +51,13 @@ constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 
+// An argument as the boxed fallback takes it.
+template <typename T>
+const T& boxed(const T& argument) {
+  return argument;
+}
+inline std::vector<Tensor> boxed(const at::ITensorListRef& tensors) { return {tensors.begin(), tensors.end()}; }
+
 template <typename Result>
 struct PopResult {
   static Result pop(torch::jit::Stack& stack) { return torch::jit::pop(stack).to<Result>(); }
@@ -74,7 +82,7 @@ Result fallback_call(const char* name, const char* overload, const Arguments&...
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
   torch::jit::Stack stack;
   stack.reserve(sizeof...(arguments));
-  torch::jit::push(stack, arguments...);
+  torch::jit::push(stack, boxed(arguments)...);
   backend::fallback(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), &stack);
   return PopResult<Result>::pop(stack);
 }

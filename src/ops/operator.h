@@ -170,6 +170,17 @@ struct ArgumentWriter<NAME, F, std::tuple<A...>> {
   }
 };
 
+// An operator of which torch has no form but out=, whose name this is.
+template <OperatorName NAME, auto F, typename Parameters>
+struct OutWriter;
+template <OperatorName NAME, auto F, typename... A>
+struct OutWriter<NAME, F, std::tuple<A...>> {
+  static Tensor& call(A... arguments) {
+    if (!F(arguments...)) (void)fall_back<Tensor>(NAME.text, arguments...);
+    return std::get<sizeof...(A) - 1>(std::tuple<A...>(arguments...));
+  }
+};
+
 // An operator whose launcher returns an optional of its result.
 template <OperatorName NAME, auto F, typename Result, typename Parameters>
 struct Returner;
@@ -208,6 +219,12 @@ void op_over_composite(torch::Library& m) {
   using S = detail::Signature<decltype(F)>;
   m.impl(NAME.text, &detail::Writer<NAME, F, detail::ArgumentsOf<S>, std::make_index_sequence<S::results>>::functional);
   op<NAME, F>(m);
+}
+
+// For what torch computes in its out= form alone (arange.start_out): the name is that form's.
+template <OperatorName NAME, auto F>
+void out_op(torch::Library& m) {
+  m.impl(NAME.text, &detail::OutWriter<NAME, F, typename detail::Signature<decltype(F)>::Parameters>::call);
 }
 
 }  // namespace mpsx::ops

@@ -135,14 +135,16 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
               " channels and ", groups, " groups.");
   const auto format = self.suggest_memory_format();
-  if (movable(self) && uint64_t(self.numel()) <= kMaxDense) {  // channel k of group g becomes channel g of group k
+  if (movable(self)) {  // channel k of group g becomes channel g of group k
     const Tensor out = at::empty(self.sizes(), self.options().memory_format(format));
     c10::DimVector sizes(self.sizes()), from(self.strides()), to(out.strides());
     sizes[1] = groups;
     sizes.insert(sizes.begin() + 1, channels / groups);
     from.insert(from.begin() + 2, from[1] * (channels / groups));
     to.insert(to.begin() + 1, to[1] * groups);
-    ElementwiseKernels::copy_between(out, self, sizes, to, from);
+    if (out.numel() > 0)
+      copy_strided(out.mutable_data_ptr(), self.const_data_ptr(), out.element_size(),
+                   Strided<2>::ordered(sizes, {to, from}));
     return out;
   }
   return self.unflatten(1, {groups, channels / groups}).transpose(1, 2).flatten(1, 2).contiguous(format);

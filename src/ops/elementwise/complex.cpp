@@ -22,10 +22,10 @@ Tensor as_complex(const Tensor& x, at::ScalarType type) {
   return x.to(type);
 }
 
-// Whether a thread may multiply a line on its own: a CPU's, or one of many, or a short one.
+// Whether a thread multiplies a line on its own: a short one, or one of many.
 bool multiplied_by_threads(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
-  return runtime::driver().info().vector_bytes == 0 || b.size <= kShort || b.outer * b.inner >= kMany;
+  return b.size <= kShort || b.outer * b.inner >= kMany;
 }
 
 // The products of the lines of contiguous z, or all on the way to them.
@@ -36,13 +36,12 @@ void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& 
   const int64_t count = rows ? b.outer : b.inner;
   const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
   const ComplexProductParams p{size, lines, rows ? size : 1, rows ? 1 : lines, uint64_t(b.size) * uint64_t(count)};
-  const uint32_t each = runtime::driver().info().vector_bytes == 0 ? uint32_t(kProductLines) : 1;
   Launch(kernels.get())
       .pointer(out.mutable_data_ptr())
       .pointer(z.const_data_ptr())
       .bytes(p)
-      .threads((lines + each - 1) / each, grid_size("prod", rows ? 1 : b.outer))
-      .work(uint64_t(size) * std::min(each, lines))
+      .threads(lines, grid_size("prod", rows ? 1 : b.outer))
+      .work(size)
       .run();
 }
 

@@ -4,6 +4,7 @@
 
 #include "elementwise/cross_params.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -28,21 +29,19 @@ void launch_cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t d
       .run();
 }
 
-Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
-  if (!has_cross_kernel(self) || !has_cross_kernel(other) || self.scalar_type() != other.scalar_type())
-    return fallback_call<Tensor>("aten::linalg_cross", "out", self, other, dim, out), out;
+bool cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
+  if (!has_cross_kernel(self) || !has_cross_kernel(other) || self.scalar_type() != other.scalar_type()) return false;
   Structured<at::meta::structured_linalg_cross> outputs(out);
   outputs.meta(self, other, dim);
   const Tensor& result = outputs.result();
   if (result.numel() > 0)  // which the meta function makes contiguous
     launch_cross(result, self.expand(result.sizes()).contiguous(), other.expand(result.sizes()).contiguous(),
                  dim < 0 ? dim + result.dim() : dim);
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("linalg_cross.out", &cross_out); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"linalg_cross", &cross>(m); }
 
 }  // namespace mpsx::ops

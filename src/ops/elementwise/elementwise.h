@@ -1,6 +1,5 @@
-// One launcher for every elementwise operator: at::TensorIterator plans shapes, strides and types (so that
-// broadcasting, promotion, resizing and overlap checks are PyTorch's own), and this picks the kernel variant that fits
-// the strides.
+// One launcher for every elementwise operator: at::TensorIterator plans shapes, types and memory (so that broadcasting,
+// promotion, resizing and overlap checks are PyTorch's own), and this picks the kernel that fits the strides.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -12,9 +11,6 @@
 
 namespace mpsx::ops {
 
-// Elements a dense dispatch, so that indices fit 32 bits.
-inline constexpr uint64_t kMaxDense = uint64_t(1) << 30;
-
 // A Python number as a tensor: 0-dim, on the CPU, and weak in type promotion.
 Tensor wrapped_number(const at::Scalar& s);
 
@@ -24,41 +20,40 @@ void check_holds(at::ScalarType type, const at::Scalar& s);
 // Scalar arguments a and b of an operator, in both forms that kernels read; rounded to half or bfloat where asked.
 ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag type = Tag::none);
 
-// The kernels of one operator, by what the operands look like. Names: <op>_<variant>_<tag>, see kernels.h.
+// The kernels of one operator, by the strides of its operands (metal/elementwise/kernels.h).
 class ElementwiseKernels {
  public:
-  enum class Order { fixed, swaps };
-  ElementwiseKernels(const std::string& op, int inputs, Order order = Order::fixed);
-  // Binary operators whose mirror image is another operator (lt and gt).
-  ElementwiseKernels(const std::string& op, const ElementwiseKernels* mirror);
+  enum class Order : uint8_t { FIXED, SWAPS };
+  // Whether a number in place of the last operand is rounded to the element type first. PyTorch's CPU kernels round every
+  // number but the last operand of a few operators.
+  enum class Number : uint8_t { ROUNDED, EXACT, ALPHA };
+  explicit ElementwiseKernels(const std::string& op, int inputs, Order order = Order::FIXED,
+                              Number number = Number::ROUNDED);
+  // A binary operator whose mirror image is another one (lt and gt).
+  ElementwiseKernels(const std::string& op, const char* mirror);
 
-  // Runs over a built iterator: output 0, then the inputs, all of the kernel's element types. An input on the CPU (a
-  // 0-dim tensor, at most one) is passed by value. `tag`: the type kernels are named by; `second`: for `copy`, where.
-  void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars, Tag second = Tag::none) const;
-  bool has(Tag tag, Tag second = Tag::none) const { return any_.has(tag, second); }
-  const std::string& op() const { return op_; }
-  // Copies between places of two tensors of one type, `sizes` of them by strides in elements; `to` has at most
-  // kMaxDense.
-  static void copy_between(const Tensor& to, const Tensor& from, at::IntArrayRef sizes, at::IntArrayRef to_strides,
-                           at::IntArrayRef from_strides);
+  // Runs over a built iterator: output 0, then the inputs, all of the kernel's element types. One input may be a 0-dim
+  // tensor on the CPU, and is passed by value. `tag`: the type that the kernels are named by.
+  void run(at::TensorIteratorBase& iter, Tag tag, ScalarParams scalars) const;
+  bool has(Tag tag) const { return strided_.has(tag); }
 
  private:
   struct Operands;
-  void run_dense(const Operands&, Tag, Tag, ScalarParams&) const;
-  void run_strided(const Operands&, Tag, Tag, const ScalarParams&) const;
-  void run_repeated(const Operands&, Tag, Tag, ScalarParams) const;
-  void run_spread(const Operands&, Tag, Tag, const ScalarParams&) const;
-  static void launch_strided(runtime::KernelEntry&, const Operands&, const ScalarParams&, bool transposed);
-  static void copy_strided(const Operands&);
-  static void copy_lines(Operands, int64_t bytes);
-  static void copy_brief_rows(Operands, Tag);
-  std::string op_;
+  const KernelSet& variant(const Operands&, Tag) const;
+  void launch(const Operands&, Tag, ScalarParams&) const;
   int inputs_;
-  Order order_ = Order::fixed;
-  bool exact_last_ = false, moves_ = false, costly_ = false;
-  const ElementwiseKernels* mirror_ = nullptr;
-  KernelSet dense_, blocks_, right_, left_, rows_11_, rows_10_, rows_01_, rows_1n_, transposed_, any_;
+  Order order_;
+  Number number_;
+  KernelSet dense_, rows_10_, rows_01_, strided_;
+  std::unique_ptr<ElementwiseKernels> mirror_;
 };
+
+// The grid over a launch's dimensions. `element`: the bytes of an element of a dense kernel; 0 where a thread takes one.
+template <typename Params>
+Launch& over_strided(Launch& launch, const Params& p, size_t element) {
+  const uint64_t planes = uint64_t(p.size[2]) * p.size[3];
+  return element ? launch.over(p.size[0], element, p.size[1], planes) : launch.threads(p.size[0], p.size[1], planes);
+}
 
 // Which element types a table row is instantiated for; as MPSX_FOR_* in metal/lib/instantiate.h.
 enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };

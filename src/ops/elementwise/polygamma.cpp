@@ -8,17 +8,17 @@
 namespace mpsx::ops {
 namespace {
 
-Tensor& polygamma_out(int64_t n, const Tensor& self, Tensor& out) {
+bool polygamma(int64_t n, const Tensor& self, Tensor& out) {
   static const ElementwiseKernels kernels("polygamma", 1);
   const Tensor x = at::isIntegralType(self.scalar_type(), true)
                        ? self.to(c10::typeMetaToScalarType(c10::get_default_dtype()))
                        : self;
-  if (!is_plain(x) || !is_float_tag(tag_of(x)) || out.device() != x.device() || out.scalar_type() != x.scalar_type())
-    return fallback_call<Tensor>("aten::polygamma", "out", n, self, out), out;
+  if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
   TORCH_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
   kernels.run(iter, tag_of(x), scalar_params(n));
-  return out;
+  if (!out.defined()) out = iter.output();
+  return true;
 }
 
 Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
@@ -28,7 +28,7 @@ Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("polygamma.out", &polygamma_out);
+  op<"polygamma", &polygamma>(m);
   m.impl("mvlgamma.out", &mvlgamma_out);
 }
 

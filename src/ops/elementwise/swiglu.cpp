@@ -4,6 +4,7 @@
 #include "elementwise/swiglu_params.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/explicit/explicit.h"
+#include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
@@ -42,49 +43,30 @@ Tensor swiglu(const Tensor& input, const MaybeTensor& gate) {
 
 Tensor swiglu_meta(const Tensor& input, const MaybeTensor& gate) { return at::empty_like(halves(input, gate).x); }
 
-constexpr int kOperands = 5;
-
-void launch_strided(at::TensorIteratorBase& iter, Tag tag) {
-  static const KernelSet rows("swiglu_backward_rows"), any("swiglu_backward_any");
-  const int64_t element = iter.element_size(0);
-  SwigluParams p{};
-  bool unit = true;
-  uint64_t planes = 1;  // dimensions past the fourth: one dispatch each
-  for (int d = 0; d < 4; ++d) {
-    p.size[d] = d < iter.ndim() ? uint32_t(iter.shape()[d]) : 1;
-    for (int k = 0; k < kOperands; ++k) p.stride[k][d] = d < iter.ndim() ? iter.strides(k)[d] / element : 0;
-  }
-  for (int k = 0; k < kOperands; ++k) unit &= p.stride[k][0] == 1;
-  for (int d = 4; d < iter.ndim(); ++d) planes *= uint64_t(iter.shape()[d]);
-  for (uint64_t plane = 0; plane < planes; ++plane) {
-    Launch launch((unit ? rows : any).get(tag));
-    for (int k = 0; k < kOperands; ++k) {
-      int64_t offset = 0;
-      uint64_t rest = plane;
-      for (int d = 4; d < iter.ndim(); ++d) {
-        offset += int64_t(rest % uint64_t(iter.shape()[d])) * iter.strides(k)[d];
-        rest /= uint64_t(iter.shape()[d]);
-      }
-      launch.pointer(static_cast<char*>(iter.data_ptr(k)) + offset);
-    }
-    launch.bytes(p).threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3]).run();
-  }
-}
-
 void launch(at::TensorIteratorBase& iter, Tag tag) {
-  static const KernelSet dense("swiglu_backward_dense");
+  static const KernelSet dense("swiglu_backward_dense"), strided("swiglu_backward_strided");
+  constexpr size_t kOperands = 5;
   if (iter.numel() == 0) return;
   if (!iter.can_use_32bit_indexing()) {
     for (auto& part : iter.with_32bit_indexing()) launch(part, tag);
     return;
   }
-  bool is_dense = iter.ndim() <= 1;
-  for (int k = 0; k < kOperands && iter.ndim() == 1; ++k) is_dense &= iter.strides(k)[0] == iter.element_size(k);
-  if (!is_dense) return launch_strided(iter, tag);
-  const uint32_t count = uint32_t(iter.numel());
-  Launch dispatch(dense.get(tag));
-  for (int k = 0; k < kOperands; ++k) dispatch.pointer(iter.data_ptr(k));
-  dispatch.bytes(count).over(count, size_t(iter.element_size(0))).run();
+  const int64_t bytes = int64_t(iter.element_size(0));
+  Strided<kOperands> loops;
+  for (size_t d = 0; d < size_t(iter.ndim()); ++d) {
+    std::array<int64_t, kOperands> strides;
+    for (size_t k = 0; k < kOperands; ++k) strides[k] = iter.strides(int(k))[d] / bytes;
+    loops.push(iter.shape()[d], strides);
+  }
+  bool rows = true;
+  for (size_t k = 0; k < kOperands; ++k) rows = rows && loops.inner(k) == 1;
+  SwigluParams p{};
+  loops.each(p, 4, [&](const auto& offsets) {
+    Launch dispatch((rows ? dense : strided).get(tag));
+    for (size_t k = 0; k < kOperands; ++k)
+      dispatch.pointer(static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
+    over_strided(dispatch.bytes(p), p, rows ? size_t(bytes) : 0).run();
+  });
 }
 
 void run_backward(const Tensor& grad, const Halves& h, const Halves& gradients) {

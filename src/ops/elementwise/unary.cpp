@@ -4,11 +4,11 @@
 #include <ATen/ops/full.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "ops/elementwise/elementwise.h"
-#include "ops/schema.h"
 
 namespace mpsx::ops {
 namespace {
@@ -23,116 +23,87 @@ struct UnaryRow {
 #define MPSX_SPECIAL(NAME, ...) UnaryRow{#NAME, Types::FLOAT, Result::SAME},
 #define MPSX_SPECIAL_BINARY(...)
 #define MPSX_RARE_BINARY(...)
-constexpr UnaryRow kRows[] = {
+constexpr UnaryRow kUnary[] = {
 #include "elementwise/special.def"
 #include "elementwise/unary.def"
 };
-constexpr size_t kRowCount = std::size(kRows);
+constexpr size_t kUnaryCount = std::size(kUnary);
+
+consteval size_t unary_row(std::string_view name) {
+  size_t i = 0;
+  while (kUnary[i].name != name) ++i;
+  return i;
+}
+
+// Operators of which complex numbers have a real result: modulus and angle.
+struct ComplexRow {
+  std::string_view name, result;
+};
+#define MPSX_COMPLEX(NAME, RESULT, ...) ComplexRow{#NAME, #RESULT},
+#define MPSX_COMPLEX_BINARY(...)
+#define MPSX_COMPLEX_TERNARY(...)
+constexpr ComplexRow kComplex[] = {
+#include "elementwise/complex.def"
+};
+template <size_t I>
+constexpr bool real_of_complex = std::any_of(std::begin(kComplex), std::end(kComplex), [](const ComplexRow& row) {
+  return row.name == kUnary[I].name && row.result == "float";
+});
 
 template <size_t I>
-const ElementwiseKernels& kernels() {
-  static const ElementwiseKernels k(kRows[I].name, 1);
+const ElementwiseKernels& unary_kernels() {
+  static const ElementwiseKernels k(kUnary[I].name, 1);
   return k;
 }
 
-bool promotes(const UnaryRow& row, const Tensor& t) {
-  return row.types == Types::FLOAT && at::isIntegralType(t.scalar_type(), true);
-}
-
-// The type kernels compute this input in; none when the row has no kernel for it.
 template <size_t I>
-Tag compute_tag(const Tensor& self) {
+bool run_unary(const Tensor& self, Tensor& out) {
+  constexpr UnaryRow row = kUnary[I];
+  if (self.device().type() != at::kPrivateUse1) return false;
+  const bool promotes = row.types == Types::FLOAT && at::isIntegralType(self.scalar_type(), true);
   const at::ScalarType type =
-      promotes(kRows[I], self) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : self.scalar_type();
+      promotes ? c10::typeMetaToScalarType(c10::get_default_dtype()) : self.scalar_type();
   const Tag tag = tag_of(type);
-  const bool covered = tag == Tag::c64 ? kernels<I>().has(tag) : covers(kRows[I].types, tag);
-  return covered && self.device().type() == at::kPrivateUse1 ? tag : Tag::none;
-}
-
-// Modulus and angle of complex numbers are real.
-template <size_t I>
-bool real_of_complex(Tag tag) {
-  const std::string_view name = kRows[I].name;
-  return tag == Tag::c64 && (name == "abs" || name == "angle");
-}
-
-// `out` undefined: allocated here.
-template <size_t I>
-at::TensorIterator run(const Tensor& self, Tag tag, const Tensor& out) {
-  const UnaryRow& row = kRows[I];
-  const auto input = promotes(row, self) ? to_common(self, c10::typeMetaToScalarType(c10::get_default_dtype()))
-                                         : c10::MaybeOwned<Tensor>::borrowed(self);
+  if (tag == Tag::c64 ? !unary_kernels<I>().has(tag) : !covers(row.types, tag)) return false;
+  const bool real = real_of_complex<I> && tag == Tag::c64;
+  TORCH_CHECK(!real || !out.is_same(self), "In-place ", row.name, " is not supported for complex tensors.");
+  const at::ScalarType result = row.result == Result::BOOL ? at::kBool : real ? at::kFloat : type;
+  if (!takes(out, result)) return false;
+  const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
   config.add_output(out).add_const_input(*input);
-  if (row.result == Result::BOOL)
-    config.check_all_same_dtype(false).declare_static_dtype(at::kBool);
-  else if (real_of_complex<I>(tag))
-    config.check_all_same_dtype(false).declare_static_dtype(at::kFloat);
+  if (result != type) config.check_all_same_dtype(false).declare_static_dtype(result);
   at::TensorIterator iter = config.build();
-  kernels<I>().run(iter, tag, ScalarParams{});
-  return iter;
-}
-template <size_t I>
-Tensor run_new(const Tensor& self, Tag tag) {
-  Tensor out;
-  if (real_of_complex<I>(tag) && std::string_view(kRows[I].name) == "angle")
-    out = at::empty(self.sizes(), self.options().dtype(at::kFloat));  // contiguous, as the CPU's is
-  return run<I>(self, tag, out).output();
+  unary_kernels<I>().run(iter, tag, ScalarParams{});
+  if (!out.defined()) out = iter.output();
+  return true;
 }
 
 template <size_t I>
-at::ScalarType result_type(Tag tag) {
-  if (kRows[I].result == Result::BOOL) return at::kBool;
-  return tag == Tag::f32    ? at::kFloat
-         : tag == Tag::f16  ? at::kHalf
-         : tag == Tag::bf16 ? at::kBFloat16
-                            : at::ScalarType::Undefined;
+bool unary(const Tensor& self, Tensor& out) {
+  return run_unary<I>(self, out);
 }
-
-template <size_t I>
-Tensor functional(const Tensor& self) {
-  static const std::string name = std::string("aten::") + kRows[I].name;
-  const Tag tag = compute_tag<I>(self);
-  // torch.amp.GradScaler inverts its scale in float64, which no kernel computes in: a single number is inverted here.
-  if constexpr (std::string_view(kRows[I].name) == "reciprocal")
-    if (self.scalar_type() == at::kDouble && self.numel() == 1 && is_plain(self))
-      return at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options());
-  if (tag == Tag::none) return fallback_call<Tensor>(name.c_str(), "", self);
-  return run_new<I>(self, tag);
+// The CPU's angle of complex numbers is contiguous, whatever they are.
+template <>
+bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
+  if (is_plain(self) && self.scalar_type() == at::kComplexFloat && !out.defined())
+    out = at::empty(self.sizes(), self.options().dtype(at::kFloat));
+  return run_unary<unary_row("angle")>(self, out);
 }
-
-template <size_t I>
-Tensor& out_form(const Tensor& self, Tensor& out) {
-  static const std::string name = std::string("aten::") + kRows[I].name;
-  const Tag tag = compute_tag<I>(self);
-  if (tag == Tag::none || out.device() != self.device()) {
-    fallback_call<Tensor>(name.c_str(), "out", self, out);
-    return out;
-  }
-  const at::ScalarType expected = kRows[I].result == Result::BOOL ? at::kBool
-                                  : promotes(kRows[I], self)      ? result_type<I>(tag)
-                                  : real_of_complex<I>(tag)       ? at::kFloat
-                                                                  : self.scalar_type();
-  if (out.scalar_type() != expected) return write_out(kRows[I].name, run_new<I>(self, tag), out);
-  run<I>(self, tag, out);
-  return out;
-}
-
-template <size_t I>
-Tensor& in_place(Tensor& self) {
-  TORCH_CHECK(!real_of_complex<I>(tag_of(self)), "In-place ", kRows[I].name, " is not supported for complex tensors.");
-  return out_form<I>(self, self);
-}
-
-template <size_t I>
-void register_row(torch::Library& m) {
-  Forms(kRows[I].name, "").add(m, &functional<I>, &in_place<I>, &out_form<I>);
+// torch.amp.GradScaler inverts its scale in float64, which no kernel computes in: a single number is inverted here.
+template <>
+bool unary<unary_row("reciprocal")>(const Tensor& self, Tensor& out) {
+  if (self.scalar_type() != at::kDouble || self.numel() != 1 || !is_plain(self))
+    return run_unary<unary_row("reciprocal")>(self, out);
+  return deliver("reciprocal",
+                 at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options()), out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  [&]<size_t... I>(std::index_sequence<I...>) { (register_row<I>(m), ...); }(std::make_index_sequence<kRowCount>());
+  [&]<size_t... I>(std::index_sequence<I...>) { (op<OperatorName(kUnary[I].name), &unary<I>>(m), ...); }
+  (std::make_index_sequence<kUnaryCount>());
 }
 
 }  // namespace mpsx::ops

@@ -7,7 +7,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
-#include "ops/elementwise/strided.h"
+#include "ops/strided.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -28,13 +28,13 @@ Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
     strides[size_t(d)] = -strides[size_t(d)];
   }
   IndexParams p{};
-  const Merged<2> merged(self.sizes(), {out.strides(), strides});
-  merged.write(p, 4);
+  const Strided<2> loops(self.sizes(), {out.strides(), strides});
+  loops.write(p, 4);
   const bool dense = p.stride[0][0] == 1, along = dense && p.stride[1][0] == 1;
   const KernelSet& kernels = along ? runs : dense && p.stride[1][0] == -1 ? back : move;
   const bool gpu = runtime::driver().info().vector_bytes > 0;
   const uint32_t run = !along ? 1 : gpu ? runtime::lanes(self.element_size()) : uint32_t(kMoveRun);
-  merged.each_beyond(4, [&](const auto& offsets) {
+  loops.each(p, 4, [&](const auto& offsets) {
     Launch(kernels.get(bits_tag(self)))
         .pointer(at_element(out, offsets[0]))
         .pointer(at_const_element(self, start + offsets[1]))

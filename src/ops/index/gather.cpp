@@ -9,7 +9,7 @@
 
 #include "ops/indexing.h"
 #include "ops/narrow.h"
-#include "ops/elementwise/strided.h"
+#include "ops/strided.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -49,9 +49,8 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
     strides[size_t(dim)] = 0;
   }
   const at::IntArrayRef from = self.dim() == index.dim() ? at::IntArrayRef(strides) : index.strides();
-  const Merged<3> merged(index.sizes(), {out.strides(), from, index.strides()});
-  merged.write(p, 4);
-  merged.each_beyond(4, [&](const auto& offsets) {
+  const Strided<3> loops(index.sizes(), {out.strides(), from, index.strides()});
+  loops.each(p, 4, [&](const auto& offsets) {
     Launch(kernel.get(bits_tag(self)))
         .pointer(at_element(out, offsets[0]))
         .pointer(at_const_element(self, offsets[1]))

@@ -10,7 +10,7 @@
 #include "ops/index/index_add.h"
 #include "ops/indexing.h"
 #include "ops/index/scatter.h"
-#include "ops/elementwise/strided.h"
+#include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
@@ -88,9 +88,8 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
     p.dim_size = own;
     p.dim_stride = share;
     p.add = d > first;
-    const Merged<2> merged(broadcast, {index.strides(), expanded.strides()});
-    merged.write(p, 4);
-    merged.each_beyond(4, [&](const auto& offsets) {
+    const Strided<2> loops(broadcast, {index.strides(), expanded.strides()});
+    loops.each(p, 4, [&](const auto& offsets) {
       Launch(position.get())
           .pointer(at_element(index, offsets[0]))
           .pointer(at_const_element(expanded, offsets[1]))

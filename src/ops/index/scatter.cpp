@@ -19,7 +19,7 @@
 #include "ops/index/index_add.h"
 #include "ops/indexing.h"
 #include "ops/index/segment.h"
-#include "ops/elementwise/strided.h"
+#include "ops/strided.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -104,8 +104,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   p.negative = negative;
   // Dense lines are walked one after the other, so that a few of them can be one thread's; others as wide as vectors
   // like.
-  const Merged<3> merged(sizes, {strides[0], strides[1], strides[2]});
-  merged.write(p, 3);
+  const Strided<3> loops(sizes, {strides[0], strides[1], strides[2]});
+  loops.write(p, 3);
   if (few) {
     static const KernelSet sum("scatter_few_add"), product("scatter_few_prod");
     const auto places = uint32_t(o.self.numel());
@@ -124,7 +124,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const bool wide = runtime::driver().info().vector_bytes == 0;
   const uint32_t share = (p.size[0] + uint32_t(at::get_num_threads()) - 1) / uint32_t(at::get_num_threads());
   p.tile = !wide ? kTile : one_index ? std::max(kRowTile, share) : p.step[1] == 1 ? kDenseTile : kTile;
-  merged.each_beyond(3, [&](const auto& offsets) {
+  loops.each(p, 3, [&](const auto& offsets) {
     Launch(set.get(tag))
         .pointer(at_element(o.self, offsets[0]))
         .pointer(at_const_element(o.index, offsets[1]))

@@ -1,6 +1,5 @@
 // aminmax: of everything in one pass, along a dimension as amin and amax.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/empty.h>
@@ -12,8 +11,6 @@
 
 namespace mpsx::ops {
 namespace {
-
-using at::IntArrayRef;
 
 // Of all elements, which lie densely: one pass in place of two.
 std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
@@ -44,35 +41,24 @@ std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
   return {low, high};
 }
 
-std::tuple<Tensor, Tensor> aminmax_of(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-  if (!has_number_kernel(x)) return fallback_call<std::tuple<Tensor, Tensor>>("aten::aminmax", "", x, dim, keepdim);
+// Along a dimension these are amin and amax.
+bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low, Tensor& high) {
+  if (!has_number_kernel(x)) return false;
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
-  const IntArrayRef dims = dim ? IntArrayRef(wrapped) : IntArrayRef();
-  if (dim)
-    check_extremum("aminmax", x, dims, Tensor());
-  else
-    TORCH_CHECK(x.numel() > 0,
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
-  if (!dim && !keepdim && x.is_contiguous()) return aminmax_dense(x);
-  return {at::amin(x, dims, keepdim), at::amax(x, dims, keepdim)};
-}
-std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& low,
-                                         Tensor& high) {
-  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), low);
-  check_extremum("aminmax", x, dim ? IntArrayRef(*dim) : IntArrayRef(), high);
-  const auto [a, b] = aminmax_of(x, dim, keepdim);
-  at::native::resize_output(low, a.sizes());
-  at::native::resize_output(high, b.sizes());
-  low.copy_(a);
-  high.copy_(b);
-  return {low, high};
+  const at::IntArrayRef dims = dim ? at::IntArrayRef(wrapped) : at::IntArrayRef();
+  if (dim || low.defined()) check_extremum("aminmax", x, dims, low);
+  if (high.defined()) check_extremum("aminmax", x, dims, high);
+  TORCH_CHECK(dim || x.numel() > 0,
+              "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  if (!dim && !keepdim && x.is_contiguous()) {
+    const auto [least, most] = aminmax_dense(x);
+    return deliver("aminmax", least, low) && deliver("aminmax", most, high);
+  }
+  return deliver("aminmax", at::amin(x, dims, keepdim), low) && deliver("aminmax", at::amax(x, dims, keepdim), high);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("aminmax", &aminmax_of);
-  m.impl("aminmax.out", &aminmax_out);
-}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"aminmax", &aminmax>(m); }
 
 }  // namespace mpsx::ops

@@ -3,9 +3,10 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
-#include <c10/util/SmallVector.h>
 
 #include <algorithm>
+
+#include "ops/strided.h"
 
 namespace mpsx::ops {
 namespace {
@@ -13,55 +14,34 @@ namespace {
 // Groups that keep a GPU busy; elements worth a group of their own. Both are constants: a partition that depended on
 // the number of cores would make results depend on it.
 constexpr uint64_t kWantedGroups = 256, kSplitElements = 16384;
-constexpr int64_t kMaxLoop = int64_t(1) << 31;
 
-struct Loop {
-  int64_t size, stride, out;
-};
-using Loops = c10::SmallVector<Loop, 8>;
-
-// Loops whose elements follow each other become one. Innermost first.
-void coalesce(Loops& loops) {
-  Loops merged;
-  for (const Loop& loop : loops) {
-    if (!merged.empty()) {
-      Loop& inner = merged.back();
-      if (loop.stride == inner.stride * inner.size && inner.size * loop.size < kMaxLoop) {
-        inner.size *= loop.size;
-        continue;
-      }
-    }
-    merged.push_back(loop);
-  }
-  loops = std::move(merged);
-}
-
-bool fill_params(ReducePlan& plan, Loops kept, Loops reduced) {
+// The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept (columns).
+// False: more dimensions are left than the parameters hold.
+bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
-  const auto dense = std::find_if(kept.begin(), kept.end(), [](const Loop& l) { return l.stride == 1; });
-  plan.columns = dense != kept.end() && (reduced.empty() || reduced.front().stride != 1);
-  Loop inner{1, 1, 0};
-  if (plan.columns) {
-    inner = *dense;
-    kept.erase(dense);
-  } else if (!reduced.empty()) {
-    inner = reduced.front();
-    reduced.erase(reduced.begin());
-  }
-  if (kept.size() > 4 || reduced.size() > 3) return false;
-  for (size_t d = 0; d < 4; ++d) {
-    const Loop l = d < kept.size() ? kept[d] : Loop{1, 0, 0};
-    p.kept_size[d] = uint32_t(l.size), p.kept_stride[d] = l.stride, p.kept_out[d] = l.out;
-    plan.kept *= uint64_t(l.size);
+  size_t dense = 0;
+  while (dense < kept.rank() && kept.strides[0][dense] != 1) ++dense;
+  plan.columns = dense < kept.rank() && (reduced.rank() == 0 || reduced.inner(0) != 1);
+  const size_t lines = reduced.rank() > 0 && !plan.columns ? 1 : 0;
+  if (kept.rank() > (plan.columns ? 5 : 4) || reduced.rank() > lines + 3) return false;
+  p.inner_size = uint64_t(plan.columns ? kept.sizes[dense] : reduced.size(0));
+  p.inner_stride = plan.columns ? 1 : reduced.inner(0);
+  p.inner_out = plan.columns ? kept.strides[1][dense] : 0;
+  for (size_t d = 0, k = 0; d < 4; ++d, ++k) {
+    if (plan.columns && k == dense) ++k;
+    const bool used = k < kept.rank();
+    p.kept_size[d] = uint32_t(kept.size(k));
+    p.kept_stride[d] = used ? kept.strides[0][k] : 0;
+    p.kept_out[d] = used ? kept.strides[1][k] : 0;
+    plan.kept *= uint64_t(p.kept_size[d]);
   }
   p.lines = 1;
   for (size_t d = 0; d < 3; ++d) {
-    const Loop l = d < reduced.size() ? reduced[d] : Loop{1, 0, 0};
-    p.line_size[d] = uint32_t(l.size), p.line_stride[d] = l.stride;
-    p.lines *= uint64_t(l.size);
+    p.line_size[d] = uint32_t(reduced.size(lines + d));
+    p.line_stride[d] = lines + d < reduced.rank() ? reduced.strides[0][lines + d] : 0;
+    p.lines *= p.line_size[d];
   }
-  p.inner_size = uint64_t(inner.size), p.inner_stride = inner.stride, p.inner_out = inner.out;
-  plan.column_blocks = (p.inner_size + kReduceColumns - 1) / kReduceColumns;
+  plan.column_blocks = ceil_div(p.inner_size, kReduceColumns);
   return true;
 }
 
@@ -93,36 +73,38 @@ uint64_t ReducePlan::work() const {
 ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   ReducePlan plan;
   plan.input = x;
-  Loops kept, reduced;
+  Strided<2> kept;  // the input's strides, and the result's
+  at::DimVector sizes, strides;
   int64_t out = 1, count = 1;
   for (int64_t d = x.dim() - 1; d >= 0; --d) {
-    const int64_t size = x.size(d);
-    if (size == 1) continue;
-    (mask[size_t(d)] ? reduced : kept).push_back({size, x.stride(d), out});
-    (mask[size_t(d)] ? count : out) *= size;
+    if (mask[size_t(d)]) {
+      sizes.insert(sizes.begin(), x.size(d));
+      strides.insert(strides.begin(), x.stride(d));
+      count *= x.size(d);
+    } else {
+      kept.push(x.size(d), {x.stride(d), out});
+      out *= x.size(d);
+    }
   }
-  if (order == ReduceOrder::free)  // broadcast dimensions last: nothing is gained by reading an element many times
-    std::stable_sort(reduced.begin(), reduced.end(), [](const Loop& a, const Loop& b) {
-      return (a.stride ? a.stride : INT64_MAX) < (b.stride ? b.stride : INT64_MAX);
-    });
-  coalesce(kept);
-  coalesce(reduced);
-  const bool numbered = order == ReduceOrder::kept && reduced.size() > 1;
+  const auto reduced =
+      order == ReduceOrder::free ? Strided<1>::ordered(sizes, {strides}) : Strided<1>(sizes, {strides});
+  const bool numbered = order == ReduceOrder::kept && reduced.rank() > 1;
   if (numbered || !fill_params(plan, kept, reduced)) {
-    c10::SmallVector<int64_t, 8> dims;
+    at::DimVector dims;
     for (bool last : {false, true})
       for (int64_t d = 0; d < x.dim(); ++d)
         if (mask[size_t(d)] == last) dims.push_back(d);
     plan = ReducePlan{};
     plan.input = x.permute(dims).contiguous();
-    fill_params(plan, out > 1 ? Loops{{out, count, 1}} : Loops{}, count > 1 ? Loops{{count, 1, 0}} : Loops{});
+    Strided<2> rows;
+    Strided<1> row;
+    rows.push(out, {count, 1});
+    row.push(count, {1});
+    fill_params(plan, rows, row);
   }
   plan.params.outputs = uint64_t(out);
   plan.params.count = float(count);
   split(plan);
-  ReduceParams& p = plan.params;
-  p.short_rows = !plan.columns && p.lines == 1 && p.splits == 1 && p.inner_stride == 1 &&
-                 p.inner_size <= kReduceBlock && p.kept_size[0] == p.outputs && p.kept_out[0] == 1;
   return plan;
 }
 
@@ -178,8 +160,11 @@ Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x,
   return direct ? out : at::empty(shape, x.options().dtype(type));
 }
 
-void reduce_deliver(const Tensor& result, const Tensor& out) {
-  if (out.defined() && !result.is_same(out)) out.copy_(result);
+void reduce_deliver(const Tensor& result, Tensor& out) {
+  if (!out.defined())
+    out = result;
+  else if (!result.is_same(out))
+    out.copy_(result);
 }
 
 }  // namespace mpsx::ops

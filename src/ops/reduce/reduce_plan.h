@@ -1,13 +1,10 @@
 // Plans and launches reductions: any set of dimensions of any strided tensor becomes the loops of reduce/params.h.
 #pragma once
 
-#include <ATen/WrapDimUtilsMulti.h>
-
 #include <bitset>
 #include <string>
-#include <utility>
 
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "reduce/params.h"
 
 namespace mpsx::ops {
@@ -51,9 +48,9 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
 // Extrema have the input's type, and none of nothing.
 void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out);
 
-// Gives a result its place: itself where no out= is given, else copied there with PyTorch's rules.
-// (metal kernels write contiguous memory of their own result type)
+// The contiguous memory that kernels write a result to: `out` resized, where it is given and contiguous, else new
+// memory, which reduce_deliver brings to `out`.
 Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type);
-void reduce_deliver(const Tensor& result, const Tensor& out);
+void reduce_deliver(const Tensor& result, Tensor& out);
 
 }  // namespace mpsx::ops

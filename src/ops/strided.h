@@ -1,0 +1,107 @@
+// The one planner of loops over strided operands. Dimensions are kept innermost first and coalesced where every operand
+// allows it; kernels take a few of them, and what is beyond is one launch each. Elementwise operators, copies,
+// concatenation, reductions, gathers and scatters are all planned here.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace mpsx::ops {
+
+template <size_t N>
+struct Strided {
+  using Offsets = std::array<int64_t, N>;
+  // Elements along x that one launch takes. Coalescing stops short of 2^31, so that kernels count in 32 bits.
+  static constexpr int64_t kMaxRow = int64_t(1) << 30, kMaxCoalesced = int64_t(1) << 31;
+
+  at::DimVector sizes;                   // innermost first; none for a single element
+  std::array<at::DimVector, N> strides;  // in elements
+
+  Strided() = default;
+  // Sizes and strides as tensors have them, outermost first.
+  Strided(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
+    for (size_t d = size.size(); d-- > 0;) push(size[d], at(stride, d));
+  }
+  // The same, with dimensions ordered by the strides of operand 0, for loops that may run in any order; those along which
+  // it does not move are outermost.
+  static Strided ordered(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
+    at::DimVector order(size.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto step = [&](int64_t d) { return stride[0][size_t(d)] ? stride[0][size_t(d)] : INT64_MAX; };
+    std::stable_sort(order.rbegin(), order.rend(), [&](int64_t a, int64_t b) { return step(a) < step(b); });
+    Strided result;
+    for (size_t k = order.size(); k-- > 0;) result.push(size[size_t(order[k])], at(stride, size_t(order[k])));
+    return result;
+  }
+
+  // Adds a dimension outside of those there are.
+  void push(int64_t size, const Offsets& stride) {
+    if (size == 1) return;
+    bool joins = !sizes.empty() && sizes.back() * size < kMaxCoalesced;
+    for (size_t k = 0; k < N && joins; ++k) joins = stride[k] == strides[k].back() * sizes.back();
+    if (joins) {
+      sizes.back() *= size;
+      return;
+    }
+    sizes.push_back(size);
+    for (size_t k = 0; k < N; ++k) strides[k].push_back(stride[k]);
+  }
+
+  size_t rank() const { return sizes.size(); }
+  int64_t size(size_t d) const { return d < rank() ? sizes[d] : 1; }
+  // The stride of operand k along the innermost dimension; that of a single element is as good as 1.
+  int64_t inner(size_t k) const { return rank() ? strides[k][0] : 1; }
+
+  // Writes the innermost `count` dimensions into the arrays of a parameter struct, of which there are four.
+  template <typename Params>
+  void write(Params& to, size_t count) const {
+    for (size_t d = 0; d < 4; ++d) {
+      const bool used = d < count && d < rank();
+      TORCH_CHECK(!used || d == 0 || sizes[d] <= int64_t(UINT32_MAX), "a dimension of ", sizes[d],
+                  " passes the limit of 2^32-1");
+      to.size[d] = used ? uint32_t(std::min(sizes[d], kMaxRow)) : 1;
+      for (size_t k = 0; k < N; ++k) to.stride[k][d] = used ? strides[k][d] : 0;
+    }
+  }
+
+  // Calls body(offsets in elements, one an operand) for every launch over the innermost `count` dimensions, which are
+  // written into `to`.
+  template <typename Params, typename Body>
+  void each(Params& to, size_t count, const Body& body) const {
+    write(to, count);
+    int64_t beyond = 1;
+    for (size_t d = count; d < rank(); ++d) beyond *= sizes[d];
+    for (int64_t i = 0; i < beyond; ++i) {
+      Offsets offsets{};
+      int64_t rest = i;
+      for (size_t d = count; d < rank(); ++d) {
+        for (size_t k = 0; k < N; ++k) offsets[k] += rest % sizes[d] * strides[k][d];
+        rest /= sizes[d];
+      }
+      for (int64_t begin = 0; begin < size(0); begin += kMaxRow) {
+        to.size[0] = uint32_t(std::min(kMaxRow, size(0) - begin));
+        body(std::as_const(offsets));
+        for (size_t k = 0; k < N && rank(); ++k) offsets[k] += kMaxRow * strides[k][0];
+      }
+    }
+  }
+
+ private:
+  static Offsets at(const std::array<at::IntArrayRef, N>& stride, size_t d) {
+    Offsets result;
+    for (size_t k = 0; k < N; ++k) result[k] = stride[k][d];
+    return result;
+  }
+};
+
+inline char* at_element(const at::Tensor& t, int64_t offset) {
+  return static_cast<char*>(t.data_ptr()) + offset * t.element_size();
+}
+inline const char* at_const_element(const at::Tensor& t, int64_t offset) {
+  return static_cast<const char*>(t.const_data_ptr()) + offset * t.element_size();
+}
+
+}  // namespace mpsx::ops
