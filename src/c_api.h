@@ -1,4 +1,4 @@
-/* What Python needs of mpsx beside operators, in plain C for Cython.
+/* The interface to Python beside operators, in plain C for Cython.
  *
  * Functions that can fail return a message, which stays valid until the thread's next call, or NULL. Nothing throws. */
 #ifndef MPSX_C_API_H
@@ -21,8 +21,10 @@ extern "C" {
 enum { MPSX_ERROR = 0, MPSX_INDEX_ERROR = 1, MPSX_OUT_OF_MEMORY = 2, MPSX_SYNTAX_ERROR = 3 };
 MPSX_API int mpsx_error_kind(void);
 
-/* Registers the device with torch. `library_directory`: where kernel libraries lie. */
-MPSX_API const char* mpsx_initialize(const char* library_directory);
+/* Finds the folder of the kernel libraries, and may build them; returns 0 with an error's text in `*found`. */
+typedef int (*mpsx_find_libraries)(const char** found);
+/* Registers the device with torch. `find` is called when the driver starts. */
+MPSX_API const char* mpsx_initialize(mpsx_find_libraries find);
 
 /* The driver in use; starts it. Strings live as long as the process. */
 typedef struct {

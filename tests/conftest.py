@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import mpsx
+from mpsx import kernel_library
 
 sys.path.insert(0, str(Path(__file__).parent))  # layouts.py, tables.py
 
@@ -19,6 +20,12 @@ def no_fallback() -> Iterator[None]:
     """An operator that falls back to the CPU is an error for the length of the test."""
     with mpsx.fallback.using_mode("error"):
         yield
+
+
+@pytest.fixture(scope="session")
+def simt_library() -> Path:
+    """The kernels of the simt driver, compiled now if they are not yet, before a test with a time limit uses them."""
+    return kernel_library.library("simt")
 
 
 @pytest.fixture(autouse=True)

@@ -84,32 +84,6 @@ def test_broadcasting(name: str, shapes: tuple) -> None:
     check(getattr(torch, name), a, b)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
-def test_in_place_keeps_its_shape(dtype: torch.dtype) -> None:
-    """An operand that self would have to grow for is an error, whether types agree or not."""
-    calls = (
-        lambda x, y: x.add_(y),
-        lambda x, y: x.mul_(y),
-        lambda x, y: x.lt_(y),
-        lambda x, y: x.pow_(y),
-        lambda x, y: x.remainder_(y),
-        lambda x, y: x.clamp_(min=y),
-        lambda x, y: x.masked_fill_(y > 0, 1),
-    )
-    for call in calls:
-        x, y = torch.ones(1, dtype=dtype), torch.ones(3, dtype=dtype)
-        messages = []
-        for device in ("cpu", "mpsx"):
-            with pytest.raises(RuntimeError) as caught:
-                call(x.to(device), y.to(device))
-            messages.append(str(caught.value))
-        assert "shape" in messages[1] or "size" in messages[1]
-    half = torch.ones(1, dtype=torch.float16, device="mpsx")
-    with pytest.raises(RuntimeError, match="output with shape .* doesn't match the broadcast shape"):
-        half.add_(torch.ones(3, device="mpsx"))
-    assert half.shape == (1,)
-
-
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "eq", "lt", "floor_divide", "pow"])
 def test_promotion(name: str) -> None:
     dtypes = (*FLOAT, *INT, torch.bool)

@@ -294,14 +294,6 @@ def test_out_forms_of_other_layouts() -> None:
                        torch.isin(torch.arange(100), many, invert=True))  # fmt: skip
 
 
-def test_fourier_transforms_are_the_librarys() -> None:
-    x = torch.randn(3, 17)
-    with mpsx.profiler.launch_log() as log:
-        result = torch.fft.irfft(torch.fft.rfft(x.to("mpsx")), n=17)
-    torch.testing.assert_close(result.cpu(), x)
-    assert {"vendor:aten::_fft_r2c", "vendor:aten::_fft_c2r"} <= {entry for entry in log if entry.startswith("vendor")}
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

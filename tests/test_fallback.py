@@ -11,9 +11,9 @@ import warnings
 
 import pytest
 import torch
-import vendor
 
 import mpsx
+import vendor
 
 aten = torch.ops.aten
 
@@ -294,6 +294,31 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
     assert {"aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::convolution"} <= rows.keys()
     assert rows["aten::mm.out"]["library"] == "oneDNN/MKL through ATen"
     assert calls("aten::mm.out") == 0
+
+
+# Without kernels of ours: a library's on the host driver, a fallback on every other.
+LIBRARY_ONLY = {
+    "aten::_fft_r2c": lambda: torch.fft.rfft(torch.ones(8, device="mpsx")),
+    "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
+}
+
+
+@pytest.mark.parametrize("op", LIBRARY_ONLY)
+def test_libraries_serve_the_host_driver_alone(op: str, loud_fallback: None) -> None:
+    with warnings.catch_warnings(record=True) as caught, mpsx.profiler.launch_log() as log:
+        warnings.simplefilter("always")
+        LIBRARY_ONLY[op]()
+        LIBRARY_ONLY[op]()
+    if vendor.is_preferred():
+        assert f"vendor:{op}" in log
+        assert not caught
+        assert calls(op) == 0
+    else:
+        assert f"fallback:{op}" in log
+        assert [str(w.message).startswith(f"{op}: no mpsx kernel") for w in caught] == [True]
+        assert calls(op) == 2
+        with mpsx.fallback.using_mode("error"), pytest.raises(NotImplementedError, match=op):
+            LIBRARY_ONLY[op]()
 
 
 def test_small_products_are_kernels_everywhere(silent_fallback: None) -> None:

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -181,14 +180,7 @@ def test_command(tmp_path):
     assert status == 1 and "--constant scale: expected NAME=VALUE" in err
 
 
-@pytest.fixture
-def simt():
-    libraries = Path(mpsx.__file__).parent / "lib"
-    if not list(libraries.glob("libmpsx_kernels_simt.*")):
-        pytest.skip("the library of the simt driver was left out of this build")
-
-
-def test_checked(simt, tmp_path):
+def test_checked(simt_library, tmp_path):
     """On the driver that checks: the constants are no fault, an access beyond the memory that was asked for is."""
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)

@@ -10,9 +10,9 @@ import time
 
 import pytest
 import torch
-import vendor
 
 import mpsx
+import vendor
 
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 

@@ -10,7 +10,7 @@ import mpsx
 
 
 def is_preferred() -> bool:
-    """As src/backend/vendor.cpp decides."""
+    """As src/vendor/cpu/vendor.cpp decides."""
     return (os.environ.get("MPSX_VENDOR") or ("on" if mpsx.driver()["name"] == "host" else "off")) == "on"
 
 

@@ -3,11 +3,11 @@
 
     python tools/dev.py build                 configure and build into build/dev
     python tools/dev.py run -- python -m pytest tests/test_softmax.py
-    python tools/dev.py build --simt          the library for MPSX_DRIVER=simt too; from then on every build has it
     python tools/dev.py build --isas all      every kernel library, not this machine's best alone
-    python tools/dev.py run --metal -- …      with MPSX_DRIVER=metal on an emulated Metal (Linux; needs build --simt)
+    python tools/dev.py run --metal -- …      with MPSX_DRIVER=metal on an emulated Metal (Linux)
 
 The package lies in build/dev/site (sources linked, not copied), with the metadata that lets `import torch` find it.
+MPSX_DRIVER=simt compiles its kernels when it is first used.
 """
 
 from __future__ import annotations
@@ -19,21 +19,11 @@ import sys
 from pathlib import Path
 
 import emulated_metal
+from msl.compiler import LEVELS
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "dev"
 SITE = BUILD / "site"
-
-
-def best_isa() -> str:
-    """The kernel library this machine would pick; see src/driver/host/kernel_module.cpp."""
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return ""
-    if {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "fma", "bmi2"} <= flags:
-        return "x86-64-v4"
-    return "x86-64-v3" if {"avx2", "fma", "bmi2"} <= flags else "baseline"
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
@@ -59,7 +49,7 @@ def lay_out_site() -> None:
     package.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for path in (ROOT / "python" / "mpsx").iterdir() if path.suffix != ".pyx"}
     wanted |= {path.name: path for path in (BUILD / "python").iterdir()}
-    wanted["lib"] = BUILD / "lib"
+    wanted |= {"lib": BUILD / "lib", "metal": ROOT / "metal"}
     wanted.pop("__pycache__", None)
     for stale in package.iterdir():
         if stale.name not in wanted and stale.is_symlink():
@@ -72,13 +62,12 @@ def lay_out_site() -> None:
     (info / "entry_points.txt").write_text("[torch.backends]\nmpsx = mpsx:_autoload\n")
 
 
-def build(isas: str, simt: bool, jobs: int) -> None:
+def build(isas: str, jobs: int) -> None:
     """Configures (once, or when the choice of kernel libraries changed) and builds."""
     BUILD.mkdir(parents=True, exist_ok=True)
     env = dict(os.environ, CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(ROOT))
     stamp = BUILD / "isas.txt"
-    simt = simt or (stamp.exists() and "simt" in stamp.read_text().split(";"))
-    chosen = "" if isas == "all" else (isas or best_isa()) + (";simt" if simt and "simt" not in isas else "")
+    chosen = ";".join([*LEVELS, "baseline"]) if isas == "all" else isas
     if not (BUILD / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != chosen:
         run("cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", f"-DMPSX_ISAS={chosen}",
             f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release", "-DMPSX_PRECOMPILE=OFF",
@@ -94,15 +83,15 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="configure and build")
     builder.add_argument("--isas", default="", help="'all', or kernel libraries separated by ';'")
-    builder.add_argument("--simt", action="store_true", help="the library for MPSX_DRIVER=simt too")
     builder.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
     runner = commands.add_parser("run", help="run a command against the build")
     runner.add_argument("--metal", action="store_true", help="the Metal driver, on an emulated Metal")
     runner.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if arguments.command == "build":
-        build(arguments.isas, arguments.simt, arguments.jobs)
+        build(arguments.isas, arguments.jobs)
         return
+    lay_out_site()
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
     env = dict(os.environ, PYTHONPATH=path)

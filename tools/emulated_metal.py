@@ -199,24 +199,30 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
     folder = OUTPUT / f"package-{name}"
     options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -g1", "CMAKE_CXX_COMPILER": compiler,
                "CMAKE_CXX_FLAGS": " ".join(flags), "CMAKE_C_COMPILER": compiler.replace("clang++", "clang"),
-               "MPSX_ISAS": "simt", "Python_EXECUTABLE": sys.executable}  # fmt: skip
+               "Python_EXECUTABLE": sys.executable}  # fmt: skip
     run("cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", *(f"-D{k}={v}" for k, v in options.items()))
     run("cmake", "--build", str(folder), "--target", "lib/libmpsx.so", "-j", str(os.cpu_count() or 2))
     return folder / "lib" / "libmpsx.so"
+
+
+def simt_library(package: Path) -> Path:
+    """The package's kernels with real threadgroups, compiled now if they are not yet."""
+    path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
+    code = "from mpsx import kernel_library; print(kernel_library.library('simt'))"
+    found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
+                           text=True, check=True)  # fmt: skip
+    return Path(found.stdout.strip())
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
     """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib; or with `sources`,
     an mpsx.metal, instead. `library`: a libmpsx.so to take instead of the package's."""
     libraries = package / "lib"
-    kernels = libraries / "libmpsx_kernels_simt.so"
-    if not sources and not kernels.exists():
-        raise Unavailable(f"no {kernels.name} in this build")
     copy = site / "mpsx"
     (copy / "lib").mkdir(parents=True, exist_ok=True)
     wanted = {copy / p.name: p for p in package.iterdir() if p.name not in ("lib", "__pycache__")}
     wanted |= {copy / "lib" / p.name: p for p in libraries.iterdir()}
-    wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or kernels
+    wanted[copy / "lib" / ("mpsx.metal" if sources else "mpsx.metallib")] = sources or simt_library(package)
     if library:
         wanted[copy / "lib" / "libmpsx.so"] = library
     for at, target in wanted.items():

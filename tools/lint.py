@@ -16,20 +16,24 @@ TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "test
 SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 LONGEST = 400
 
-# Who may include whom: a folder of src/ (or metal/lib) and what it may name in #include "…".
+# Who may include whom: a folder of src/, and what its files may name in #include "…". A folder below it includes itself.
 LAYERS = {
-    "src/driver": (r"driver/", r"metal_stdlib/kernel_abi\.h"),
+    "src/driver": (r"driver/\w+\.h", r"metal_stdlib/kernel_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
-    "src/ops": (r"ops/", r"runtime/", r"[a-z_]+/([a-z_]*params\.h|[a-z_]+\.def)", r"lib/shared\.h"),
     "src/backend": (r"backend/", r"runtime/", r"c_api\.h"),
-    "metal/lib": (r"lib/",),
+    "src/vendor": (r"backend/", r"runtime/"),
+    "src/ops": (r"ops/\w+\.h", r"vendor/", r"backend/", r"runtime/", r"lib/\w+\.h"),
 }
-# Vendor routes, aliases, tensors of other devices and random state live in the backend, and launchers use them.
-EXCEPTIONS = {
-    "src/ops": (
-        r"backend/(alias|attention|convolution|copy|fallback|generator|mps|same_device|sparse_fallback|torch_version|vendor)\.h",
-    ),
+# Families of operators see their own kernels' parameters and elementwise's launchers, and these:
+FAMILY_EDGES = {
+    "attention": (r"ops/(random|explicit)/",),
+    "elementwise": (r"ops/explicit/",),
+    "index": (r"sort/",),
+    "pool": (r"ops/resample/",),
 }
+# Operators that are made of others see all of them.
+OF_OTHERS = ("composed", "explicit")
+FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
 # Top-level entries of .gitignore: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")
@@ -117,23 +121,37 @@ def translate():
                 yield f"{name_of(path)}:1: kernel {instance.host_name} is in {first} too"
 
 
+def allowed_includes(name):
+    """Patterns of what a file may include, none for a file of no layer."""
+    folders = name.split("/")[:-1]
+    if folders[0] == "metal":
+        return (r"lib/", rf"{folders[1]}/") if folders[1:] else ()
+    layer = "/".join(folders[:2])
+    if layer not in LAYERS:
+        return ()
+    allowed = (*LAYERS[layer], *(f"{folders[1]}/{inner}/" for inner in folders[2:3]))
+    if layer != "src/ops":
+        return allowed
+    if not folders[2:]:
+        return (*allowed, FAMILY_HEADER)
+    family = folders[2]
+    if family in OF_OTHERS:
+        return (*allowed, r"ops/", FAMILY_HEADER)
+    return (*allowed, r"ops/elementwise/", rf"{family}/", *FAMILY_EDGES.get(family, ()))
+
+
 @check
 def layers():
-    """Includes go down the layers only, and never between families of kernels."""
+    """Includes go down the layers only: ops, vendor, backend, runtime, driver; and never between families."""
     for path in files(".cpp", ".h", ".mm", ".metal", ".def"):
         name = name_of(path)
-        layer = next((d for d in LAYERS if name.startswith(d + "/")), None)
-        allowed = LAYERS.get(layer, ()) + EXCEPTIONS.get(layer, ())
-        if name.startswith("metal/") and layer is None:
-            allowed = (r"lib/", name.split("/")[1] + "/")
-        elif layer is None:
-            continue
-        for number, line in enumerate(path.read_text().split("\n"), 1):
+        allowed = allowed_includes(name)
+        for number, line in enumerate(path.read_text().split("\n") if allowed else (), 1):
             include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
             if not include or "/" not in include[1] or (path.parent / include[1]).is_file():
                 continue  # beside the file, or below it
             if not re.match("|".join(allowed), include[1]):
-                yield f"{name}:{number}: {layer or 'a kernel family'} must not include {include[1]}"
+                yield f"{name}:{number}: {'/'.join(name.split('/')[:3])} must not include {include[1]}"
 
 
 @check

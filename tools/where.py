@@ -53,9 +53,9 @@ def registrations(name: str) -> Iterator[Found]:
     """Rows of tables, and calls that register."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         yield place(path, line), f"row {match[1]}"
-    call = rf'(?:\bimpl\(\s*"|\w+_FORMS\(|Vendor\{{"aten::|_vendor\(\w+,\s*")({spelled(name)}(?:\.\w+)?)(?=["),])'
+    call = rf'(?:\bimpl\(\s*"|\w+_FORMS\()({spelled(name)}(?:\.\w+)?)(?=["),])'
     for path, line, match in lines_with(ROOT.glob("src/**/*.cpp"), call):
-        yield place(path, line), match[1] + (" (vendor)" if "endor" in match[0] else "")
+        yield place(path, line), match[1] + (" (vendor)" if "vendor" in path.parts else "")
 
 
 def definitions(path: Path, function: str, name: str) -> Iterator[Found]:

@@ -6,14 +6,13 @@
 #include "lib/random.h"
 #include "lib/tile_product.h"
 
-#if MPSX_VECTOR_BYTES
-enum : uint { kRows = kAttentionRows, kColumns = kAttentionColumns, kDepth = kAttentionDepth, kWidth = kAttentionWidth,
-              kGap = kTilePad, kAcross = kAttentionColumns };
-#else
-enum : uint { kRows = kWideAttentionRows, kColumns = kWideAttentionColumns, kDepth = kAttentionSize,
-              kWidth = kAttentionSize, kGap = kWidePad, kAcross = 1 };
-#endif
-enum : uint { kSumStride = kAttentionSize + kGap, kScoreStride = kColumns + kGap, kLeftStride = kDepth + (kGap & 4) };
+enum : uint { kRows = kAttentionRows, kColumns = kAttentionColumns };
+enum : uint {
+  kSumStride = kAttentionSize + kTilePad,
+  kScoreStride = kColumns + kTilePad,
+  kLeftStride = kAttentionDepth + kTilePad,
+  kValueStride = kAttentionWidth + kTilePad,
+};
 
 // Threadgroup memory.
 struct AttentionMemory {
@@ -31,10 +30,10 @@ inline AttentionMemory attention_memory(threadgroup float* memory) {
   return m;
 }
 
-// Each thread has columns of its own in some rows. One thread has all.
-#define MPSX_EACH_SCORE(r, c)                                                                  \
-  for (uint r = g.index / kAcross; r < kRows; r += (g.count + kAcross - 1) / kAcross)          \
-    MPSX_VECTORIZE for (uint c = g.index % kAcross; c < kColumns; c += kAcross)
+// The scores of this thread: row r, column c.
+#define MPSX_EACH_SCORE(r, c)                                                    \
+  for (uint r = g.index / kColumns; r < kRows; r += max(g.count / kColumns, 1u)) \
+    for (uint c = g.index % kColumns; c < kColumns; c += g.count)
 
 template <typename T>
 inline MatrixSource<T> rows_of(device const T* data, long stride, uint rows, uint size) {
@@ -54,8 +53,8 @@ inline void make_scores(threadgroup float* scores, MatrixSource<T> left, MatrixS
   threadgroup float* b = a + kRows * kLeftStride;
   tg_barrier();
   MPSX_EACH_SCORE(r, c) scores[r * kScoreStride + c] = 0.0f;
-  for (uint k = 0; k < left.columns; k += kDepth) {
-    const uint deep = min(uint(kDepth), (left.columns - k + 7) / 8 * 8);
+  for (uint k = 0; k < left.columns; k += kAttentionDepth) {
+    const uint deep = min(uint(kAttentionDepth), (left.columns - k + 7) / 8 * 8);
     if (k > 0) tg_barrier();
     left.stage(a, kLeftStride, row, k, kRows, deep, g);
     across.stage(b, kScoreStride, k, column, deep, kColumns, g);
@@ -68,13 +67,12 @@ inline void make_scores(threadgroup float* scores, MatrixSource<T> left, MatrixS
 template <typename T>
 inline void add_weighted(threadgroup float* scores, MatrixSource<T> values, uint column, AttentionMemory m,
                          GroupThread g) {
-  enum : uint { kStride = kWidth + kGap };
-  for (uint e = 0; e < values.columns; e += kWidth) {
-    const uint width = min(uint(kWidth), (values.columns - e + 31) / 32 * 32);
+  for (uint e = 0; e < values.columns; e += kAttentionWidth) {
+    const uint width = min(uint(kAttentionWidth), (values.columns - e + 31) / 32 * 32);
     tg_barrier();
-    values.stage(m.staged, kStride, column, e, kColumns, width, g);
+    values.stage(m.staged, kValueStride, column, e, kColumns, width, g);
     tg_barrier();
-    block_product(m.sums + e, kSumStride, scores, kScoreStride, m.staged, kStride, kRows, width, kColumns, g);
+    block_product(m.sums + e, kSumStride, scores, kScoreStride, m.staged, kValueStride, kRows, width, kColumns, g);
   }
 }
 

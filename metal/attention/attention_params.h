@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// Blocks of rows that a threadgroup owns and of columns that it goes through, and floats of the head's dimension that
-// are in threadgroup memory at a time; for SIMD groups, and where a threadgroup is one thread.
+// A threadgroup owns a block of rows and goes through blocks of columns, with slices of the head's dimension in threadgroup
+// memory: of kAttentionDepth for scores, of kAttentionWidth for sums of values.
 enum : uint32_t {
   kAttentionSize = 256,  // the largest head
   kAttentionRows = 16,
@@ -12,11 +12,6 @@ enum : uint32_t {
   kAttentionWidth = 64,
   kAttentionFloats = kAttentionRows * (kAttentionSize + 4) + 2 * kAttentionRows * (kAttentionColumns + 4) +
                      kAttentionColumns * (kAttentionWidth + 4) + 4 * kAttentionRows,
-  kWideAttentionRows = 64,
-  kWideAttentionColumns = 128,
-  kWideAttentionFloats = kWideAttentionRows * (kAttentionSize + 16) + 2 * kWideAttentionRows * (kWideAttentionColumns + 16) +
-                         kWideAttentionRows * kAttentionSize + kAttentionSize * (kWideAttentionColumns + 16) +
-                         4 * kWideAttentionRows,
 };
 
 // Of [batch, heads, length, size], where elements of a head lie together.

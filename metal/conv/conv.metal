@@ -27,7 +27,7 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
                  threadgroup float* memory [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   const uint group = g.group.z, first = group * p.rows;
-  const Tile tile = tile_at(g.group.y, g.group.x, p.tile_rows, p.tile_columns);
+  const Tile tile = tile_at(g.group.y, g.group.x);
   const ConvMatrixSource<T> left = {weight + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth};
   const Patches<T, BACKWARD, false> right = {source + long(group) * p.channels * p.channel_stride, p, p.window,
                                              p.columns, p.depth};
@@ -51,7 +51,7 @@ kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[bu
                         threadgroup float* memory [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   const uint group = g.group.z;
-  const Tile tile = tile_at(g.group.y, g.group.x, p.tile_rows, p.tile_columns);
+  const Tile tile = tile_at(g.group.y, g.group.x);
   const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth};
   const Patches<T, false, true> right = {source + long(group) * p.channels * p.channel_stride, p, p.window, p.depth,
                                          p.columns};

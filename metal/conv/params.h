@@ -25,6 +25,5 @@ struct ConvParams {
   int64_t out_image, out_channel, out_position;            // strides of the result
   uint32_t images, channels;                               // channels of the source in a group
   uint32_t rows, columns, depth;                           // of the product
-  uint32_t tile_rows, tile_columns;
   uint32_t has_bias;
 };

@@ -2,10 +2,7 @@
 
 #include "lib/shared.h"
 
-// Elements of a row of the gradient, or pairs of points, that a CPU thread handles; a GPU's handles one.
-enum : int32_t { kDistanceTile = 64 };
-// On a CPU, so many second points at once where there are as many, of at most so many coordinates.
-enum : int32_t { kPointsAbreast = 32, kFewCoordinates = 64 };
+enum : uint32_t { kDistanceTile = 8 };  // neighbouring coordinates of a gradient that a thread handles
 
 // Distances between `rows` points and `others`, of `size` numbers each.
 struct DistanceParams {

@@ -1,49 +1,63 @@
-// How often each number occurs, and how many numbers lie in each of equal parts of a range.
-#include "lib/instantiate.h"
-#include "lib/types.h"
+// bincount and histc.
 #include "index/params.h"
+#include "lib/collective.h"
+#include "lib/instantiate.h"
 
-// Numbers are from 0 to p.bins - 1. Sums of integers do not depend on who comes first.
-kernel void bincount(device uint* bins [[buffer(0)]], device const long* numbers [[buffer(1)]],
-                     constant BincountParams& p [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  const uint begin = tid * p.each, end = min(begin + p.each, p.count);
-#if MPSX_VECTOR_BYTES
-  device atomic_uint* shared_bins = reinterpret_cast<device atomic_uint*>(bins);
-  for (uint i = begin; i < end; ++i) atomic_fetch_add_explicit(shared_bins + numbers[i], 1u, memory_order_relaxed);
-#else
-  device uint* own = bins + ulong(tid) * p.bins;
-  for (uint i = begin; i < end; ++i) own[numbers[i]] += 1;
-#endif
-}
-#if !MPSX_VECTOR_BYTES
-// By one thread, as the result is wanted.
-kernel void bincount_alone(device long* bins [[buffer(0)]], device const long* numbers [[buffer(1)]],
-                           constant BincountParams& p [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  for (uint i = tid * p.each, end = i + p.count; i < end; ++i) bins[numbers[i]] += 1;
-}
-#endif
-
-// Parts of [p.low, p.high]; what lies outside (and NaN) counts nowhere.
-template <typename T>
-kernel void histc(device uint* bins [[buffer(0)]], device const T* in [[buffer(1)]],
-                  constant HistcParams& p [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  const uint begin = tid * p.each, end = min(begin + p.each, p.count);
-  const float span = p.high - p.low, parts = float(p.bins);
-#if MPSX_VECTOR_BYTES
-  device atomic_uint* own = reinterpret_cast<device atomic_uint*>(bins);
-#else
-  device uint* own = bins + ulong(tid) * p.bins;
-#endif
-  for (uint i = begin; i < end; ++i) {
-    const float x = float(in[i]);
-    if (!(x >= p.low && x <= p.high)) continue;
-    const uint place = min(uint((x - p.low) * parts / span), p.bins - 1);
-#if MPSX_VECTOR_BYTES
-    atomic_fetch_add_explicit(own + place, 1u, memory_order_relaxed);
-#else
-    own[place] += 1;
-#endif
+// Adds up how many of the elements [begin, end) are in each bin; `bin_of.at(i)` is p.bins or more where element i is in
+// none. A threadgroup counts on its own where all bins fit its memory, so that only its sums meet others'.
+template <typename BinOf>
+inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uint end, BinOf bin_of,
+                       threadgroup atomic_uint* own, GroupThread g) {
+  const bool fits = bin_count <= kGroupBins;
+  for (uint b = g.index; fits && b < bin_count; b += g.count) atomic_store_explicit(own + b, 0u, memory_order_relaxed);
+  tg_barrier();
+  for (uint i = begin + g.index; i < end; i += g.count) {
+    const ulong bin = bin_of.at(i);
+    if (bin >= bin_count) continue;
+    if (fits)
+      atomic_fetch_add_explicit(own + bin, 1u, memory_order_relaxed);
+    else
+      atomic_fetch_add_explicit(bins + bin, 1u, memory_order_relaxed);
   }
+  tg_barrier();
+  for (uint b = g.index; fits && b < bin_count; b += g.count) {
+    const uint n = atomic_load_explicit(own + b, memory_order_relaxed);
+    if (n > 0) atomic_fetch_add_explicit(bins + b, n, memory_order_relaxed);
+  }
+}
+
+struct OfNumber {
+  device const long* numbers;
+  ulong at(uint i) const { return ulong(numbers[i]); }
+};
+kernel void bincount(device atomic_uint* bins [[buffer(0)]], device const long* numbers [[buffer(1)]],
+                     constant HistogramParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup atomic_uint own[kGroupBins];
+  const uint begin = g.group.x * kHistogramChunk;
+  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), OfNumber{numbers}, own, g);
+}
+
+// Parts of [low, high]; what lies outside of it, and NaN, is in none.
+template <typename T>
+struct OfPart {
+  device const T* in;
+  float low, high;
+  uint parts;
+  ulong at(uint i) const {
+    const float x = float(in[i]);
+    if (!(x >= low && x <= high)) return UINT_MAX;
+    return min(uint((x - low) * float(parts) / (high - low)), parts - 1);
+  }
+};
+template <typename T>
+kernel void histc(device atomic_uint* bins [[buffer(0)]], device const T* in [[buffer(1)]],
+                  constant HistogramParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup atomic_uint own[kGroupBins];
+  const uint begin = g.group.x * kHistogramChunk;
+  const OfPart<T> part = {in, p.low, p.high, p.bins};
+  count_bins(bins, p.bins, begin, begin + min(uint(kHistogramChunk), p.count - begin), part, own, g);
 }
 #define HISTC(T, TAG, ...) MPSX_KERNEL("histc_" #TAG, histc<T>)
 MPSX_FOR_FLOAT(HISTC, )

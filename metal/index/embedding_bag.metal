@@ -4,26 +4,7 @@
 #include "index/bag_params.h"
 #include "index/check.h"
 
-// Elements of a row that a CPU thread handles together; a GPU's handles one.
-constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : 64;
-
-#if !MPSX_VECTOR_BYTES
-// The sum of N neighbouring elements of a bag's rows, which registers hold; `table`: from the first of them on.
-template <uint N, typename T>
-inline void add_up(device T* to, device const T* table, device const long* indices, device const T* weights,
-                   constant BagParams& p, ulong begin, ulong end, float scale) {
-  float sum[N];
-  for (uint j = 0; j < N; ++j) sum[j] = 0.0f;
-  for (ulong k = begin; k < end; ++k) {
-    const long index = indices[k];
-    if (index == p.padding) continue;
-    device const T* row = table + ulong(known_index(index, p.rows, false)) * p.width;
-    const float weight = p.weighted ? float(weights[k]) : 1.0f;
-    for (uint j = 0; j < N; ++j) sum[j] += weight * float(row[j]);
-  }
-  for (uint j = 0; j < N; ++j) to[j] = T(sum[j] / scale);
-}
-#endif
+constexpr constant uint kBagColumns = 4;  // neighbours that a thread handles
 
 // One threadgroup per bag. `maxima` says, in mode max, which row each element is of; `sizes` how many rows count.
 template <typename T>
@@ -39,16 +20,10 @@ kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buff
   for (ulong k = begin; k < end; ++k) size += indices[k] != p.padding ? 1 : 0;
   if (tid == 0) sizes[bag] = size;
   const float scale = p.mode == 1 && size > 0 ? float(size) : 1.0f;
-  uint done = 0;
-#if !MPSX_VECTOR_BYTES
-  if (p.mode != 2)
-    for (; done + 32 <= p.width; done += 32)
-      add_up<32>(out + ulong(bag) * p.width + done, table + done, indices, weights, p, begin, end, scale);
-#endif
-  for (uint c = done + tid * kTile; c < p.width; c += threads.x * kTile) {
-    const uint n = min(kTile, p.width - c);
-    float sum[kTile];
-    int where[kTile];
+  for (uint c = tid * kBagColumns; c < p.width; c += threads.x * kBagColumns) {
+    const uint n = min(kBagColumns, p.width - c);
+    float sum[kBagColumns];
+    int where[kBagColumns];
     for (uint j = 0; j < n; ++j) {
       sum[j] = 0.0f;
       where[j] = 0;

@@ -1,6 +1,8 @@
-// Where a tensor is not zero: chunks are counted, the counts become starts, then each chunk writes its own positions.
-#include "lib/instantiate.h"
+// nonzero, in three passes: chunks count their nonzero elements, the counts become starts, and each chunk writes its
+// own positions.
 #include "index/params.h"
+#include "lib/collective.h"
+#include "lib/instantiate.h"
 
 template <typename T>
 kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -14,16 +16,21 @@ kernel void nonzero_count(device long* counts [[buffer(0)]], device const T* in 
   counts[chunk] = long(found);
 }
 
-// counts[i] becomes the sum of those before it; the total goes to counts[chunks]. One thread.
+// counts[i] becomes the sum of those before it; the total goes to counts[chunks]. One threadgroup.
 kernel void nonzero_scan(device long* counts [[buffer(0)]], constant uint& chunks [[buffer(1)]],
-                         uint tid [[thread_position_in_grid]]) {
-  long sum = 0;
-  for (uint i = tid; i < chunks; ++i) {
-    const long n = counts[i];
-    counts[i] = sum;
-    sum += n;
+                         MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup uint scratch[kScratch];
+  long before = 0;
+  for (uint first = 0; first < chunks; first += g.count) {
+    const uint i = first + g.index;
+    const uint own = i < chunks ? uint(counts[i]) : 0u;  // a chunk's count fits 32 bits, and so do those of a group's
+    uint all;
+    const uint sum = tg_prefix_sum(own, all, scratch, g);
+    if (i < chunks) counts[i] = before + long(sum);
+    before += long(all);
   }
-  counts[chunks] = sum;
+  if (g.index == 0) counts[chunks] = before;
 }
 
 // out[d][k]: the coordinate of the k-th element found in dimension d.

@@ -19,8 +19,8 @@ struct CheckParams {
   uint32_t dimension, negative;  // as in RowsParams
 };
 
-// Reductions of the segments of rows; columns that a CPU thread handles.
-enum : uint32_t { kSegmentColumns = 64 };
+// Reductions of the segments of rows; a thread handles kSegmentColumns neighbouring columns.
+enum : uint32_t { kSegmentColumns = 4 };
 struct SegmentReduceParams {
   int64_t size;    // elements of a row
   uint32_t count;  // segments of a row
@@ -30,10 +30,7 @@ struct SegmentReduceParams {
   uint32_t mean;   // whether the result is divided by the segment's length
 };
 
-// Neighbouring elements that a CPU thread of move_runs copies.
-enum : uint32_t { kMoveRun = 16384 };
-
-// A grid over at most four dimensions, innermost first (metal/lib/index.h), and an index into one dimension of an operand.
+// A grid over at most four dimensions, innermost first (metal/lib/index.h), and an index into one of an operand's.
 struct IndexParams {
   uint32_t size[4];
   int64_t stride[4][4];  // by operand: the output first
@@ -43,15 +40,15 @@ struct IndexParams {
   uint32_t add;          // to what the output holds, rather than replacing it
 };
 
-// Lines along the indexed dimension, each walked in order by one thread. Operands: self, index, source.
-enum : uint32_t { kFewPlaces = 4096 };  // of halves that one thread of a CPU adds to
+// Lines along the indexed dimension, each walked in order by one thread; a threadgroup owns kScatterLines neighbours.
+// Operands: self, index, source.
+enum : uint32_t { kScatterLines = 256 };
 struct ScatterParams {
   uint32_t size[4];        // of the other dimensions, innermost first; the last is 1
   int64_t stride[3][4];
   int64_t step[3];         // strides along the indexed dimension
   int64_t dim_size;        // of self's
   uint32_t count;          // of the index along it
-  uint32_t tile;           // neighbouring lines a threadgroup owns
   uint32_t negative;
 };
 
@@ -76,27 +73,22 @@ struct NonzeroParams {
   uint32_t size[16];  // outermost first
 };
 
-// Runs of equal neighbours among `count` elements, in chunks; which results are wanted. `ordered`: elements were sorted.
+// Runs of equal neighbours among `count` elements, in chunks; the results wanted. `ordered`: elements were sorted.
 struct UniqueParams {
   uint64_t count;
   uint32_t chunk, lengths, inverse, ordered;
 };
 
-// Columns that a CPU thread of tril and triu handles.
-enum : uint32_t { kTriangleTile = 4096 };
-
-// What tril and triu keep: columns from `low` to `high` of the diagonal's.
+// tril keeps what lies on a diagonal and below it, triu (`upper`) what lies on it and above.
 struct TriangleParams {
   int64_t diagonal;
   uint32_t rows, columns, upper;
 };
 
-// Each thread counts `each` elements; on a CPU in bins of its own.
-struct BincountParams {
-  uint32_t count, each;
-  int64_t bins;
-};
-struct HistcParams {
-  uint32_t count, each, bins;
+// A threadgroup counts kHistogramChunk elements, in its own memory where there are at most kGroupBins bins. histc has
+// parts of [low, high].
+enum : uint32_t { kHistogramChunk = 32768, kGroupBins = 4096 };
+struct HistogramParams {
+  uint32_t count, bins;
   float low, high;
 };

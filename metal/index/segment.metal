@@ -1,4 +1,4 @@
-// Rows added up by key, in order: the rows are ordered by key (a stable radix sort), then each key's first row owns the sum.
+// Rows added up by key, in order: a stable radix sort orders the rows by key, then each key's first row owns the sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "index/params.h"
@@ -14,7 +14,7 @@ kernel void order_start(device uint* keys [[buffer(0)]], device uint* rows [[buf
   rows[i] = i;
 }
 
-// How often each digit occurs in a chunk. A thread owns a chunk and its line of the histogram.
+// Counts the digits of a chunk. A thread owns a chunk and its line of the histogram.
 kernel void order_count(device uint* histogram [[buffer(0)]], device const uint* keys [[buffer(1)]],
                         constant OrderParams& p [[buffer(2)]], uint chunk [[thread_position_in_grid]]) {
   device uint* own = histogram + ulong(chunk) * kDigits;
@@ -57,7 +57,7 @@ template <typename C> inline C sum_of(C a, C b) { return add_scaled(a, b, C(1));
 template <typename C> inline C share(C sum, uint) { return sum; }
 inline float share(float sum, uint count) { return sum / float(count); }
 
-constexpr constant uint kColumns = MPSX_VECTOR_BYTES ? 1 : 64;
+constexpr constant uint kColumns = 4;  // neighbours that a thread adds up
 
 // group = (place in the order, outer block). The first place of a key adds up the key's rows.
 template <typename T>

@@ -4,8 +4,6 @@
 #include "lib/arithmetic.h"
 #include "lib/compute.h"
 
-constexpr constant uint kColumns = MPSX_VECTOR_BYTES ? 1 : kSegmentColumns;
-
 struct segment_sum {
   static float apply(float a, float b) { return a + b; }
 };
@@ -38,9 +36,9 @@ kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buf
     out[ulong(gid.z) * p.count + segment] = T(s);
     return;
   }
-  const uint first = gid.x * kColumns, n = min(kColumns, p.inner - first);
+  const uint first = gid.x * kSegmentColumns, n = min(kSegmentColumns, p.inner - first);
   device const T* x = in + (ulong(gid.z) * ulong(p.size) * p.inner + first);
-  float sum[kColumns];
+  float sum[kSegmentColumns];
   for (uint c = 0; c < n; ++c) sum[c] = p.start;
   for (long i = begin; i < end; ++i) {
     device const T* row = x + ulong(i) * p.inner;

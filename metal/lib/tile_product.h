@@ -11,11 +11,11 @@
 
 enum : uint { kTileSum = 64 };
 
+// Where a tile is in the result, beyond whose end a part of it may lie.
 struct Tile {
-  uint row, column;    // where it is in the result
-  uint rows, columns;  // its size, of which a part may lie beyond the result
-  uint stride;         // floats from row to row
+  uint row, column;
 };
+inline Tile tile_at(uint row, uint column) { return {row * kTileRows, column * kTileColumns}; }
 
 // Element (row, column) of a matrix in memory, of any strides.
 template <typename T>
@@ -37,17 +37,32 @@ struct MatrixSource {
   }
 };
 
+// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to them.
+// Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
+inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
+                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread g) {
+  const uint across = columns / 8;
+  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
+    const uint row = block / across * 8, column = block % across * 8;
+    simdgroup_float8x8 sum, x, y;
+    simdgroup_load(sum, out + row * out_stride + column, out_stride);
+    for (uint k = 0; k < depth; k += 8) {
+      simdgroup_load(x, a + row * a_stride + k, a_stride);
+      simdgroup_load(y, b + k * b_stride + column, b_stride);
+      simdgroup_multiply_accumulate(sum, x, y, sum);
+    }
+    simdgroup_store(sum, out + row * out_stride + column, out_stride);
+  }
+  tg_barrier();
+}
+
 // 8x8 blocks along each side of a SIMD group's quarter. Loops over them are unrolled: a SIMD group's matrices are
 // registers, which have no addresses.
 enum : uint { kBlocks = 4 };
 
-inline Tile tile_at(uint row, uint column, uint, uint) {
-  return {row * kTileRows, column * kTileColumns, kTileRows, kTileColumns, kTileColumns + kTilePad};
-}
-
 template <typename A, typename B>
 inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* memory, GroupThread g) {
-  enum : uint { kStrideA = kTileDepth + kTilePad, kStrideB = kTileColumns + kTilePad };
+  enum : uint { kStrideA = kTileDepth + kTilePad, kStrideB = kTileStride };
   threadgroup float* left = memory;
   threadgroup float* right = memory + kTileRows * kStrideA;
   const uint quarter = g.index / g.width;
@@ -89,26 +104,7 @@ inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* mem
   for (uint i = 0; i < kBlocks; ++i)
 #pragma unroll
     for (uint j = 0; j < kBlocks; ++j)
-      simdgroup_store(total[i][j], memory + (row + i * 8) * tile.stride + column + j * 8, tile.stride);
-  tg_barrier();
-}
-
-// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to them.
-// Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
-inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
-                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread g) {
-  const uint across = columns / 8;
-  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
-    const uint row = block / across * 8, column = block % across * 8;
-    simdgroup_float8x8 sum, x, y;
-    simdgroup_load(sum, out + row * out_stride + column, out_stride);
-    for (uint k = 0; k < depth; k += 8) {
-      simdgroup_load(x, a + row * a_stride + k, a_stride);
-      simdgroup_load(y, b + k * b_stride + column, b_stride);
-      simdgroup_multiply_accumulate(sum, x, y, sum);
-    }
-    simdgroup_store(sum, out + row * out_stride + column, out_stride);
-  }
+      simdgroup_store(total[i][j], memory + (row + i * 8) * kTileStride + column + j * 8, kTileStride);
   tg_barrier();
 }
 
@@ -119,6 +115,6 @@ inline void tile_finish(Finish finish, uint rows, uint columns, Tile tile, threa
   for (uint i = g.index; i < kTileRows * kTileColumns; i += g.count) {
     const uint r = i / kTileColumns, c = i % kTileColumns;
     if (tile.row + r < rows && tile.column + c < columns)
-      finish.put(tile.row + r, tile.column + c, memory[r * tile.stride + c]);
+      finish.put(tile.row + r, tile.column + c, memory[r * kTileStride + c]);
   }
 }

@@ -32,8 +32,8 @@ inline float log_sum(float a, float b, float c) {
   return most + precise::log(precise::exp(a - most) + precise::exp(b - most) + precise::exp(c - most));
 }
 
-// Of the paths that are in a state after each step, and of those that go on from there to the end. One threadgroup per
-// sequence; a step needs all of the one before.
+// alpha and beta: the log-probabilities of the paths that reach a state at each step, and of those that go on from
+// there to the end. One threadgroup per sequence; a step needs all of the one before.
 kernel void ctc_alpha(device float* loss [[buffer(0)]], device float* alpha [[buffer(1)]],
                       device const float* log_probs [[buffer(2)]], device const long* targets [[buffer(3)]],
                       device const long* table [[buffer(4)]], constant CtcParams& p [[buffer(5)]],

@@ -4,7 +4,7 @@
 #include "lib/instantiate.h"
 #include "loss/params.h"
 
-// How much too near a class is to the target: margin - x[target] + x[class], where that is above 0 (NaN stays).
+// By how much a class violates the margin: margin - x[target] + x[class], where that is above 0 (NaN stays).
 inline float gap_of(float x, float above) {
   const float gap = above + x;
   return gap <= 0.0f ? 0.0f : gap;
@@ -33,7 +33,7 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
   if (g.index == 0) rows[g.group.x] = T((p.has_weight ? float(weight[at]) : 1.0f) * sum * p.scale);
 }
 
-// What a row's loss changes by with each of its classes.
+// The gradient of each row's loss.
 template <typename T>
 kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                              device const T* in [[buffer(2)]], device const long* target [[buffer(3)]],
@@ -105,8 +105,8 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   if (g.index == 0) rows[g.group.x] = T(sum * p.scale);
 }
 
-// A class that is no target counts the targets that it is too near to; a target, as often as it is named, the classes
-// that are too near to it.
+// A class that is no target counts the targets whose margin it violates; a target counts the classes that violate its
+// own, as often as it is named.
 template <typename T>
 kernel void multilabel_margin_bwd(device T* grad_in [[buffer(0)]], device const T* grad [[buffer(1)]],
                                   device const T* is_target [[buffer(2)]], device const T* in [[buffer(3)]],

@@ -18,7 +18,6 @@ struct Int4Source {
   }
   void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
     const uint down = row < depth ? min(height, depth - row) : 0, right = column < columns ? min(width, columns - column) : 0;
-#if MPSX_VECTOR_BYTES
     for (uint i = g.index; i < height * width; i += g.count) {
       const uint c = i / height, r = i % height, k = row + r;
       float value = 0.0f;
@@ -30,22 +29,6 @@ struct Int4Source {
       }
       to[r * stride + c] = value;
     }
-#else
-    // Slices begin and end at blocks.
-    for (uint c = 0; c < width; ++c) {
-      threadgroup float* target = to + c;
-      for (uint r = 0; r < height; r += kInt4Block, target += ulong(kInt4Block) * stride) {
-        const bool inside = r < down && c < right;
-        const uint block = (row + r) / kInt4Block;
-        device const uchar* both = data + (inside ? ulong(column + c) * (depth / 2) + block * kHalfBlock : 0);
-        const float2 s = inside ? scale_of(block, column + c) : float2(0.0f);
-        for (uint i = 0; i < kHalfBlock; ++i) {
-          target[i * stride] = (float(both[i] & 15) - 8.0f) * s.x + s.y;
-          target[(i + kHalfBlock) * stride] = (float(both[i] >> 4) - 8.0f) * s.x + s.y;
-        }
-      }
-    }
-#endif
   }
 };
 
@@ -63,7 +46,7 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
                         constant Int4Params& p [[buffer(4)]], threadgroup float* memory [[threadgroup(0)]],
                         MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const Tile tile = tile_at(g.group.y, g.group.x, p.tile_rows, p.tile_columns);
+  const Tile tile = tile_at(g.group.y, g.group.x);
   const MatrixSource<T> left = {a, p.a_row, p.a_column, p.rows, p.depth};
   const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group};
   tile_product(left, right, p.depth, tile, memory, g);

@@ -10,7 +10,7 @@ kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
                    MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   const uint batch = g.group.z;
-  const Tile tile = tile_at(g.group.y, g.group.x, p.tile_rows, p.tile_columns);
+  const Tile tile = tile_at(g.group.y, g.group.x);
   const MatrixSource<A> left = {a + long(batch) * p.a.batch, p.a.row, p.a.column, p.rows, p.depth};
   const MatrixSource<B> right = {b + long(batch) * p.b.batch, p.b.row, p.b.column, p.depth, p.columns};
   tile_product(left, right, p.depth, tile, memory, g);
@@ -19,12 +19,9 @@ kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
 
 enum : uint { kRowSum = 8192, kColumnSum = 16 };  // products that are added up before they are added to the others
 
-// This thread's share of a sum of products of neighbours in memory. On a CPU the compiler adds up its lanes in pairs.
+// This thread's share of a sum of products of neighbours in memory.
 template <typename S, typename A, typename B>
 inline S product_along(device const A* x, device const B* y, uint count, GroupThread g) {
-#if !MPSX_VECTOR_BYTES
-#pragma clang fp reassociate(on) contract(fast)
-#endif
   S sum = S(0);
   MPSX_REDUCE(+ : sum)
   for (uint k = g.index; k < count; k += g.count) sum += S(x[k]) * S(y[k]);
@@ -76,9 +73,6 @@ kernel void matmul_columns(device O* out [[buffer(0)]], device const A* a [[buff
   for (uint first = 0; first < p.depth; first += kColumnSum) {
     for (uint i = g.index; i < count; i += g.count) part[i] = S(0);
     for (uint k = first, last = min(first + kColumnSum, p.depth); k < last; ++k) {
-#if !MPSX_VECTOR_BYTES
-#pragma clang fp contract(fast)
-#endif
       const S factor = S(x[long(k) * p.a.column]);
       device const B* line = y + long(k) * p.b.row;
       if (right == 1) {

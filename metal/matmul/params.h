@@ -17,7 +17,6 @@ struct MatmulParams {
   int64_t alpha_whole, beta_whole;
   float alpha, beta;
   uint32_t rows, columns, depth;
-  uint32_t tile_rows, tile_columns;  // where a threadgroup is one thread
   uint32_t activation, has_c, has_scale;
 };
 
@@ -27,7 +26,6 @@ enum : uint32_t { kInt4Block = 32 };
 
 struct Int4Params {
   uint32_t rows, columns, depth;
-  uint32_t group;                    // a multiple of the block, of which the depth is a multiple
-  uint32_t tile_rows, tile_columns;  // as above
-  int64_t a_row, a_column;           // strides of the other factor
+  uint32_t group;           // a multiple of the block, of which the depth is a multiple
+  int64_t a_row, a_column;  // strides of the other factor
 };

@@ -6,10 +6,6 @@
 #include "lib/types.h"
 #include "norm/batch_norm_params.h"
 
-// Neighbouring columns of one thread: loops to vectorise on a CPU, one element on a GPU. kColumns in
-// src/ops/norm/batch_norm.cpp.
-constexpr constant uint kColumns = MPSX_VECTOR_BYTES ? 1 : 256;
-
 // What one chunk of a channel holds: `length` elements of each of the images [first, last).
 struct PlaneChunk {
   uint first, last, length;
@@ -23,20 +19,24 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// What one thread owns of a chunk of rows: `count` columns of `rows` rows, and of the `tail` columns that the batch's
-// last, shorter row has of them.
+// With channels innermost a thread owns a tile of neighbouring columns and walks down a chunk of rows. The batch's last row
+// may be shorter: it has the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span;
   ulong offset, width;
 };
 inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
-  const uint width = p.channels * p.fold, column = at.x * kColumns, count = min(kColumns, width - column);
+  const uint width = p.channels * p.fold, column = at.x * kColumnTile, count = min(uint(kColumnTile), width - column);
   const uint span = at.y / p.span_chunks;
-  const ulong first = ulong(at.y - span * p.span_chunks) * p.chunk, row = span * p.span_rows + first;
-  const uint rows = uint(min(ulong(p.chunk), p.span_rows - min(first, ulong(p.span_rows))));
+  const ulong first = ulong(at.y - span * p.span_chunks) * kRowChunk, row = span * p.span_rows + first;
+  const uint rows = uint(min(ulong(kRowChunk), p.span_rows - min(first, ulong(p.span_rows))));
   const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
   const uint tail = rest > column ? min(rest - column, count) : 0;
   return {column, count, rows, tail, span, row * width + column, width};
+}
+// Column i of a tile as a tile of its own, for those that are not full.
+inline ColumnTile single_column(ColumnTile t, uint i) {
+  return {t.column + i, 1, t.rows, t.tail > i ? 1u : 0u, t.span, t.offset + i, t.width};
 }
 
 // Where column j's partial result goes.
@@ -44,3 +44,9 @@ inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint 
   const uint f = column / p.channels, c = column - f * p.channels;
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
+
+// Calls FUNCTION<N>(tile, …) for a full tile, whose values registers hold, or column by column.
+#define MPSX_COLUMN_TILE(FUNCTION, ...)                                                                          \
+  const ColumnTile t = column_tile(p, at);                                                                       \
+  if (t.count == kColumnTile) return FUNCTION<kColumnTile>(t, __VA_ARGS__);                                      \
+  for (uint i = 0; i < t.count; ++i) FUNCTION<1>(single_column(t, i), __VA_ARGS__);

@@ -41,43 +41,42 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   to[2 * quantity] = m.m2;
 }
 
-// Channels innermost: one thread per tile of columns and chunk of rows.
-template <typename T>
-kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
-                                  constant BatchNormParams& p [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
-  const ColumnTile t = column_tile(p, at);
+// Moments of N columns of a chunk of rows.
+template <uint N, typename T>
+inline void column_moments(ColumnTile t, device float* partial, device const T* in, constant BatchNormParams& p,
+                           uint chunk) {
   device const T* x = in + t.offset;
-  float mean[kColumns], rest[kColumns], m2[kColumns];
-  for (uint j = 0; j < t.count; ++j) mean[j] = rest[j] = m2[j] = 0.0f;
-  for (uint r = 0; r < t.rows; ++r) {
-    device const T* row = x + r * t.width;
-    MPSX_VECTORIZE
-    for (uint j = 0; j < t.count; ++j) mean[j] += float(row[j]);
-  }
   device const T* last = x + t.rows * t.width;
+  float mean[N], rest[N], m2[N];
+  for (uint j = 0; j < N; ++j) mean[j] = rest[j] = m2[j] = 0.0f;
+  for (uint r = 0; r < t.rows; ++r)
+    for (uint j = 0; j < N; ++j) mean[j] += float(x[r * t.width + j]);
   for (uint j = 0; j < t.tail; ++j) mean[j] += float(last[j]);
-  const float full = float(t.rows);
-  for (uint j = 0; j < t.count; ++j) mean[j] /= max(full + (j < t.tail ? 1.0f : 0.0f), 1.0f);
-  for (uint r = 0; r < t.rows; ++r) {
-    device const T* row = x + r * t.width;
-    MPSX_VECTORIZE
-    for (uint j = 0; j < t.count; ++j) {
-      const float d = float(row[j]) - mean[j];
+  for (uint j = 0; j < N; ++j) mean[j] /= max(float(t.rows) + (j < t.tail ? 1.0f : 0.0f), 1.0f);
+  for (uint r = 0; r < t.rows; ++r)
+    for (uint j = 0; j < N; ++j) {
+      const float d = float(x[r * t.width + j]) - mean[j];
       rest[j] += d;
       m2[j] += d * d;
     }
-  }
   for (uint j = 0; j < t.tail; ++j) {
     const float d = float(last[j]) - mean[j];
     rest[j] += d;
     m2[j] += d * d;
   }
-  for (uint j = 0; j < t.count; ++j) {
-    const float count = full + (j < t.tail ? 1.0f : 0.0f), off = rest[j] / max(count, 1.0f);
-    partial[slot_of(p, t.column + j, at.y, 0)] = count;
-    partial[slot_of(p, t.column + j, at.y, 1)] = mean[j] + off;
-    partial[slot_of(p, t.column + j, at.y, 2)] = m2[j] - rest[j] * off;
+  for (uint j = 0; j < N; ++j) {
+    const float count = float(t.rows) + (j < t.tail ? 1.0f : 0.0f), off = rest[j] / max(count, 1.0f);
+    partial[slot_of(p, t.column + j, chunk, 0)] = count;
+    partial[slot_of(p, t.column + j, chunk, 1)] = mean[j] + off;
+    partial[slot_of(p, t.column + j, chunk, 2)] = m2[j] - rest[j] * off;
   }
+}
+
+// Channels innermost: at = (tile of columns, chunk of rows).
+template <typename T>
+kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
+                                  constant BatchNormParams& p [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
+  MPSX_COLUMN_TILE(column_moments, partial, in, p, at.y)
 }
 
 // One threadgroup per channel: its mean and variance from those of its chunks (or the running ones), the running
@@ -150,22 +149,27 @@ kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[b
   for (uint i = g.index; i < length; i += g.count) y[i] = T(fma(float(x[i]) - mean, scale, bias));
 }
 
+template <uint N, typename T>
+inline void scale_columns(ColumnTile t, device T* out, device const T* in, device const float* coefficients) {
+  device const float* from = coefficients + (t.span * 3 * t.width + t.column);
+  device const T* x = in + t.offset;
+  device T* y = out + t.offset;
+  float mean[N], scale[N], bias[N];
+  for (uint j = 0; j < N; ++j) {
+    mean[j] = from[j];
+    scale[j] = from[t.width + j];
+    bias[j] = from[2 * t.width + j];
+  }
+  for (uint r = 0; r < t.rows; ++r, x += t.width, y += t.width)
+    MPSX_VECTORIZE for (uint j = 0; j < N; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
+  for (uint j = 0; j < t.tail; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
+}
+
 template <typename T>
 kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                                   device const float* coefficients [[buffer(2)]],
                                   constant BatchNormParams& p [[buffer(3)]], uint2 at [[thread_position_in_grid]]) {
-  const ColumnTile t = column_tile(p, at);
-  device const float* mean = coefficients + (t.span * 3 * t.width + t.column);
-  device const float* scale = mean + t.width;
-  device const float* bias = scale + t.width;
-  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
-    const ulong offset = t.offset + r * t.width;
-    const uint count = r < t.rows ? t.count : t.tail;
-    device const T* x = in + offset;
-    device T* y = out + offset;
-    MPSX_VECTORIZE
-    for (uint j = 0; j < count; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
-  }
+  MPSX_COLUMN_TILE(scale_columns, out, in, coefficients)
 }
 
 #define BATCH_NORM(T, TAG, ...)                                        \

@@ -31,32 +31,39 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   to[ulong(p.channels) * p.chunks] = dot;
 }
 
-template <typename T, typename W>
-kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
-                                     device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
-                                     constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
-  const ColumnTile t = column_tile(p, at);
-  float mean[kColumns], sum[kColumns], dot[kColumns];
-  for (uint j = 0; j < t.count; ++j) {
+// Both sums of N columns of a chunk of rows.
+template <uint N, typename T, typename W>
+inline void column_sums(ColumnTile t, device float* partial, device const T* grad_out, device const T* in,
+                        device const W* means, constant BatchNormParams& p, uint chunk) {
+  device const T* x = in + t.offset;
+  device const T* dy = grad_out + t.offset;
+  float mean[N], sum[N], dot[N];
+  for (uint j = 0; j < N; ++j) {
     mean[j] = float(means[ulong(t.span) * p.groups + (t.column + j) % p.channels / p.group_channels]);
     sum[j] = dot[j] = 0.0f;
   }
-  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
-    const ulong offset = t.offset + r * t.width;
-    const uint count = r < t.rows ? t.count : t.tail;
-    device const T* x = in + offset;
-    device const T* dy = grad_out + offset;
-    MPSX_VECTORIZE
-    for (uint j = 0; j < count; ++j) {
+  for (uint r = 0; r < t.rows; ++r, x += t.width, dy += t.width)
+    for (uint j = 0; j < N; ++j) {
       const float d = float(dy[j]);
       sum[j] += d;
       dot[j] += d * (float(x[j]) - mean[j]);
     }
+  for (uint j = 0; j < t.tail; ++j) {
+    const float d = float(dy[j]);
+    sum[j] += d;
+    dot[j] += d * (float(x[j]) - mean[j]);
   }
-  for (uint j = 0; j < t.count; ++j) {
-    partial[slot_of(p, t.column + j, at.y, 0)] = sum[j];
-    partial[slot_of(p, t.column + j, at.y, 1)] = dot[j];
+  for (uint j = 0; j < N; ++j) {
+    partial[slot_of(p, t.column + j, chunk, 0)] = sum[j];
+    partial[slot_of(p, t.column + j, chunk, 1)] = dot[j];
   }
+}
+
+template <typename T, typename W>
+kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                     device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
+                                     constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
+  MPSX_COLUMN_TILE(column_sums, partial, grad_out, in, means, p, at.y)
 }
 
 // One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) when training, else the running variance.
@@ -97,6 +104,11 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   }
 }
 
+// In evaluation the statistics are constants.
+inline float input_gradient(float dy, float x, float mean, float scale, float shift, float slope, bool train) {
+  return train ? fma(dy, scale, -shift) - (x - mean) * slope : dy * scale;
+}
+
 // group = (piece of a plane, channel, image).
 template <typename T>
 kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
@@ -111,40 +123,38 @@ kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T
   device const T* x = in + offset;
   device const T* dy = grad_out + offset;
   device T* dx = grad_in + offset;
-  if (p.train) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < length; i += g.count)
-      dx[i] = T(fma(float(dy[i]), scale, -shift) - (float(x[i]) - mean) * slope);
-  } else {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < length; i += g.count) dx[i] = T(float(dy[i]) * scale);
+  const bool train = p.train != 0;
+  MPSX_VECTORIZE
+  for (uint i = g.index; i < length; i += g.count)
+    dx[i] = T(input_gradient(float(dy[i]), float(x[i]), mean, scale, shift, slope, train));
+}
+
+template <uint N, typename T>
+inline void input_columns(ColumnTile t, device T* grad_in, device const T* grad_out, device const T* in,
+                          device const float* coefficients, bool train) {
+  device const float* from = coefficients + (t.span * 4 * t.width + t.column);
+  float mean[N], scale[N], shift[N], slope[N];
+  for (uint j = 0; j < N; ++j) {
+    mean[j] = from[j];
+    scale[j] = from[t.width + j];
+    shift[j] = from[2 * t.width + j];
+    slope[j] = from[3 * t.width + j];
   }
+  device const T* x = in + t.offset;
+  device const T* dy = grad_out + t.offset;
+  device T* dx = grad_in + t.offset;
+  for (uint r = 0; r < t.rows; ++r, x += t.width, dy += t.width, dx += t.width)
+    MPSX_VECTORIZE for (uint j = 0; j < N; ++j)
+      dx[j] = T(input_gradient(float(dy[j]), float(x[j]), mean[j], scale[j], shift[j], slope[j], train));
+  for (uint j = 0; j < t.tail; ++j)
+    dx[j] = T(input_gradient(float(dy[j]), float(x[j]), mean[j], scale[j], shift[j], slope[j], train));
 }
 
 template <typename T>
 kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                       constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
-  const ColumnTile t = column_tile(p, at);
-  device const float* mean = coefficients + (t.span * 4 * t.width + t.column);
-  device const float* scale = mean + t.width;
-  device const float* shift = scale + t.width;
-  device const float* slope = shift + t.width;
-  for (uint r = 0; r < t.rows + (t.tail > 0); ++r) {
-    const ulong offset = t.offset + r * t.width;
-    const uint count = r < t.rows ? t.count : t.tail;
-    device const T* x = in + offset;
-    device const T* dy = grad_out + offset;
-    device T* dx = grad_in + offset;
-    if (p.train) {
-      MPSX_VECTORIZE
-      for (uint j = 0; j < count; ++j)
-        dx[j] = T(fma(float(dy[j]), scale[j], -shift[j]) - (float(x[j]) - mean[j]) * slope[j]);
-    } else {
-      MPSX_VECTORIZE
-      for (uint j = 0; j < count; ++j) dx[j] = T(float(dy[j]) * scale[j]);
-    }
-  }
+  MPSX_COLUMN_TILE(input_columns, grad_in, grad_out, in, coefficients, p.train != 0)
 }
 
 #define BATCH_NORM_SUMS(T, W, TAGS)                                    \

@@ -2,6 +2,9 @@
 
 #include "lib/shared.h"
 
+// Channels innermost: columns and rows of the tile of one thread. A tile's row is 16 bytes of halves or 32 of floats.
+enum : uint32_t { kColumnTile = 8, kRowChunk = 64 };
+
 // A batch seen as (images, channels, plane). Reductions run over chunks, a partition that depends on the shape alone;
 // slot s of channel c of quantity k lies at partial[(k * channels + c) * chunks * fold + s].
 struct BatchNormParams {
@@ -9,10 +12,10 @@ struct BatchNormParams {
   uint64_t elements;  // of the whole batch
   uint32_t images, channels;
   uint32_t chunks;
-  uint32_t chunk;          // images of one chunk; channels innermost: rows of one chunk
-  uint32_t pieces, piece;  // a long plane's parts, a chunk each, and their length; one part: the whole plane
-  uint32_t fold;           // channels innermost: so many rows of a few channels make one wider row
-  uint32_t span_chunks;    // … and chunks of one span: the rows that share statistics (batch_norm: all of them)
+  uint32_t chunk;          // images of one chunk
+  uint32_t pieces, piece;  // parts of a long plane, a chunk each, and their length; else one part, the whole plane
+  uint32_t fold;           // channels innermost: how many rows of a few channels are taken as one wider row,
+  uint32_t span_chunks;    // and chunks of one span, the rows that share statistics (batch_norm: all of them)
   uint64_t span_rows;
   uint32_t groups, group_channels;  // statistics of a span, and channels that share one (batch_norm: 1)
   uint32_t train, has_weight, has_bias, has_running;

@@ -125,28 +125,20 @@ kernel void group_norm_bwd(device T* grad_in [[buffer(0)]], device float* sums [
   }
 }
 
-// Adds up the images, in order. A thread owns neighbouring channels; kTile in src/ops/norm/group_norm.cpp.
-constexpr constant uint kTile = MPSX_VECTOR_BYTES ? 1 : 64;
+// Adds up the images, in order.
 template <typename W>
 kernel void group_norm_bwd_params(device W* grad_weight [[buffer(0)]], device W* grad_bias [[buffer(1)]],
                                   device const float* sums [[buffer(2)]], constant GroupNormParams& p [[buffer(3)]],
-                                  uint tid [[thread_position_in_grid]]) {
-  const uint channels = p.groups * p.channels, c = tid * kTile, count = min(kTile, channels - c);
-  float bias[kTile], weight[kTile];
-  for (uint j = 0; j < count; ++j) bias[j] = weight[j] = 0.0f;
+                                  uint c [[thread_position_in_grid]]) {
+  const ulong channels = ulong(p.groups) * p.channels;
+  device const float* dots = sums + p.images * channels;
+  float bias = 0.0f, weight = 0.0f;
   for (uint n = 0; n < p.images; ++n) {
-    device const float* s = sums + (ulong(n) * channels + c);
-    device const float* d = s + ulong(p.images) * channels;
-    MPSX_VECTORIZE
-    for (uint j = 0; j < count; ++j) {
-      bias[j] += s[j];
-      weight[j] += d[j];
-    }
+    bias += sums[n * channels + c];
+    weight += dots[n * channels + c];
   }
-  for (uint j = 0; j < count; ++j) {
-    grad_weight[c + j] = W(weight[j]);
-    grad_bias[c + j] = W(bias[j]);
-  }
+  grad_weight[c] = W(weight);
+  grad_bias[c] = W(bias);
 }
 
 #define GROUP_NORM(T, W, TAGS)                       \

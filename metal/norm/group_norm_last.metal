@@ -14,12 +14,12 @@ kernel void group_norm_finish_last(device float* coefficients [[buffer(0)]], dev
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint first = g.group.x * p.group_channels;
-  const uint slots = p.span_chunks * p.fold;  // of a channel of one image
-  const ulong pitch = ulong(p.chunks) * p.fold, quantity = ulong(p.channels) * pitch;
+  const uint slots = p.span_chunks;  // of a channel of an image
+  const ulong pitch = ulong(p.chunks), quantity = ulong(p.channels) * pitch;
   device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * slots);
   device const float* means = counts + quantity;
   device const float* squares = means + quantity;
-  const float count = float(p.span_rows * p.fold * p.group_channels), base = means[0];
+  const float count = float(p.span_rows * p.group_channels), base = means[0];
   float sum = 0.0f, m2 = 0.0f;
   for (uint c = g.index; c < p.group_channels; c += g.count) {
     const ulong at = ulong(c) * pitch;
@@ -38,16 +38,13 @@ kernel void group_norm_finish_last(device float* coefficients [[buffer(0)]], dev
     out_means[ulong(g.group.y) * p.groups + g.group.x] = W(mean);
     out_rstds[ulong(g.group.y) * p.groups + g.group.x] = W(rstd);
   }
-  const ulong width = ulong(p.channels) * p.fold;
+  const ulong width = ulong(p.channels);
   device float* to = coefficients + (ulong(g.group.y) * 3 * width + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
     const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    const float bias_here = p.has_bias ? float(bias[first + c]) : 0.0f;
-    for (uint at = c; at < width - first; at += p.channels) {
-      to[at] = mean;
-      to[width + at] = scale;
-      to[2 * width + at] = bias_here;
-    }
+    to[c] = mean;
+    to[width + c] = scale;
+    to[2 * width + c] = p.has_bias ? float(bias[first + c]) : 0.0f;
   }
 }
 
@@ -63,8 +60,8 @@ kernel void group_norm_bwd_finish_last(device float* coefficients [[buffer(0)]],
   const uint first = g.group.x * p.group_channels;
   const ulong row = ulong(g.group.y) * p.groups + g.group.x;
   const float mean = float(means[row]), rstd = float(rstds[row]);
-  const uint slots = p.span_chunks * p.fold;  // of a channel of one image
-  const ulong pitch = ulong(p.chunks) * p.fold;
+  const uint slots = p.span_chunks;  // of a channel of an image
+  const ulong pitch = ulong(p.chunks);
   device const float* gradients = partial + (ulong(first) * pitch + ulong(g.group.y) * slots);
   device const float* dots = gradients + ulong(p.channels) * pitch;
   device float* image_sums = sums + row * p.group_channels;
@@ -84,18 +81,16 @@ kernel void group_norm_bwd_finish_last(device float* coefficients [[buffer(0)]],
     sum += w * s;
     dot += w * d;
   }
-  const float count = float(p.span_rows * p.fold * p.group_channels);
+  const float count = float(p.span_rows * p.group_channels);
   const float shift = rstd * tg_sum(sum, scratch, g) / count, slope = rstd * rstd * tg_sum(dot, scratch, g) / count;
-  const ulong width = ulong(p.channels) * p.fold;
+  const ulong width = ulong(p.channels);
   device float* to = coefficients + (ulong(g.group.y) * 4 * width + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
     const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    for (uint at = c; at < width - first; at += p.channels) {
-      to[at] = mean;
-      to[width + at] = scale;
-      to[2 * width + at] = shift;
-      to[3 * width + at] = slope;
-    }
+    to[c] = mean;
+    to[width + c] = scale;
+    to[2 * width + c] = shift;
+    to[3 * width + c] = slope;
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include "lib/shared.h"
 
+enum : uint32_t { kSoftmaxColumns = 256 };  // most columns that a threadgroup owns
+
 // Softmax along one dimension: rows of `size` elements, or (inner > 1) columns of a block [size, inner].
 struct SoftmaxParams {
   uint32_t size, inner;

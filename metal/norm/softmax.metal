@@ -17,9 +17,6 @@ inline float row_max(device const T* x, uint n, threadgroup int* scratch, GroupT
   return value_of_max(tg_max(key, scratch, g));
 }
 
-// On a CPU, where exp is a dozen instructions, a row of this many is not computed twice.
-enum : uint { kKept = 4096 };
-
 // A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch.
 template <typename T, typename O>
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -33,21 +30,6 @@ kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffe
   const uint n = p.size;
   const float top = row_max(x, n, keys, g);
   float sum = 0.0f;
-#if !MPSX_VECTOR_BYTES
-  if (n <= kKept) {
-    float kept[kKept];
-    MPSX_REDUCE(+ : sum)
-    for (uint i = 0; i < n; ++i) {
-      const float e = exp_nonpositive(float(x[i]) - top);
-      kept[i] = e;
-      sum += e;
-    }
-    const float scale = 1.0f / sum;
-    MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(kept[i] * scale);
-    return;
-  }
-#endif
   MPSX_REDUCE(+ : sum)
   for (uint i = g.index; i < n; i += g.count) sum += exp_nonpositive(float(x[i]) - top);
   const float scale = 1.0f / tg_sum(sum, sums, g);
@@ -115,7 +97,6 @@ kernel void log_softmax_backward_rows(device O* out [[buffer(0)]], device const 
 }
 
 // A threadgroup owns p.block adjacent columns of one block [size, inner]; each thread has columns of its own.
-enum : uint { kSoftmaxColumns = 256 };
 struct Columns {
   ulong base;  // of the first column
   uint count;

@@ -1,4 +1,4 @@
-// What torch.amp.GradScaler asks for: gradients unscaled and searched for infinities, the scale kept up to date.
+// Kernels of torch.amp.GradScaler: unscale gradients and look for infinities, then update the scale.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "optim/lists.h"

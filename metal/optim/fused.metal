@@ -16,8 +16,8 @@ inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) 
   return has(s, kGradScale) ? *reinterpret_cast<device const float*>(scale) : 1.0f;
 }
 
-// What Adam's elements share (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight decay: I. Loshchilov,
-// F. Hutter, arXiv:1711.05101).
+// Values that all elements of an Adam step share (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
+// decay: I. Loshchilov, F. Hutter, arXiv:1711.05101).
 struct AdamStep {
   float one_minus_beta1, beta2, one_minus_beta2, eps;
   float step_size, correction2;  // rate / (1 - beta1^t), precise::sqrt(1 - beta2^t)

@@ -4,8 +4,16 @@
 #include "lib/compute.h"
 #include "pool/params.h"
 
-// Neighbouring elements of a row that one thread handles: a loop to vectorise on a CPU, one element on a GPU.
-constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : kPoolTile;
+// Calls FUNCTION<N>(c, …) for tiles of N channels from c on, of which each thread of a threadgroup has some; the last
+// channels come one by one.
+#define MPSX_EACH_CHANNEL_TILE(FUNCTION, ...)                                                                \
+  for (int c = int(tid) * kChannelTile; c < p.channels; c += int(threads.x) * kChannelTile) {                \
+    if (c + kChannelTile <= p.channels) {                                                                    \
+      FUNCTION<kChannelTile>(c, __VA_ARGS__);                                                                \
+    } else {                                                                                                 \
+      for (int last = c; last < p.channels; ++last) FUNCTION<1>(last, __VA_ARGS__);                          \
+    }                                                                                                        \
+  }
 
 inline int ceil_div(int a, int b) { return a >= 0 ? (a + b - 1) / b : -((-a) / b); }
 
@@ -40,26 +48,4 @@ struct AdaptiveWindow {
   }
   int begin(int o) const { return share(o, in, out, 0u); }
   int end(int o) const { return share(o + 1, in, out, uint(out) - 1u); }
-  int first(int i) const { return share(i, out, in, 0u); }
-  int last(int i) const { return share(i + 1, out, in, uint(in) - 1u); }
-};
-
-// The sizes of some neighbouring windows, worked out once: those of adaptive ones take divisions.
-template <typename Windows>
-struct WindowSizes {
-  enum : int { kKept = 64 };
-  Windows w;
-  int first_row, first_column;
-  float row[kKept], column[kKept];
-  WindowSizes(Windows windows, int ox_first, int ox_last) : w(windows), first_row(0), first_column(ox_first) {
-    for (int i = 0, n = min(ox_last - ox_first, int(kKept)); i < n; ++i) column[i] = float(w.column_size(ox_first + i));
-  }
-  void take_rows(int oy_first, int oy_last) {
-    first_row = oy_first;
-    for (int i = 0, n = min(oy_last - oy_first, int(kKept)); i < n; ++i) row[i] = float(w.row_size(oy_first + i));
-  }
-  float divisor(int oy, int ox) const {
-    const int y = oy - first_row, x = ox - first_column;
-    return (y < kKept ? row[y] : float(w.row_size(oy))) * (x < kKept ? column[x] : float(w.column_size(ox)));
-  }
 };

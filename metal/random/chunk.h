@@ -1,10 +1,10 @@
-// How random kernels walk over their elements.
+// The walk of random kernels over their elements.
 #pragma once
 
 #include "lib/random.h"
 #include "random/params.h"
 
-// What a threadgroup fills.
+// The elements that a threadgroup fills.
 struct RandomChunk {
   ulong start;  // the first element
   ulong block;  // the first Philox block

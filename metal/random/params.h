@@ -34,8 +34,7 @@ struct MultinomialParams {
   uint32_t block, blocks;
 };
 
-// Permutations of at most kShortPermutation elements are shuffled by one thread.
-enum : uint32_t { kShortPermutation = 4096, kFeistelRounds = 24 };
+enum : uint32_t { kFeistelRounds = 24 };
 
 struct PermutationParams {
   uint64_t seed;

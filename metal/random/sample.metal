@@ -44,7 +44,7 @@ kernel void sample_gamma_f32(device float* out [[buffer(0)]], device const float
   out[i] = gamma_sample(alpha[i], draws_of(p, i));
 }
 
-// What probabilities of counts are made of, in parts that do not cancel (C. Loader, "Fast and accurate computation of
+// Parts of the probabilities of counts that do not cancel (C. Loader, "Fast and accurate computation of
 // binomial probabilities", 2000): log(mean^k e^(k - mean) / k^k), and log(k! e^k / k^k).
 inline float log_deviance(float k, float mean) { return k > 0.0f ? k * log1p_less((mean - k) / k) : -mean; }
 inline float log_factorial_part(float k) {

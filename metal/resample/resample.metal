@@ -1,45 +1,43 @@
-// One dimension of an interpolation, a padding or an average pooling, or of the backward of one: what they do is linear,
-// and along each dimension a sum of a few elements (src/ops/resample/resample.h). Sums are made in float, in the order of the taps.
+// One dimension of an interpolation, a padding, an average pooling, or of the backward of one. They are linear: along each
+// dimension an element is a weighted sum of a few (src/ops/resample/resample.h), added up in float in the order of the taps.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/params.h"
 
-constexpr constant int kTile = MPSX_VECTOR_BYTES ? 1 : kResampleTile;
-
-// What a sum becomes: of bytes the nearest, the upper of two.
+// Converts a sum; bytes are rounded to the nearest, halves up.
 template <typename R>
 inline R result_of(float sum) { return R(sum); }
 template <>
 inline uchar result_of<uchar>(float sum) { return uchar(clamp(floor(sum + 0.5f), 0.0f, 255.0f)); }
 
-// Dimensions with others within them: a thread has kTile elements side by side.
+// N neighbours from the same taps; `from`: the first one's column.
+template <uint N, typename T, typename R>
+inline void resample_columns(device R* to, device const T* from, device const int* places, device const float* weights,
+                             int begin, int end, uint inner) {
+  float sum[N];
+  for (uint i = 0; i < N; ++i)
+    sum[i] = begin < end ? weights[begin] * float(from[ulong(places[begin]) * inner + i]) : 0.0f;
+  for (int k = begin + 1; k < end; ++k) {
+    device const T* row = from + ulong(places[k]) * inner;
+    for (uint i = 0; i < N; ++i) sum[i] += weights[k] * float(row[i]);
+  }
+  MPSX_VECTORIZE
+  for (uint i = 0; i < N; ++i) to[i] = result_of<R>(sum[i]);
+}
+
+// A dimension with others within it: gid = (tile of those, element, the dimensions around it).
 template <typename T, typename R>
 kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             device const int* starts [[buffer(2)]], device const int* places [[buffer(3)]],
                             device const float* weights [[buffer(4)]], constant ResampleParams& p [[buffer(5)]],
                             uint3 gid [[thread_position_in_grid]]) {
-  const uint first = gid.x * kTile;
-  const int n = int(min(uint(kTile), p.inner - first));
-  device const T* from = x + ulong(gid.z) * p.in * p.inner + first;
-  device R* to = out + (ulong(gid.z) * p.out + gid.y) * p.inner + first;
+  const uint first = gid.x * kResampleTile;
+  device const T* from = x + ulong(gid.z) * p.in * p.inner;
+  device R* to = out + (ulong(gid.z) * p.out + gid.y) * p.inner;
   const int begin = starts[gid.y], end = starts[gid.y + 1];
-  float sum[kTile];
-  if (begin == end) {
-    for (int i = 0; i < n; ++i) sum[i] = 0.0f;
-  } else {
-    device const T* row = from + ulong(places[begin]) * p.inner;
-    const float weight = weights[begin];
-    MPSX_VECTORIZE
-    for (int i = 0; i < n; ++i) sum[i] = weight * float(row[i]);
-  }
-  for (int k = begin + 1; k < end; ++k) {
-    device const T* row = from + ulong(places[k]) * p.inner;
-    const float weight = weights[k];
-    MPSX_VECTORIZE
-    for (int i = 0; i < n; ++i) sum[i] += weight * float(row[i]);
-  }
-  MPSX_VECTORIZE
-  for (int i = 0; i < n; ++i) to[i] = result_of<R>(sum[i]);
+  if (first + kResampleTile <= p.inner)
+    return resample_columns<kResampleTile>(to + first, from + first, places, weights, begin, end, p.inner);
+  for (uint i = first; i < p.inner; ++i) resample_columns<1>(to + i, from + i, places, weights, begin, end, p.inner);
 }
 
 // The innermost dimension.
@@ -55,7 +53,7 @@ kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffe
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// The same where every element has K taps: all first ones, then all second ones, which a loop over elements reads densely.
+// The same where every element has K taps. All first taps come before all second ones, so that threads read neighbours.
 template <typename T, typename R, uint K>
 kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                                device const int* places [[buffer(2)]], device const float* weights [[buffer(3)]],
@@ -67,7 +65,7 @@ kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
-// Between dimensions the elements stay float, and bytes bytes.
+// Between dimensions halves are floats, and bytes stay bytes.
 #define RESAMPLE(T, R, TAGS)                                            \
   MPSX_KERNEL("resample_planes_" TAGS, resample_planes<T, R>)           \
   MPSX_KERNEL("resample_rows_" TAGS, resample_rows<T, R>)               \

@@ -1,4 +1,4 @@
-// cummax and cummin: the extremum so far and its place. Of equal elements the last; a NaN stays.
+// cummax and cummin: the extremum so far and its index. The last of equal elements wins; a NaN stays.
 #include "scan/scan.h"
 
 template <typename C>
@@ -33,39 +33,12 @@ template <typename T, typename S>
 struct Found {
   device T* values;
   device long* indices;
-  typedef typename S::State Value;
-  static Value value(thread const Value& s) { return s; }
-  void write(uint i, Value s) const {
+  void write(uint i, thread const typename S::State& s) const {
     values[i] = T(s.value);
     indices[i] = long(s.index);
   }
   Found at(ulong offset) const { return {values + offset, indices + offset}; }
 };
-
-// A row by one thread: most elements change nothing, and blocks in which none does are filled.
-template <typename S, typename T, typename Out>
-inline void extremum_row(device const T* x, Out out, uint n) {
-  typedef compute_t<T> C;
-  enum : uint { kBlock = 32 };
-  typename S::State s = S::identity();
-  for (uint begin = 0; begin < n;) {
-    const uint end = min(begin + kBlock, n);
-    uint changes = 0;
-    MPSX_REDUCE(| : changes)
-    for (uint i = begin; i < end; ++i) changes |= S::changes(s, C(x[i])) ? 1u : 0u;
-    if (changes) {
-      for (uint i = begin; i < end; ++i) {
-        if (S::changes(s, C(x[i]))) S::next(s, C(x[i]), i);
-        out.write(i, Out::value(s));
-      }
-    } else {
-      const typename Out::Value v = Out::value(s);
-      MPSX_VECTORIZE
-      for (uint i = begin; i < end; ++i) out.write(i, v);
-    }
-    begin = end;
-  }
-}
 
 template <typename T, typename Order>
 kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
@@ -74,15 +47,8 @@ kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup typename S::State scratch[kScanThreads];
-  const uint first = g.group.x * p.rows_per_group, last = min(first + p.rows_per_group, p.rows);
-  for (uint r = first; r < last; ++r) {
-    const ulong begin = ulong(r) * p.size;
-    const Found<T, S> out = {values + begin, indices + begin};
-    if (g.count == 1)
-      extremum_row<S>(in + begin, out, p.size);
-    else
-      scan_row<S>(in + begin, out, p.size, scratch, g);
-  }
+  const ulong begin = ulong(g.group.x) * p.size;
+  scan_row<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p.size, scratch, g);
 }
 template <typename T, typename Order>
 kernel void extremum_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
@@ -90,9 +56,8 @@ kernel void extremum_columns(device T* values [[buffer(0)]], device long* indice
                              MPSX_GROUP_PARAMETERS) {
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup typename S::State state[kScanColumns];
   const ulong begin = scan_column_begin(p, g.group);
-  scan_columns<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p, scan_column_count(p, g.group), state, g);
+  scan_columns<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p, scan_column_count(p, g.group), g);
 }
 
 #define MPSX_EXTREMUM(T, TAG, NAME, ORDER)                          \

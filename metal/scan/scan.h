@@ -1,15 +1,11 @@
-// The walk of every scan. A scan is a struct with
-//   State                          what is known of the elements before
-//   State identity()               of none
-//   void next(thread State& s, C x, uint i)   with one element more
-//   State join(State a, State b)   of a's elements, then b's
-//   kSlow                          whether an element waits long for the one before it, so that rows are better scanned
-//                                  side by side:
-//   Lanes                          the states of kScanRows rows, for instance SideBySide<S>
-// and where results go, with
-//   Value value(State s)           what is written of a state
-//   void write(uint i, Value v)    to element i of a row
-//   at(offset)                     the same further on
+// Scans of rows and columns. A scan is a struct with
+//   State                                     what is known of the elements so far
+//   State identity()                          of none
+//   void next(thread State& s, C x, uint i)   takes one element more
+//   State join(State a, State b)              of a's elements, then b's
+// and an output is one with
+//   void write(uint i, thread const State& s) stores the result at element i
+//   at(offset)                                the same output further on
 #pragma once
 
 #include "lib/collective.h"
@@ -17,15 +13,11 @@
 #include "lib/instantiate.h"
 #include "scan/params.h"
 
-enum : uint { kScanEach = 4 };  // neighbours that a thread takes at a time, where there are several threads
+enum : uint { kScanEach = 4 };  // neighbours that a thread takes at a time
 
 // The state of all threads before this one; `all` gets that of the whole group.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
-  if (g.count == 1) {
-    all = mine;
-    return S::identity();
-  }
   State sum = mine;
   scratch[g.index] = sum;
   tg_barrier();
@@ -42,140 +34,40 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return before;
 }
 
-// The states of rows, each for itself.
-template <typename S, typename C>
-struct SideBySide {
-  typename S::State state[kScanRows];
-  static void start(threadgroup SideBySide& s) {
-    for (uint r = 0; r < kScanRows; ++r) s.state[r] = S::identity();
-  }
-  // The next element of every row. The loop is vectorised where the compiler sees no more than this.
-  static void next(threadgroup SideBySide& s, threadgroup const C* x, threadgroup C* values, uint i) {
-    MPSX_VECTORIZE
-    for (uint r = 0; r < kScanRows; ++r) {
-      typename S::State one = s.state[r];
-      S::next(one, x[r], i);
-      s.state[r] = one;
-      values[r] = S::value(one);
-    }
-  }
-};
-
-enum : uint { kSquare = 4 };  // of a tile that registers hold
-
-// Up to kScanRows rows by one thread: an element waits for the one before it, but not for those of other rows. A tile of
-// kScanTile elements a row is turned for that, and turned back. Where rows are fewer, the others are zeros.
-template <typename Lanes, typename T, typename Out>
-inline void scan_rows_together(device const T* in, Out out, uint n, uint rows, threadgroup Lanes& lanes,
-                               threadgroup compute_t<T>* x, threadgroup typename Out::Value* values) {
-  typedef compute_t<T> C;
-  Lanes::start(lanes);
-  for (uint i = 0; i < kScanTile * kScanRows; ++i) x[i] = C(0);
-  for (uint first = 0; first < n; first += kScanTile) {
-    const uint count = min(n - first, uint(kScanTile));
-    const uint high = rows / kSquare * kSquare, wide = count / kSquare * kSquare;
-    device const T* from = in + first;
-    for (uint r = 0; r < high; r += kSquare)
-      for (uint i = 0; i < wide; i += kSquare) {
-        C square[kSquare][kSquare];
-        for (uint a = 0; a < kSquare; ++a)
-          for (uint b = 0; b < kSquare; ++b) square[a][b] = C(from[ulong(r + a) * n + i + b]);
-        for (uint b = 0; b < kSquare; ++b)
-          for (uint a = 0; a < kSquare; ++a) x[(i + b) * kScanRows + r + a] = square[a][b];
-      }
-    for (uint r = 0; r < rows; ++r)
-      for (uint i = r < high ? wide : 0; i < count; ++i) x[i * kScanRows + r] = C(from[ulong(r) * n + i]);
-    for (uint i = 0; i < count; ++i) Lanes::next(lanes, x + i * kScanRows, values + i * kScanRows, first + i);
-    const Out to = out.at(first);
-    for (uint r = 0; r < high; r += kSquare)
-      for (uint i = 0; i < wide; i += kSquare) {
-        typename Out::Value square[kSquare][kSquare];
-        for (uint b = 0; b < kSquare; ++b)
-          for (uint a = 0; a < kSquare; ++a) square[a][b] = values[(i + b) * kScanRows + r + a];
-        for (uint a = 0; a < kSquare; ++a)
-          for (uint b = 0; b < kSquare; ++b) to.at(ulong(r + a) * n).write(i + b, square[a][b]);
-      }
-    for (uint r = 0; r < rows; ++r)
-      for (uint i = r < high ? wide : 0; i < count; ++i) to.at(ulong(r) * n).write(i, values[i * kScanRows + r]);
-  }
-}
-
 // A row by the threads of a group.
 template <typename S, typename T, typename Out>
 inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S::State* scratch, GroupThread g) {
   typedef compute_t<T> C;
   typedef typename S::State State;
   State carry = S::identity();
-  const ulong each = g.count == 1 ? ulong(n) : ulong(kScanEach);
-  for (ulong tile = 0; tile < n; tile += each * g.count) {
-    const uint begin = uint(min(tile + each * g.index, ulong(n))), end = uint(min(begin + each, ulong(n)));
+  for (ulong tile = 0; tile < n; tile += ulong(kScanEach) * g.count) {
+    const ulong first = tile + ulong(kScanEach) * g.index;
+    const uint begin = uint(min(first, ulong(n))), end = uint(min(first + kScanEach, ulong(n)));
     State mine = S::identity(), all;
-    if (g.count > 1)
-      for (uint i = begin; i < end; ++i) S::next(mine, C(x[i]), i);
+    for (uint i = begin; i < end; ++i) S::next(mine, C(x[i]), i);
     State s = S::join(carry, scan_threads<S>(mine, all, scratch, g));
     for (uint i = begin; i < end; ++i) {
       S::next(s, C(x[i]), i);
-      out.write(i, Out::value(s));
+      out.write(i, s);
     }
     carry = S::join(carry, all);
   }
 }
 
-// The rows of a threadgroup.
+// Columns of a block [size, inner]: a threadgroup has kScanColumns neighbours, and each thread columns of its own.
 template <typename S, typename T, typename Out>
-inline void scan_rows(device const T* x, Out out, constant ScanParams& p, threadgroup typename S::State* scratch,
-                      threadgroup typename S::Lanes& lanes, threadgroup compute_t<T>* tile,
-                      threadgroup typename Out::Value* values, GroupThread g) {
-  const uint first = g.group.x * p.rows_per_group, count = min(p.rows_per_group, p.rows - first);
-  if (S::kSlow && g.count == 1 && count > 1) {
-    const ulong begin = ulong(first) * p.size;
-    scan_rows_together(x + begin, out.at(begin), p.size, count, lanes, tile, values);
-    return;
-  }
-  for (uint r = 0; r < count; ++r) {
-    const ulong begin = ulong(first + r) * p.size;
-    scan_row<S>(x + begin, out.at(begin), p.size, scratch, g);
-  }
-}
-
-// N columns by one thread, which keeps their states in registers.
-template <typename S, uint N, typename T, typename Out>
-inline void scan_few_columns(device const T* x, Out out, constant ScanParams& p) {
-  typename S::State state[N];
-  for (uint c = 0; c < N; ++c) state[c] = S::identity();
-  for (uint line = 0; line < p.size; ++line) {
-    const ulong first = ulong(line) * p.inner;
-    for (uint c = 0; c < N; ++c) {
-      S::next(state[c], compute_t<T>(x[first + c]), line);
-      out.at(first).write(c, Out::value(state[c]));
+inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uint columns, GroupThread g) {
+  for (uint c = g.index; c < columns; c += g.count) {
+    typename S::State s = S::identity();
+    for (uint line = 0; line < p.size; ++line) {
+      const ulong first = ulong(line) * p.inner;
+      S::next(s, compute_t<T>(x[first + c]), line);
+      out.at(first).write(c, s);
     }
   }
 }
 
-// Columns of a block [size, inner]: a threadgroup has kScanColumns neighbours, each thread columns of its own.
-template <typename S, typename T, typename Out>
-inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uint columns,
-                         threadgroup typename S::State* state, GroupThread g) {
-  typedef compute_t<T> C;
-  if (g.count == 1 && columns == 2) return scan_few_columns<S, 2>(x, out, p);
-  if (g.count == 1 && columns == 3) return scan_few_columns<S, 3>(x, out, p);
-  if (g.count == 1 && columns == 4) return scan_few_columns<S, 4>(x, out, p);
-  for (uint c = g.index; c < columns; c += g.count) state[c] = S::identity();
-  for (uint line = 0; line < p.size; ++line) {
-    const ulong first = ulong(line) * p.inner;
-    device const T* row = x + first;
-    const Out to = out.at(first);
-    MPSX_VECTORIZE
-    for (uint c = g.index; c < columns; c += g.count) {
-      typename S::State s = state[c];
-      S::next(s, C(row[c]), line);
-      state[c] = s;
-      to.write(c, Out::value(s));
-    }
-  }
-}
-
-// Where a group of columns begins.
+// The first element of a group of columns.
 inline ulong scan_column_begin(constant ScanParams& p, uint3 group) {
   return ulong(group.y) * p.size * p.inner + ulong(group.x) * kScanColumns;
 }

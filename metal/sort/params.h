@@ -5,7 +5,6 @@
 enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers
   kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
-  kFew = 32,        // topk of up to so many: on a CPU in order at once
   kCounters = 4096  // of digits, for all threads of a threadgroup
 };
 
@@ -26,7 +25,6 @@ struct SelectParams {
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
 
-enum : uint32_t { kSearchTile = 64 };  // values that a CPU's thread looks for
 // `values` numbers for each row of `size` sorted boundaries, which are `row_step` apart (0: all use one row).
 struct SearchParams {
   uint32_t values;

@@ -71,7 +71,7 @@ inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* 
   tg_barrier();
 }
 
-// How many elements have a smaller digit; `n` of them in all. For summed counters.
+// The number of elements with a smaller digit, out of `n`. Expects summed counters.
 inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
   return digit < digits ? counts[digit * g.count] : n;
 }

@@ -1,9 +1,8 @@
 // Elements of rows by their rank, without sorting: the digits of the key of that rank, from the first digit on.
 #include "lib/instantiate.h"
 #include "sort/radix.h"
-#include "sort/short_row.h"
 
-// The element of a rank: keys less `least`, without their last `shift` bits, are `prefix`; or smaller, which `before` are.
+// The element of a rank: its key less `least`, without the last `shift` bits, is `prefix`; `before` others are smaller.
 template <typename K>
 struct Threshold {
   K least, prefix;
@@ -14,8 +13,8 @@ struct Threshold {
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
 };
 
-// Which element of a row has rank `rank` (from 0). Stops as soon as it is told apart from the others, or (`together`) is
-// the last of those that share its prefix.
+// Finds the element of a row with rank `rank` (from 0). Stops as soon as it is told apart from the others, or
+// (`together`) is the last of those that share its prefix.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool together,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -53,7 +52,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
   return t;
 }
 
-// How many elements of a short row come before element i.
+// The number of elements of a short row that come before element i.
 template <typename T>
 inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   const sort_key_t<T> key = key_in_order(x[i], order);
@@ -64,68 +63,6 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   for (uint k = i + 1; k < n; ++k) rank += key_in_order(x[k], order) < key ? 1u : 0u;
   return rank;
 }
-
-#if !MPSX_VECTOR_BYTES
-// Few elements of a long row, in order: on a CPU one pass that keeps the first ones so far. Key and place in one number
-// are in the order of a stable sort, and most blocks of a row have nothing that comes before the last of those kept.
-template <uint Few, typename T>
-inline void few_first(device T* values, device long* places, device const T* x, uint n, uint count, uint order) {
-  typedef sort_key_t<T> K;
-  enum : uint { kBlock = 64 };
-  ulong kept[Few + 1], next[Few + 1];  // from 1 on
-  for (uint i = 0; i <= Few; ++i) kept[i] = i == 0 ? 0ul : ~0ul;
-  for (uint begin = 0; begin < n;) {
-    const uint end = begin < count ? count : min(begin + kBlock, n);
-    const K last = K(kept[count] >> 32);
-    uint found = begin < count ? 1u : 0u;
-    MPSX_REDUCE(| : found)
-    for (uint i = begin; i < end; ++i) found |= key_in_order(x[i], order) < last ? 1u : 0u;
-    for (uint i = begin; found && i < end; ++i) {
-      const ulong item = ulong(key_in_order(x[i], order)) << 32 | i;
-      if (item >= kept[count]) continue;
-      for (uint k = 1; k <= Few; ++k) next[k] = max(kept[k - 1], min(kept[k], item));
-      for (uint k = 1; k <= Few; ++k) kept[k] = next[k];
-    }
-    begin = end;
-  }
-  for (uint k = 0; k < count; ++k) {
-    const uint place = uint(kept[k + 1]);
-    values[k] = x[place];
-    places[k] = long(place);
-  }
-}
-// The same of keys that leave no room for the place.
-template <typename T>
-inline void few_wide(device T* values, device long* places, device const T* x, uint n, uint count, uint order) {
-  typedef sort_key_t<T> K;
-  enum : uint { kBlock = 64 };
-  K keys[kFew];
-  uint at[kFew];
-  uint kept = 0;
-  for (uint begin = 0; begin < n; begin += kBlock) {
-    const uint end = min(begin + kBlock, n);
-    const K last = kept < count ? K(~K(0)) : keys[count - 1];
-    uint found = kept < count ? 1u : 0u;
-    MPSX_REDUCE(| : found)
-    for (uint i = begin; i < end; ++i) found |= key_in_order(x[i], order) < last ? 1u : 0u;
-    for (uint i = begin; found && i < end; ++i) {
-      const K key = key_in_order(x[i], order);
-      if (kept == count && key >= keys[count - 1]) continue;
-      uint k = kept < count ? kept++ : count - 1;
-      for (; k > 0 && keys[k - 1] > key; --k) {
-        keys[k] = keys[k - 1];
-        at[k] = at[k - 1];
-      }
-      keys[k] = key;
-      at[k] = i;
-    }
-  }
-  for (uint k = 0; k < count; ++k) {
-    values[k] = x[at[k]];
-    places[k] = long(at[k]);
-  }
-}
-#endif
 
 // topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
 // else as they come.
@@ -142,13 +79,6 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   device const T* x = in + ulong(g.group.x) * n;
   values += ulong(g.group.x) * p.count;
   places += ulong(g.group.x) * p.count;
-#if !MPSX_VECTOR_BYTES
-  if (sizeof(K) > 4 && p.count <= kFew) return few_wide(values, places, x, n, p.count, p.order);
-  if (p.count <= kFew) {
-    if (p.count <= 8) return few_first<8>(values, places, x, n, p.count, p.order);
-    return few_first<kFew>(values, places, x, n, p.count, p.order);
-  }
-#endif
   if (n <= kRanked) {
     for (uint i = g.index; i < n; i += g.count) {
       const uint rank = rank_of(x, i, n, p.order);
@@ -161,12 +91,11 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   const Threshold<K> found = find_rank(x, n, p.count - 1, p.order, true, counts, scratch, spans, g);
   const Part part = part_of(n, g);
   uint less = 0, equal = 0;
-  if (g.count > 1) {
-    for (uint i = part.begin; i < part.end; ++i) {
-      const K key = found.of(key_in_order(x[i], p.order));
-      less += key < found.prefix ? 1u : 0u;
-      equal += key == found.prefix ? 1u : 0u;
-    }
+  MPSX_REDUCE(+ : less, equal)
+  for (uint i = part.begin; i < part.end; ++i) {
+    const K key = found.of(key_in_order(x[i], p.order));
+    less += key < found.prefix ? 1u : 0u;
+    equal += key == found.prefix ? 1u : 0u;
   }
   uint all;
   less = tg_prefix_sum(less, all, scratch, g);
@@ -212,19 +141,11 @@ kernel void select_one(device T* values [[buffer(0)]], device long* places [[buf
     }
     return;
   }
-#if !MPSX_VECTOR_BYTES
-  if (n <= kShortRow) {
-    const uint place = place_in_short_row(x, n, rank);
-    values[g.group.x] = x[place];
-    places[g.group.x] = long(place);
-    return;
-  }
-#endif
   const Threshold<K> found = find_rank(x, n, rank, p.order, false, counts, scratch, spans, g);
   const Part part = part_of(n, g);
   uint equal = 0, all;
-  if (g.count > 1)
-    for (uint i = part.begin; i < part.end; ++i) equal += found.of(key_in_order(x[i], p.order)) == found.prefix ? 1u : 0u;
+  MPSX_REDUCE(+ : equal)
+  for (uint i = part.begin; i < part.end; ++i) equal += found.of(key_in_order(x[i], p.order)) == found.prefix ? 1u : 0u;
   equal = tg_prefix_sum(equal, all, scratch, g);
   const uint wanted = rank - found.before;
   for (uint i = part.begin; i < part.end; ++i) {

@@ -3,7 +3,7 @@
 #include "lib/instantiate.h"
 #include "sort/radix.h"
 
-// Where an element goes is the number of elements that come before it.
+// An element's place is the number of elements that come before it.
 template <typename T>
 inline void sort_by_rank(device T* values, device long* places, device const T* x, uint n, uint order,
                          threadgroup sort_key_t<T>* keys, GroupThread g) {
@@ -69,9 +69,6 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   device const T* x = in + begin;
   values += begin;
   places += begin;
-#if !MPSX_VECTOR_BYTES
-  if (n <= kTiny) return sort_tiny(values, places, x, n, 1, p.order);
-#endif
   if (n <= kRanked) {
     sort_by_rank(values, places, x, n, p.order, ranked, g);
     return;
@@ -94,7 +91,8 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
     for (uint i = part.begin; i < part.end; ++i) ++counts[digit.of(from[i]) * g.count + g.index];
     sum_counts(counts, digits, scratch, g);
     const uint first = digit.of(from[0]);
-    const bool all_equal = before_digit(counts, first + 1, digits, n, g) - before_digit(counts, first, digits, n, g) == n;
+    const uint before = before_digit(counts, first, digits, n, g);
+    const bool all_equal = before_digit(counts, first + 1, digits, n, g) - before == n;
     tg_barrier();
     if (all_equal) continue;
     for (uint i = part.begin; i < part.end; ++i) {

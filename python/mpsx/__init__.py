@@ -38,10 +38,10 @@ def _load() -> None:
     import torch
 
     _check_torch_version(torch.__version__)
-    from . import _runtime
+    from . import _runtime, kernel_library
 
     torch.utils.rename_privateuse1_backend("mpsx")
-    _runtime.initialize(os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+    _runtime.initialize(kernel_library.folder)
     from . import device_module, exit_order, fallback, printing, serialization
 
     device_module.register()

@@ -10,7 +10,8 @@ cdef extern from "c_api.h" nogil:
     int MPSX_INDEX_ERROR, MPSX_OUT_OF_MEMORY
     int mpsx_error_kind()
 
-    const char* mpsx_initialize(const char* library_directory)
+    ctypedef int (*mpsx_find_libraries)(const char** found)
+    const char* mpsx_initialize(mpsx_find_libraries find)
 
     ctypedef struct mpsx_driver_info:
         const char *name
@@ -131,9 +132,29 @@ cdef int _warn(const char* message, const char** error) noexcept with gil:
         return -1
 
 
-def initialize(str library_directory):
-    """Registers the device with torch; kernel libraries lie in `library_directory`."""
-    check(mpsx_initialize(library_directory.encode()))
+_libraries = None
+_found = b""  # keeps the text that _find_libraries handed out alive
+
+
+cdef int _find_libraries(const char** found) noexcept with gil:
+    global _found
+    cdef bytes text
+    cdef int success = 0
+    try:
+        text = _libraries().encode()
+        success = 1
+    except BaseException as failure:
+        text = str(failure).encode()
+    _found = text
+    found[0] = text
+    return success
+
+
+def initialize(libraries):
+    """Registers the device with torch; `libraries` returns the folder of kernel libraries when the driver starts."""
+    global _libraries
+    _libraries = libraries
+    check(mpsx_initialize(_find_libraries))
     mpsx_set_warn_callback(_warn)
 
 

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -59,7 +58,7 @@ def _stamp(path: str) -> str:
     return f"{path}:{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}"
 
 
-def _compiler_stamp() -> str:
+def compiler_stamp() -> str:
     """Names the compiler that would be used and its version, without running it."""
     chosen = os.environ.get("MPSX_KERNEL_CXX")
     if chosen:
@@ -75,19 +74,18 @@ def _compiler_stamp() -> str:
     return ""
 
 
-def _compiler(store: Cache) -> Compiler:
+def compiler_of(store: Cache) -> Compiler:
     """The compiler, which is asked for its version once and not by every process."""
     from .msl.compiler import Compiler, find_compiler
     from .msl.source import MslError
 
-    name = f"compiler-{digest(_compiler_stamp())[:32]}.json"
+    name = f"compiler-{digest(compiler_stamp())[:32]}.json"
     known = store.read(name)
     if known is None:
         try:
             found = find_compiler()
         except MslError as error:
-            how = "`pip install 'mpsx[shader]'` installs ziglang"
-            raise RuntimeError(f"mpsx.compile_shader: {error} ({how})") from None
+            raise RuntimeError(f"{error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
         known = {"command": list(found.command), "description": found.description}
         store.write(name, known)
     return Compiler(tuple(known["command"]), known["description"])
@@ -124,7 +122,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     """
     store = shader_cache.cache()
     includes = [*map(os.path.abspath, include_dirs), torch_include()]
-    key = digest(source, name, target.isa, target.mode, "\n".join(includes), _compiler_stamp(),
+    key = digest(source, name, target.isa, target.mode, "\n".join(includes), compiler_stamp(),
                  translator_hash(str(store.folder)))  # fmt: skip
     found = lookup(store, key)
     return found or _Builder(store, target, includes).build(source, name, key)
@@ -167,9 +165,11 @@ class _Builder:
 
     def __init__(self, store: Cache, target: Target, includes: list[str]) -> None:
         self.store, self.target, self.includes = store, target, includes
-        self.compiler = _compiler(store)
-        # zig's own driver looks for libraries and keeps a cache; clang alone is what is needed, and quicker.
-        self.clang = [self.compiler.command[0], "clang"] if self.compiler.is_zig else list(self.compiler.command)
+        try:
+            self.compiler = compiler_of(store)
+        except RuntimeError as error:
+            raise RuntimeError(f"mpsx.compile_shader: {error}") from None
+        self.clang = self.compiler.clang
 
     def build(self, source: str, name: str, key: str) -> Built:
         from .msl import check
@@ -230,11 +230,7 @@ class _Builder:
     def flags(self) -> list[str]:
         """Of the compiler proper."""
         simt = self.target.mode == "simt"
-        flags = self.compiler.flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
-        # zig's driver has names of its own for the levels of x86-64.
-        flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in flags]
-        # Their calls would need a library that is not linked.
-        flags += ["-mno-outline-atomics"] if platform.machine() == "aarch64" else []
+        flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
     def run(self, command: list[str], text: str | None = None) -> str:
@@ -278,7 +274,7 @@ class _Builder:
     def start_part(self, folder: Path, name: str, arguments: list[str]) -> _Part:
         """One of them."""
         command = [*self.clang, *self.flags(), *arguments, "-o"]
-        stamp = digest(_compiler_stamp(), translator_hash(str(self.store.folder)), *command)
+        stamp = digest(compiler_stamp(), translator_hash(str(self.store.folder)), *command)
         part = _Part(f"{name}-{stamp[:32]}.json", folder / name)
         record = self.store.read(part.record)
         if record is not None:
@@ -312,13 +308,8 @@ class _Builder:
         code.write_text(text)
         command = [*self.clang, *self.flags(), *readable, "-c", str(code), "-o", str(written)]
         self.run([*command, "-include-pch", str(header)] if header else command)
-        # Undefined names (memcpy and its like) are found in the process that loads it.
-        if self.compiler.is_zig:
-            link = [self.compiler.command[0], "ld.lld", "-shared", "--gc-sections"]
-        else:
-            link = [*self.clang, "-shared", "-nostdlib", "-Wl,--gc-sections"]
         libraries = [] if self.compiler.is_zig else ["-lgcc"]
-        self.run([*link, str(written), str(calls), "-o", str(library), *libraries])
+        self.run([*self.compiler.link(), str(written), str(calls), "-o", str(library), *libraries])
         return library
 
 

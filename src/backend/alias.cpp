@@ -76,7 +76,7 @@ at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
     return pair->cpu;
   }
   at::Tensor made = alias(t, written);
-  // Some CPU kernels decide by it what to compute (_sparse_mm_reduce_impl).
+  // Some CPU kernels read it to decide what to compute (_sparse_mm_reduce_impl).
   if (C10_UNLIKELY(t.requires_grad()) && !made.is_inference()) made.unsafeGetTensorImpl()->set_requires_grad(true);
   add(std::move(t), made, written);
   return made;

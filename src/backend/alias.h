@@ -4,8 +4,8 @@
 //   at::Tensor result = at::mm(aliases.cpu(a), aliases.cpu(b));   // same bytes, seen by the CPU
 //   return aliases.device(result);                                // same bytes, seen by the device
 //
-// Identity is kept both ways: one tensor has one alias, tensors that share a storage have aliases that share one, and
-// a result that is (a view of) an argument comes back as (a view of) that argument.
+// Identity is preserved both ways: a tensor has one alias, tensors that share a storage have aliases that share a
+// storage, and a result that is (a view of) an argument comes back as (a view of) that argument.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,18 +25,18 @@ class CpuAliases {
   CpuAliases(const CpuAliases&) = delete;
   CpuAliases& operator=(const CpuAliases&) = delete;
 
-  // The CPU alias of a device tensor. Other tensors, and undefined ones, come back as they are. `written`: the operator
-  // may change the tensor itself (resize it, point it elsewhere, flip its conj bit); see write_back().
+  // Returns the CPU alias of a device tensor; other tensors, and undefined ones, unchanged. `written`: the operator may
+  // change the tensor itself (resize it, point it elsewhere, flip its conj bit); see write_back().
   at::Tensor cpu(at::Tensor t, bool written = false);
   std::optional<at::Tensor> cpu(const std::optional<at::Tensor>& t);
 
   // The device's view of a CPU tensor that an operator returned.
   at::Tensor device(const at::Tensor& t);
 
-  // Carries what operators did to written aliases over to the device tensors.
+  // Applies what operators did to written aliases to the device tensors.
   void write_back();
 
-  // Throws if CPU tensors with dimensions were passed beside device tensors: on the CPU they would silently mix.
+  // Throws if CPU tensors with dimensions were passed along with device tensors: the CPU would silently mix them.
   void check_same_device(std::string_view op) const;
 
   bool has_device_tensor() const { return !pairs_.empty(); }
@@ -72,7 +72,7 @@ class CpuAliases {
   uint64_t bytes_ = 0;
 };
 
-// One tensor's alias, alive as long as anybody wants it: mpsx.cpu_view().
+// An alias that may outlive the call: mpsx.cpu_view().
 at::Tensor cpu_view(const at::Tensor& device);
 at::Tensor device_view(const at::Tensor& cpu);
 

@@ -38,7 +38,7 @@ struct Allocator final : c10::DeviceAllocator {
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { runtime::empty_cache(); }
 
-  // Blocks return to the cache in stream order of the stream that freed them; work of another stream must be done.
+  // A freed block is reused in the order of the stream that freed it, so work of another stream has to finish first.
   void recordStream(const c10::DataPtr&, c10::Stream stream) override { runtime::synchronize(stream.id()); }
 
   DeviceStats getDeviceStats(c10::DeviceIndex) override {

@@ -1,4 +1,4 @@
-// Autocast: the same lists of operators as for every other device of torch's.
+// Autocast, with torch's own operator lists.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

@@ -68,12 +68,38 @@ struct mpsx_list {
   std::vector<Row> rows;
 };
 
+namespace {
+
+// A new list of the rows that `fill` adds.
+template <typename F>
+const char* make_list(mpsx_list** out, F&& fill) {
+  return guarded([&] {
+    auto list = std::make_unique<mpsx_list>();
+    fill(list->rows);
+    *out = list.release();
+  });
+}
+
+const char* make_list_of_names(mpsx_list** out, std::vector<std::string> (*names)()) {
+  return make_list(out, [&](auto& rows) {
+    for (auto& name : names()) rows.emplace_back().name = std::move(name);
+  });
+}
+
+}  // namespace
+
 extern "C" {
 
 int mpsx_error_kind(void) { return error_kind; }
 
-const char* mpsx_initialize(const char* library_directory) {
-  return guarded([&] { backend::initialize(library_directory); });
+const char* mpsx_initialize(mpsx_find_libraries find) {
+  return guarded([&] {
+    backend::initialize([find]() -> std::string {
+      const char* found = nullptr;
+      TORCH_CHECK(find(&found), "mpsx: ", found);
+      return found;
+    });
+  });
 }
 
 const char* mpsx_driver(mpsx_driver_info* out) {
@@ -128,27 +154,18 @@ void mpsx_set_warn_callback(mpsx_warn_callback callback) {
 void mpsx_reset_fallback(void) { backend::reset_fallback_rows(); }
 
 const char* mpsx_fallback_list(mpsx_list** out) {
-  return guarded([&] {
-    auto list = std::make_unique<mpsx_list>();
+  return make_list(out, [](auto& rows) {
     for (auto& r : backend::fallback_rows())
-      list->rows.push_back({r.name, "", runtime::Route::fallback, r.calls, r.nanoseconds, r.bytes});
-    *out = list.release();
+      rows.push_back({r.name, "", runtime::Route::fallback, r.calls, r.nanoseconds, r.bytes});
   });
 }
 const char* mpsx_profile_list(mpsx_list** out) {
-  return guarded([&] {
-    auto list = std::make_unique<mpsx_list>();
-    for (auto& r : runtime::profile_rows())
-      list->rows.push_back({r.name, r.library, r.route, r.calls, r.nanoseconds, 0});
-    *out = list.release();
+  return make_list(out, [](auto& rows) {
+    for (auto& r : runtime::profile_rows()) rows.push_back({r.name, r.library, r.route, r.calls, r.nanoseconds, 0});
   });
 }
 const char* mpsx_kernel_list(mpsx_list** out) {
-  return guarded([&] {
-    auto list = std::make_unique<mpsx_list>();
-    for (auto& name : runtime::driver().kernel_names()) list->rows.emplace_back().name = name;
-    *out = list.release();
-  });
+  return make_list_of_names(out, [] { return runtime::driver().kernel_names(); });
 }
 const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out) {
   return guarded([&] {
@@ -156,13 +173,7 @@ const char* mpsx_load_kernel(const char* name, mpsx_kernel_facts* out) {
     *out = {kernel.max_threads, kernel.simd_width, kernel.static_threadgroup_bytes};
   });
 }
-const char* mpsx_close_launch_log(mpsx_list** out) {
-  return guarded([&] {
-    auto list = std::make_unique<mpsx_list>();
-    for (auto& name : runtime::close_launch_log()) list->rows.emplace_back().name = name;
-    *out = list.release();
-  });
-}
+const char* mpsx_close_launch_log(mpsx_list** out) { return make_list_of_names(out, &runtime::close_launch_log); }
 size_t mpsx_list_length(const mpsx_list* list) { return list->rows.size(); }
 mpsx_row mpsx_list_row(const mpsx_list* list, size_t index) {
   const auto& r = list->rows[index];
@@ -195,13 +206,8 @@ const char* mpsx_shader_load(const char* name, const char* path, const char* tex
   });
 }
 const char* mpsx_shader_kernels(mpsx_shader* shader, mpsx_list** out) {
-  return guarded([&] {
-    auto list = std::make_unique<mpsx_list>();
-    for (auto& name : reinterpret_cast<runtime::Shader*>(shader)->names()) {
-      list->rows.emplace_back();
-      list->rows.back().name = std::move(name);
-    }
-    *out = list.release();
+  return make_list(out, [&](auto& rows) {
+    for (auto& name : reinterpret_cast<runtime::Shader*>(shader)->names()) rows.emplace_back().name = std::move(name);
   });
 }
 const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,

@@ -1,4 +1,4 @@
-// Tensors out of nothing: the device's own empty.
+// Factories: empty and empty_strided.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
@@ -17,7 +17,7 @@ void check_factory(const char* op, std::optional<c10::Device> device, std::optio
   TORCH_CHECK(!device || device->index() <= 0, op, ": expected device mpsx:0, got ", *device);
 }
 
-// As on CPU: in deterministic mode memory is never uninitialised.
+// In deterministic mode memory is filled, as on the CPU.
 at::Tensor filled_if_deterministic(at::Tensor t) {
   auto& context = at::globalContext();
   if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return t;

@@ -10,7 +10,6 @@
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
-#include "backend/sparse_fallback.h"
 
 namespace mpsx::backend {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 using torch::jit::IValue;
 using torch::jit::Stack;
 
-// Replaces what belongs to the device by what the CPU understands, in place on the stack.
+// Replaces tensors, devices and generators of ours by the CPU's, in place on the stack.
 struct Arguments {
   CpuAliases aliases;
   std::optional<c10::Device> device;  // a factory's, as it was given
@@ -68,7 +67,7 @@ struct Arguments {
     }
   }
 
-  // An explicit device decides where results belong, else the arguments do.
+  // An explicit device decides where the results go, else the arguments do.
   bool results_on_device() const { return device ? is_mpsx(*device) : aliases.has_device_tensor(); }
 };
 
@@ -91,7 +90,7 @@ uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, OperatorFacts& facts,
-         runtime::RouteEntry& route, bool timed) {
+         runtime::RouteEntry& route, bool timed, CpuKernel* better = nullptr) {
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   Arguments arguments;
   const size_t first = stack->size() - facts.arguments.size();
@@ -100,8 +99,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
 
   {
     LibraryMemory memory;
-    const LibraryKernel library = facts.library.load(std::memory_order_relaxed);
-    if (!library || !library(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
+    if (!better || !better(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
   }
 
   if (facts.writes) arguments.aliases.write_back();
@@ -112,20 +110,12 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   route.calls.fetch_add(1, std::memory_order_relaxed);
   if (timed) route.nanoseconds.fetch_add(nanoseconds_since(start), std::memory_order_relaxed);
   if (&route == facts.fallback) facts.bytes.fetch_add(arguments.aliases.bytes(), std::memory_order_relaxed);
-  if (C10_UNLIKELY(runtime::logging.load(std::memory_order_relaxed))) runtime::log_launch(route.route, facts.name);
-}
-
-void fall_back_to(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
-  auto& facts = facts_of(op);
-  if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
-                   !facts.warned.load(std::memory_order_relaxed)))
-    announce(op, facts, cpu_key);
-  run(op, cpu_key, stack, facts, *facts.fallback, /*timed=*/true);
+  if (C10_UNLIKELY(runtime::logging.load(std::memory_order_relaxed))) runtime::log_launch(route.route, route.name);
 }
 
 template <c10::DispatchKey cpu_key>
 void kernel(const c10::OperatorHandle& op, Stack* stack) {
-  fall_back_to(op, cpu_key, stack);
+  fallback(op, cpu_key, stack);
 }
 
 using Handles = std::vector<c10::RegistrationHandleRAII>;
@@ -135,10 +125,10 @@ Handles& handles() {
   return *h;
 }
 
-// Operators whose composite kernel must not be taken although there is no CPU kernel beside it, or one for out= alone.
+// Operators that must not take their composite kernel although they have no CPU kernel, or only one for out=.
 constexpr std::string_view kNotComposite[] = {
     "aten::mode.values",  // refuses devices it does not know
-    // These resize their result half-way, which the composite turns into a warning.
+    // These resize their result midway, and the composite kernel warns about that.
     "aten::mse_loss",
     "aten::smooth_l1_loss",
 };
@@ -149,8 +139,8 @@ void register_operator(c10::Dispatcher& dispatcher, const c10::OperatorName& nam
       name, device_key, c10::KernelFunction::makeFromBoxedFunction<&kernel<cpu_key>>(), std::nullopt, nullptr, "mpsx"));
 }
 
-// The fallback under one key, and for each operator that would otherwise take a composite kernel although it has one
-// for this layout on the CPU (native_layer_norm, silu_backward, every sparse operator …).
+// Registers the fallback under a key, and explicitly for each operator that would otherwise take its composite kernel
+// although the CPU has one for this layout (native_layer_norm, silu_backward, every sparse operator …).
 template <c10::DispatchKey device_key, c10::DispatchKey cpu_key>
 void register_key(bool composites_only) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -168,17 +158,17 @@ void register_key(bool composites_only) {
 
 }  // namespace
 
+void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
+  auto& facts = facts_of(op);
+  if (C10_UNLIKELY(fallback_mode.load(std::memory_order_relaxed) == FallbackMode::error ||
+                   !facts.warned.load(std::memory_order_relaxed)))
+    announce(op, facts, cpu_key);
+  run(op, cpu_key, stack, facts, *facts.fallback, /*timed=*/true);
+}
+
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
-                bool timed) {
-  run(op, cpu_key, stack, facts_of(op), route, timed);
-}
-
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-  fall_back_to(op, c10::DispatchKey::CPU, stack);
-}
-
-void sparse_fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack) {
-  fall_back_to(op, cpu_key, stack);
+                bool timed, CpuKernel* better) {
+  run(op, cpu_key, stack, facts_of(op), route, timed, better);
 }
 
 void register_fallback() {

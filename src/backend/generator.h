@@ -1,5 +1,5 @@
-// Random numbers: a Philox counter for the device's own kernels, and a CPU generator seeded alike for operators that
-// fall back, so that one seed reproduces both.
+// Random numbers: a Philox counter for our kernels, and a CPU generator with the same seed for operators that fall
+// back, so that one seed reproduces both.
 #pragma once
 
 #include <ATen/core/Generator.h>

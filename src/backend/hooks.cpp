@@ -1,4 +1,4 @@
-// What torch asks an accelerator it does not know by name.
+// The hooks through which torch talks to an out-of-tree accelerator.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "backend/device.h"

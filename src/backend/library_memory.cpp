@@ -11,7 +11,7 @@
 namespace mpsx::backend {
 namespace {
 
-// Below this malloc is as good: it neither asks the system for such blocks nor gives them back one by one.
+// Smaller blocks are left to malloc, which neither maps nor unmaps them one by one.
 constexpr size_t kLeast = size_t(64) << 10;
 
 thread_local int depth = 0;
@@ -64,8 +64,8 @@ class Allocator final : public c10::Allocator {
   c10::Allocator* plain_;
 };
 
-// Stays for the life of the process, as tensors name their allocator. Somebody else's allocator is left alone, and so
-// is memory where the device's is another, or each allocation of it is watched.
+// Stays installed for the life of the process, as tensors refer to their allocator. Does nothing if somebody else
+// installed an allocator, if the device has memory of its own, or if it checks each allocation.
 bool install() {
   const auto& traits = runtime::driver().traits();
   auto* plain = c10::GetCPUAllocator();

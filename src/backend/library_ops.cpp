@@ -1,4 +1,4 @@
-// What Python reaches through torch.ops.mpsx and has no kernel behind it.
+// Functions of torch.ops.mpsx without a kernel, for the Python package.
 #include <torch/library.h>
 
 #include "backend/alias.h"

@@ -1,6 +1,6 @@
 // Tensors of PyTorch's own mps device. Their memory is an MTLBuffer, which is what the Metal driver's memory is too, so
-// either device takes the other's tensors without a copy. Each device has a queue of its own: whoever crosses over
-// waits.
+// either device takes the other's tensors without a copy. Each device has a queue of its own, so crossing
+// over waits.
 #pragma once
 
 #include <ATen/core/Tensor.h>

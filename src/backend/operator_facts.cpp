@@ -12,8 +12,8 @@
 namespace mpsx::backend {
 namespace {
 
-// Operators that torch declares with `device_check: NoCheck` and that take CPU tensors of any size by contract:
-// indexing with CPU indices, lengths and nested sizes, scalars given as a CPU tensor.
+// Operators with `device_check: NoCheck` whose contract allows CPU tensors of any size: indexing with CPU indices,
+// lengths and nested sizes, scalars given as a CPU tensor.
 bool mixes_devices(const c10::OperatorName& op) {
   static const std::unordered_set<std::string_view> names = {"aten::index",
                                                              "aten::index_put",
@@ -82,7 +82,8 @@ OperatorFacts& look_up(const c10::OperatorHandle& op) {
 }  // namespace
 
 OperatorFacts& facts_of(const c10::OperatorHandle& op) {
-  // Keyed by the addresses of the schema and of its arguments: a library that is unloaded takes both with it.
+  // Keyed by the addresses of the schema and its arguments, as a library can be unloaded and its schema's address
+  // reused.
   struct Cached {
     const void* schema = nullptr;
     const void* arguments = nullptr;

@@ -1,4 +1,4 @@
-// What the fallback needs to know about an operator, found out once.
+// Facts about an operator that the fallback needs, worked out once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,13 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/library_matmul.h"
 #include "runtime/profile.h"
 
 namespace mpsx::backend {
-
-// Of the arguments of an operator, on top of a stack.
-using IsSmall = bool(const torch::jit::Stack& stack);
 
 struct OperatorFacts {
   struct Argument {
@@ -25,11 +21,7 @@ struct OperatorFacts {
   bool writes = false;               // any argument written
   bool takes_mixed_devices = false;  // CPU tensors beside device tensors are part of its contract
   runtime::RouteEntry* fallback = nullptr;
-  std::atomic<runtime::RouteEntry*> vendor{nullptr};  // once it was called as a vendor operator
-  std::atomic<LibraryKernel> library{nullptr};        // asked before torch's CPU kernel; as `vendor`
-  const c10::KernelFunction* kernel = nullptr;        // of ours, beside the vendor's
-  IsSmall* is_small = nullptr;                        // when it runs although the vendor's is preferred; or null
-  std::atomic<uint64_t> bytes{0};                     // that the CPU was given to read or write
+  std::atomic<uint64_t> bytes{0};  // handed to the CPU to read or write
   std::atomic<bool> warned{false};
 };
 

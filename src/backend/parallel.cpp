@@ -10,9 +10,10 @@
 #include <atomic>
 #include <exception>
 
-// at::parallel_for is a template that forks only in a file compiled for OpenMP, and a file that clang compiles so asks
-// for LLVM's runtime, where torch has loaded GNU's. GOMP_parallel is what both have: the entry point of libgomp that
-// GCC's own code calls, and that LLVM's and Intel's libomp keep for it. Weak: a torch without OpenMP has one thread.
+// at::parallel_for is a template that forks only in a file compiled for OpenMP, and such a file compiled by clang needs
+// LLVM's runtime although torch has loaded GNU's. Both export GOMP_parallel: it is libgomp's entry point for code
+// compiled by GCC, and LLVM's and Intel's libomp have it for compatibility. Weak: a torch without OpenMP has one
+// thread.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_num_threads();

@@ -12,7 +12,7 @@ std::atomic<FallbackMode> fallback_mode{FallbackMode::warn};
 namespace {
 
 std::atomic<WarnCallback> warn_callback{nullptr};
-// The handler that prints to stderr: where it is in place, no Python frame of torch's is waiting for warnings.
+// The handler that prints to stderr: while it is installed, no Python frame of torch's collects warnings.
 c10::WarningHandler* const base_handler = c10::WarningUtils::get_warning_handler();
 
 }  // namespace

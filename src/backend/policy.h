@@ -1,5 +1,5 @@
-// What happens when an operator without a native kernel is called: warn once an operator, stay silent, or refuse.
-// Python chooses (python/mpsx/fallback.py); this only holds the choice and tells.
+// The policy for operators without a native kernel: warn once per operator, stay silent, or refuse. Python chooses it
+// (python/mpsx/fallback.py); here it is stored and carried out.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@ enum class FallbackMode : uint8_t { warn, silent, error };
 
 extern std::atomic<FallbackMode> fallback_mode;
 
-// Warns somebody who calls operators without one of torch's own warning handlers around (torch.ops). Returns false if
-// it could not; fills `error` (for warnings turned into errors).
+// Warns a Python caller where none of torch's warning handlers is installed (torch.ops). Returns false if it could not;
+// sets `error` when the warning became an error.
 using WarnCallback = bool (*)(const char* message, std::string* error);
 void set_warn_callback(WarnCallback callback);
 

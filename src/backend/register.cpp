@@ -12,16 +12,15 @@
 
 namespace mpsx::backend {
 
-void initialize(const std::string& library_directory) {
+void initialize(std::function<std::string()> find_libraries) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    runtime::configure(library_directory, &parallel_for);
+    runtime::configure(std::move(find_libraries), &parallel_for);
     c10::register_privateuse1_backend(kDeviceName);
     register_allocator();
     register_pinned_allocator();
     register_guard();
     register_hooks();
-    register_vendor_ops();
     register_fallback();
   });
 }

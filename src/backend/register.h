@@ -1,6 +1,7 @@
-// Bringing the device to life: each part registers itself with torch, in the order that register.cpp gives.
+// Registration of the device with torch, part by part, in the order of register.cpp.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace mpsx::backend {
@@ -8,10 +9,9 @@ namespace mpsx::backend {
 void register_guard();
 void register_hooks();
 void register_fallback();
-void register_vendor_ops();
 
-// All of it; once a process, after the library's static initialisers (native kernels) have run.
-// `library_directory`: where kernel libraries lie.
-void initialize(const std::string& library_directory);
+// Registers all of it, once a process, after the library's static initialisers (launchers) have run.
+// `find_libraries`: see runtime::configure.
+void initialize(std::function<std::string()> find_libraries);
 
 }  // namespace mpsx::backend

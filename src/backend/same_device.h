@@ -1,8 +1,9 @@
-// That the tensors of one call lie on one device.
+// Checks that the tensors of a call are on one device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -10,7 +11,7 @@
 
 namespace mpsx::backend {
 
-// The devices of the tensors that it has seen. Of another device than ours only numbers may join.
+// Collects the devices of tensors. Only tensors without dimensions may be on another device than ours.
 class SameDevice {
  public:
   void see(const at::Tensor& t) {
@@ -21,7 +22,7 @@ class SameDevice {
       other_ = t.device();
     }
   }
-  // Throws if others were seen beside ours.
+  // Throws if tensors on another device were seen along with ours.
   void check(std::string_view op) const {
     TORCH_CHECK(!ours_ || !other_, "Expected all tensors to be on the same device, but found at least two devices, ",
                 this_device(), " and ", *other_, "! (when checking arguments of ", op, ")");
@@ -31,5 +32,11 @@ class SameDevice {
   bool ours_ = false;
   std::optional<c10::Device> other_;
 };
+
+inline void check_same_device(std::string_view op, std::initializer_list<const at::Tensor*> tensors) {
+  SameDevice seen;
+  for (const at::Tensor* t : tensors) seen.see(*t);
+  seen.check(op);
+}
 
 }  // namespace mpsx::backend

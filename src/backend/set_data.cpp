@@ -1,7 +1,7 @@
 // `parameter.data = tensor` between the CPU and mpsx. Without it `model.to("mpsx")` makes new parameters: tied weights
-// come apart, and an optimizer made before trains what is no longer in the model. Torch's own list of backends that
-// may replace each other (TensorImpl::has_compatible_shallow_copy_type) names only those in its tree; the operator is
-// there to be overridden.
+// come apart, and an optimizer made earlier trains parameters that are no longer in the model. Torch's own list of
+// backends that may replace each other (TensorImpl::has_compatible_shallow_copy_type) names only those in its tree,
+// but the operator can be overridden.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Settings of the environment that are one of two words.
+// Environment variables that take one of two words.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,7 +9,7 @@
 
 namespace mpsx::backend {
 
-// Whether `variable` is `yes`; none where it is not set, or empty. Throws where it is neither `yes` nor `no`.
+// Whether `variable` is `yes`; nullopt if it is unset or empty. Throws if it is neither `yes` nor `no`.
 inline std::optional<bool> setting(const char* variable, std::string_view yes, std::string_view no) {
   const char* env = std::getenv(variable);
   const std::string_view found = env ? env : "";

@@ -1,6 +1,6 @@
-// Sparse operators that torch implements once for all devices, by what they do to indices and values: the kernels that
-// it registers for the CPU's sparse tensors serve ours, and what they call comes back to the device's own operators.
-// What it implements for the CPU alone is in src/ops/sparse*.cpp, or falls back.
+// Sparse operators that torch implements once for all devices, in terms of indices and values: the kernels that it
+// registers for the CPU's sparse tensors serve ours too, and the operators that they call run on the device. Those that
+// torch implements for the CPU alone are in src/ops/composed/sparse*.cpp, or fall back.
 #include <torch/library.h>
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace {
 using c10::DispatchKey;
 using torch::jit::Stack;
 
-// As the generated code of other devices does: their kernels would silently mix what they are given.
+// As generated code does for other devices: the kernels themselves would silently mix devices.
 void check_devices(const OperatorFacts& facts, const Stack& stack) {
   SameDevice seen;
   for (size_t i = stack.size() - facts.arguments.size(); i < stack.size(); ++i) {
@@ -33,18 +33,17 @@ void on_parts(const c10::OperatorHandle& op, Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
 }
 
-// Each name is followed by a space.
+// Each name is followed by a space. These have in-place and out= forms too.
+constexpr std::string_view kUnary =
+    "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg rad2deg round sgn sign sin sinh "
+    "sqrt tan tanh trunc ";
+
 constexpr std::string_view kBoth =
     "_nnz _pin_memory _to_dense _to_sparse _to_sparse.sparse_dim _to_sparse_bsc _to_sparse_bsr _to_sparse_csc "
-    "_to_sparse_csr abs abs.out abs_ add.Tensor add_.Tensor asin asin.out asin_ asinh asinh.out asinh_ atan "
-    "atan.out atan_ atanh atanh.out atanh_ ceil ceil.out ceil_ clone conj_physical.out copy_ deg2rad deg2rad.out "
-    "deg2rad_ dense_dim empty.memory_format empty_like erf erf.out erf_ erfinv erfinv.out erfinv_ expm1 "
-    "expm1.out expm1_ floor floor.out floor_ frac frac.out frac_ is_pinned isinf isnan isneginf isneginf.out "
-    "isposinf isposinf.out log1p log1p.out log1p_ mm mm.out mul.Tensor mul_.Tensor neg neg.out neg_ rad2deg "
-    "rad2deg.out rad2deg_ relu relu_ resize_as_sparse_ round round.out round_ sgn sgn.out sgn_ sign sign.out "
-    "sign_ signbit signbit.out sin sin.out sin_ sinh sinh.out sinh_ sparse_dim sqrt sqrt.out sqrt_ sum "
-    "sum.dim_IntList tan tan.out tan_ tanh tanh.out tanh_ threshold_backward threshold_backward.grad_input trunc "
-    "trunc.out trunc_ values zero_ ";
+    "_to_sparse_csr add.Tensor add_.Tensor clone conj_physical.out copy_ dense_dim empty.memory_format empty_like "
+    "is_pinned isinf isnan isneginf isneginf.out isposinf isposinf.out mm mm.out mul.Tensor mul_.Tensor relu relu_ "
+    "resize_as_sparse_ signbit signbit.out sparse_dim sum sum.dim_IntList threshold_backward "
+    "threshold_backward.grad_input values zero_ ";
 
 constexpr std::string_view kCoo =
     "_coalesced_ _dimI _dimV _indices _sparse_broadcast_to _sparse_coo_tensor_with_dims "
@@ -64,25 +63,23 @@ constexpr std::string_view kDense =
     "_to_sparse _to_sparse.sparse_dim _to_sparse_bsc _to_sparse_bsr _to_sparse_csc _to_sparse_csr ";
 
 template <DispatchKey cpu_key>
-void register_all(torch::Library& m, std::string_view names) {
-  while (!names.empty()) {
-    const size_t end = names.find(' ');
-    m.impl(std::string(names.substr(0, end)).c_str(), torch::CppFunction::makeFromBoxedFunction<&on_parts<cpu_key>>());
-    names.remove_prefix(end + 1);
-  }
+void register_all(torch::Library& m, std::string_view names, std::initializer_list<const char*> forms = {""}) {
+  for (size_t end; (end = names.find(' ')) != names.npos; names.remove_prefix(end + 1))
+    for (const char* form : forms)
+      m.impl((std::string(names.substr(0, end)) + form).c_str(),
+             torch::CppFunction::makeFromBoxedFunction<&on_parts<cpu_key>>());
+}
+
+template <DispatchKey cpu_key>
+void register_layout(torch::Library& m, std::string_view names) {
+  register_all<cpu_key>(m, kUnary, {"", "_", ".out"});
+  register_all<cpu_key>(m, kBoth);
+  register_all<cpu_key>(m, names);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_all<DispatchKey::CPU>(m, kDense); }
-
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  register_all<DispatchKey::SparseCPU>(m, kBoth);
-  register_all<DispatchKey::SparseCPU>(m, kCoo);
-}
-
-TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  register_all<DispatchKey::SparseCsrCPU>(m, kBoth);
-  register_all<DispatchKey::SparseCsrCPU>(m, kCompressed);
-}
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_layout<DispatchKey::SparseCPU>(m, kCoo); }
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_layout<DispatchKey::SparseCsrCPU>(m, kCompressed); }
 
 }  // namespace
 }  // namespace mpsx::backend

@@ -14,11 +14,11 @@
 namespace mpsx::backend {
 namespace {
 
-// What a device storage's DataPtr owns: its block (none for adopted CPU memory) and the twin, once there is one.
+// Owned by a device storage's DataPtr: its block (none for adopted CPU memory) and the twin, once there is one.
 struct Twin {
   runtime::Block* block;
   std::atomic<c10::StorageImpl*> cpu;
-  driver::Buffer wrapped{};  // adopted memory that the driver was told of
+  driver::Buffer wrapped{};  // adopted memory, as registered with the driver
   size_t adopted = 0;        // bytes of the CPU's own memory
 };
 
@@ -38,14 +38,14 @@ c10::DataPtr block_on_cpu(runtime::Block* block) {
   return {block->data, block, &release_block, c10::Device(c10::kCPU)};
 }
 
-// A block that the CPU may write to at once: whoever freed it may have left work on it with the device.
+// A block that the CPU may write to at once. A block from the cache may still have work of the device in flight.
 runtime::Block* allocate_for_cpu(size_t bytes) {
   runtime::Block* block = runtime::allocate(bytes);
   if (bytes) runtime::prepare_cpu_access(block->data);
   return block;
 }
 
-// A twin's own allocator: what CPU kernels that resize an output call. A null context stands for zero bytes.
+// A twin's allocator, which CPU kernels call to resize an output. A null context stands for zero bytes.
 struct TwinAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return block_on_cpu(allocate_for_cpu(bytes)); }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -76,7 +76,7 @@ c10::DataPtr data_over(StoragePtr cpu) {
   return {p, new Twin{nullptr, {cpu.release()}, wrapped, adopted}, &delete_twin, this_device()};
 }
 
-// Memory that somebody else's DataPtr owns (from_blob, DLPack): the alias keeps the device storage alive instead.
+// For memory owned by a foreign DataPtr (from_blob, DLPack): the alias keeps the device storage alive instead.
 StoragePtr borrowed(c10::StorageImpl* device) {
   void* p = device->mutable_data();
   auto keep = StoragePtr::reclaim_copy(device);

@@ -1,4 +1,4 @@
-// Storage twins: how one piece of memory serves a device storage and a CPU storage at once.
+// Storage twins: a device storage and a CPU storage over the same memory.
 //
 // A c10::StorageImpl belongs to one device, and view kernels rebuild tensors from it, so it cannot serve two. A device
 // storage therefore owns, on demand, a CPU twin over the same bytes; an alias of a device tensor is a CPU tensor over
@@ -29,13 +29,13 @@ c10::StorageImpl* existing_twin(const c10::StorageImpl* device);
 // A new device storage whose twin is `cpu`. Zero-copy where the driver addresses any memory, else copied once.
 StoragePtr adopt(StoragePtr cpu);
 
-// Makes `device` use the memory that its twin `cpu` has now (a kernel resized it).
+// Points `device` to the memory that its twin `cpu` has now (a kernel resized it).
 void rebind(c10::StorageImpl* device, StoragePtr cpu);
 
 // Grows or shrinks a device storage, keeping its contents.
 void resize_storage(c10::StorageImpl* device, size_t bytes);
 
-// Where results that a CPU kernel resizes get their memory from: device memory with a CPU address.
+// Allocates device memory for results that a CPU kernel resizes.
 c10::Allocator* twin_allocator();
 
 }  // namespace mpsx::backend

@@ -10,7 +10,7 @@
 namespace mpsx::backend {
 namespace {
 
-// Enough storage for the tensor's sizes and strides; the tensor gets a storage of its own if it had none.
+// Grows the storage to hold the tensor's sizes and strides.
 void reserve(c10::TensorImpl* tensor) {
   if (tensor->numel() == 0) return;
   const size_t needed = at::detail::computeStorageNbytes(tensor->sizes(), tensor->strides(), tensor->dtype().itemsize(),

@@ -1,9 +1,8 @@
-// The whole contract between mpsx and a GPU (or what stands in for one).
+// The whole contract between mpsx and a GPU, or a stand-in for one.
 //
-// A driver knows bytes, kernels and streams; it knows neither torch nor operators. Execution is asynchronous
-// by contract: `dispatch` may return before the kernel ran, `commit` hands batched work over, `synchronize`
-// waits and throws what went wrong on the device. A driver that runs kernels inside `dispatch` (host) is a
-// valid, simpler case.
+// A driver knows bytes, kernels and streams, but neither torch nor operators. Execution is asynchronous by contract:
+// `dispatch` may return before the kernel has run, `commit` submits batched work, `synchronize` waits and throws errors
+// of the device. A driver may also run kernels inside `dispatch` (host).
 #pragma once
 
 #include <cstddef>
@@ -46,7 +45,7 @@ struct Kernel {
   virtual ~Kernel() = default;
 };
 
-// What is launched: a grid in threads (`by_threads`, the tail guarded by the driver) or in threadgroups.
+// A launch: a grid in threads (`by_threads`, the driver guards the tail) or in threadgroups.
 struct Dispatch {
   Size grid;
   Size group;  // threads per threadgroup
@@ -119,10 +118,10 @@ class Driver {
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void release(const Buffer&) noexcept = 0;
   virtual Buffer wrap(void* contents, size_t bytes) = 0;
-  // Another library's buffer of the same GPU (an MTLBuffer), of which the result is an owner too.
+  // Another library's buffer on the same GPU (an MTLBuffer); the result shares its ownership.
   virtual Buffer share(void*) { throw Error("the " + info().name + " driver knows no buffers but its own"); }
   virtual size_t free_memory() const = 0;
-  // Nobody needs what lies in a part of a buffer: its pages may go back to the system, until they are written again.
+  // The contents of a part of a buffer are not needed: its pages may go back to the system until they are next written.
   virtual void discard(void*, size_t) noexcept {}
 
   // Kernels, by key: the host name, then sorted function constants ("layer_norm_f32|bias=1"). Null: no such
@@ -137,12 +136,12 @@ class Driver {
   // Streams: ordered queues of work. The default stream always exists.
   virtual Stream* default_stream() = 0;
   virtual Stream* new_stream() = 0;
-  // Returns a place for reach(); 0: the work is complete. Places grow, over all streams.
+  // Returns a place for reach(), 0 if the work is complete. Places increase monotonically over all streams.
   virtual uint64_t dispatch(Stream*, const Kernel&, const Argument* arguments, size_t count, const Dispatch&) = 0;
   virtual void commit(Stream*) = 0;
   virtual void synchronize(Stream*) = 0;  // throws Error for work that failed since the last call
   virtual bool idle(Stream*) = 0;
-  // Waits until the work up to a place is complete, and throws as synchronize() does; finish() leaves that to others.
+  // Waits until the work up to a place is complete, and throws as synchronize() does; finish() leaves errors pending.
   virtual void reach(uint64_t) {}
   virtual void finish(uint64_t) noexcept {}
   virtual bool reached(uint64_t) { return true; }
@@ -156,9 +155,8 @@ class Driver {
   virtual void synchronize(Event*) = 0;
   virtual double elapsed_ms(Event* from, Event* to) = 0;
 
-  // For people. What the calling thread dispatches between the two has a name, in the system's tools and in errors;
-  // names nest. And a record of all that the GPU does, for the system's debugger: throws Error where that cannot be
-  // had.
+  // For people: names what the calling thread dispatches in between, in the system's tools and in errors. Labels nest.
+  // A capture records all work of the GPU for the system's debugger; throws Error if that is not available.
   virtual void begin_label(const std::string&) {}
   virtual void end_label() noexcept {}
   virtual void start_capture(const std::string&) {
@@ -167,9 +165,8 @@ class Driver {
   virtual void stop_capture() {}
 };
 
-// Splits [0, total) between CPU cores and runs `body(begin, end)` on each part; supplied by whoever owns the
-// thread pool, so that a process has a single one (torch's). `grain`: the least number of units worth a
-// thread.
+// Splits [0, total) between CPU cores and runs `body(begin, end)` on each part. Supplied by the owner of the thread
+// pool, so that a process has only one (torch's). `grain`: the least number of units worth a thread.
 using ParallelFor = void (*)(uint64_t total, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
 
 std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, ParallelFor);

@@ -43,7 +43,7 @@ size_t size_of(std::string_view type) {
   return type == "bool" || type == "char" || type == "uchar" ? 1 : 2;
 }
 
-// The number that all of `text` is, as the bytes of a `type`; false if it is none or out of range.
+// Parses all of `text` as a number, into the bytes of a `type`; false if it is not one or out of range.
 bool parse(const std::string& text, std::string_view type, unsigned char* to) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front()))) return false;
   char* end = nullptr;

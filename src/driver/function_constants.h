@@ -29,8 +29,8 @@ class FunctionConstants {
   FunctionConstants(const FunctionConstants&) = delete;
   FunctionConstants& operator=(const FunctionConstants&) = delete;
 
-  // The values, in the order of the declarations: little endian, as everywhere that Metal runs. Null where a constant
-  // has none.
+  // The values in the order of the declarations, little endian, as everywhere that Metal runs. Null for a constant
+  // without a value.
   const void* const* addresses() const { return addresses_.data(); }
   const std::vector<FunctionConstant>& declared() const { return declared_; }
 

@@ -1,4 +1,4 @@
-// What a driver that compiles Metal source itself tells of shaders, beside driver.h.
+// Additions to driver.h for drivers that compile Metal source themselves.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class SyntaxError : public Error {
   using Error::Error;
 };
 
-// What has to be bound for a kernel, by index.
+// The arguments that a kernel needs bound, by index.
 struct Binding {
   uint32_t index;
   std::string name;

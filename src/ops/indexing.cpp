@@ -56,7 +56,7 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
   runtime::check_device_errors();
 }
 
-// Whether what each index of the first dimension names lies densely.
+// Whether each slice along the first dimension is dense.
 static bool has_dense_rows(const Tensor& t) {
   int64_t step = 1;
   for (int64_t d = t.dim() - 1; d > 0; --d) {
@@ -67,7 +67,7 @@ static bool has_dense_rows(const Tensor& t) {
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  // What is the same along other dimensions is selected once.
+  // Select once from a tensor that is expanded along another dimension.
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
     at::DimVector sizes(out.sizes().begin(), out.sizes().end());

@@ -1,4 +1,4 @@
-// What indexing operators share.
+// Shared by indexing operators.
 #pragma once
 
 #include <ATen/TensorUtils.h>

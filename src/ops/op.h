@@ -7,6 +7,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/ScalarType.h>
 
+#include "backend/boxed.h"
 #include "backend/fallback.h"
 #include "runtime/launch.h"
 
@@ -20,17 +21,28 @@ using runtime::Tag;
 // The tag of an element type; Tag::none where kernels have no such type (float64, complex128, …).
 constexpr Tag tag_of(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return Tag::f32;
-    case at::kHalf: return Tag::f16;
-    case at::kBFloat16: return Tag::bf16;
-    case at::kLong: return Tag::i64;
-    case at::kInt: return Tag::i32;
-    case at::kShort: return Tag::i16;
-    case at::kChar: return Tag::i8;
-    case at::kByte: return Tag::u8;
-    case at::kBool: return Tag::b8;
-    case at::kComplexFloat: return Tag::c64;
-    default: return Tag::none;
+    case at::kFloat:
+      return Tag::f32;
+    case at::kHalf:
+      return Tag::f16;
+    case at::kBFloat16:
+      return Tag::bf16;
+    case at::kLong:
+      return Tag::i64;
+    case at::kInt:
+      return Tag::i32;
+    case at::kShort:
+      return Tag::i16;
+    case at::kChar:
+      return Tag::i8;
+    case at::kByte:
+      return Tag::u8;
+    case at::kBool:
+      return Tag::b8;
+    case at::kComplexFloat:
+      return Tag::c64;
+    default:
+      return Tag::none;
   }
 }
 inline Tag tag_of(const Tensor& t) { return tag_of(t.scalar_type()); }
@@ -58,33 +70,13 @@ const T& boxed(const T& argument) {
 }
 inline std::vector<Tensor> boxed(const at::ITensorListRef& tensors) { return {tensors.begin(), tensors.end()}; }
 
-template <typename Result>
-struct PopResult {
-  static Result pop(torch::jit::Stack& stack) { return torch::jit::pop(stack).to<Result>(); }
-};
-template <>
-struct PopResult<void> {
-  static void pop(torch::jit::Stack&) {}
-};
-template <typename... Types>
-struct PopResult<std::tuple<Types...>> {
-  static std::tuple<Types...> pop(torch::jit::Stack& stack) {
-    std::tuple<Types...> result;
-    std::apply([&](auto&... r) { torch::jit::pop(stack, r...); }, result);
-    return result;
-  }
-};
-
 // Runs an operator through the boxed fallback: for inputs that a native operator has no kernel for. Counted and warned
 // about like any fallback. Returns what the operator returns (for out= and in-place forms: the tensor written).
 template <typename Result, typename... Arguments>
 Result fallback_call(const char* name, const char* overload, const Arguments&... arguments) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-  torch::jit::Stack stack;
-  stack.reserve(sizeof...(arguments));
-  torch::jit::push(stack, boxed(arguments)...);
-  backend::fallback(op, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), &stack);
-  return PopResult<Result>::pop(stack);
+  const auto run = [&](torch::jit::Stack& stack) { backend::fallback(op, c10::DispatchKey::CPU, &stack); };
+  return backend::call_boxed<Result>(run, boxed(arguments)...);
 }
 
 }  // namespace mpsx::ops

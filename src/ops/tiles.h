@@ -1,20 +1,17 @@
 // Launching kernels that compute a matrix tile by tile (metal/lib/tile_product.h).
 #pragma once
 
+#include "lib/tile_params.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {
 
-// Whether a threadgroup is one thread, which owns a tile of the size that it is told.
-bool tiles_are_wide();
-
-struct TileSize {
-  uint32_t rows, columns;
-};
-// For `batch` results of rows x columns.
-TileSize tile_size(uint64_t rows, uint64_t columns, uint64_t batch);
-
-// The grid and the threadgroup memory of a kernel whose last threadgroup argument the tiles are in.
-Launch& over_tiles(Launch& launch, TileSize tile, uint64_t rows, uint64_t columns, uint64_t batch, uint64_t depth);
+// The grid and the threadgroup memory of `batch` products, whose tiles are in the kernel's last threadgroup argument.
+inline Launch& over_tiles(Launch& launch, uint64_t rows, uint64_t columns, uint64_t batch, uint64_t depth) {
+  return launch.threadgroup_memory(kTileFloats * sizeof(float))
+      .groups({uint32_t(ceil_div(columns, kTileColumns)), uint32_t(ceil_div(rows, kTileRows)), uint32_t(batch)},
+              kTileThreads, true)
+      .work(kTileRows * kTileColumns * (1 + depth / 16));  // a product costs less than an element of plain work
+}
 
 }  // namespace mpsx::ops

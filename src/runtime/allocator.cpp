@@ -1,6 +1,6 @@
-// Small blocks are cut from 1 MiB segments, one size class a segment; larger ones are a driver buffer each, and where
-// the device's memory is the process's own those beyond 1 MiB are ranges of an arena. Freed blocks wait in their class
-// for reuse, at most 12.5% larger than what they are asked for; ranges join and are cut to any size.
+// Small blocks are carved out of 1 MiB segments, one size class per segment; each larger block is a driver buffer, or,
+// beyond 1 MiB and where kernels take memory of the process, a range of an arena. Freed blocks wait in their class and
+// are reused for requests that waste at most 12.5% of them; ranges coalesce and are cut to any size.
 #include "runtime/allocator.h"
 
 #include <c10/util/Exception.h>
@@ -26,8 +26,8 @@ constexpr size_t kSmallLimit = size_t(64) << 10;  // above: a driver buffer a bl
 constexpr size_t kSegment = size_t(1) << 20;
 constexpr size_t kPage = size_t(16) << 10;  // Apple silicon's page
 constexpr size_t kClasses = 512;
-// Where the device's memory is the process's own, more than this does not wait for reuse while new memory is taken,
-// unless an eighth more than was ever in use at once has room for it: a CPU's programs count on memory coming back.
+// Where kernels take memory of the process, at most this much stays cached while new memory is allocated, or as much as
+// fits into 9/8 of the peak in use: CPU programs expect freed memory to go back to the system.
 constexpr size_t kIdle = size_t(32) << 20;
 constexpr size_t kRangeLimit = size_t(1) << 20;  // above: a range of the arena, where there is one
 constexpr size_t kSpan = size_t(1) << 30;        // of address space
@@ -57,7 +57,7 @@ class Allocator {
   }
 
   void free(Block* block) {
-    // Gone after the lock: what it owns may be a block of ours again.
+    // Destroyed after the lock is released: it may own a block of ours.
     const std::shared_ptr<void> owner = std::move(block->owner);
     std::lock_guard<std::mutex> lock(mutex_);
     if (owner) {
@@ -170,13 +170,13 @@ class Allocator {
     return make_block(reserve(bytes, bytes, asked), 0, c.bytes);
   }
 
-  // How much may wait for reuse when `bytes` more are taken.
+  // How much may stay cached when `bytes` more are allocated.
   size_t idle_bound(size_t bytes) const {
     const uint64_t most = most_allocated_ + most_allocated_ / 8, now = stats_.allocated + bytes;
     return std::max(kIdle, size_t(most > now ? most - now : 0));
   }
 
-  // Where every page is the process's own and none is watched.
+  // Needs pages that are the process's own and unchecked.
   bool in_arena(size_t bytes) const { return process_memory_ && !exact_ && bytes > kRangeLimit; }
 
   Block* take_range(size_t asked) {
@@ -217,7 +217,7 @@ class Allocator {
     }
   }
 
-  // Follows what the arena holds, which was `before`.
+  // Updates the statistics after the arena, which held `before`, has changed.
   void count_held(size_t before) {
     stats_.reserved += arena_.held() - before;
     stats_.reserved_peak = std::max(stats_.reserved_peak, stats_.reserved);
@@ -275,7 +275,7 @@ class Allocator {
     return text;
   }
 
-  // Gives back large free blocks, the largest first, until at most `bound` bytes are free.
+  // Releases large free blocks, the largest first, until at most `bound` bytes are cached.
   void trim(size_t bound) {
     if (const size_t idle = stats_.reserved - stats_.allocated; idle > bound) trim_arena(idle - bound);
     for (size_t i = kClasses; i-- > 0 && stats_.reserved - stats_.allocated > bound;) {
@@ -289,7 +289,7 @@ class Allocator {
     }
   }
 
-  // Gives back every segment none of whose blocks is in use.
+  // Releases every segment that has no block in use.
   void release_cached() {
     std::map<const void*, size_t> idle;  // bytes of free blocks, by segment
     for (auto& list : free_)
@@ -369,7 +369,7 @@ Block* allocate(size_t bytes) {
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // Whoever the memory goes back to does not know of our work on it.
+  // The owner does not know of our work on the memory.
   if (block->owner) finish_use(block->data);
   if (block->data)
     allocator().free(block);

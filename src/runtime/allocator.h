@@ -42,18 +42,18 @@ void release(Block*) noexcept;
 // before the owner gets it back.
 Block* share(void* handle, std::shared_ptr<void> owner);
 
-// Memory of somebody else's that tensors hold from here on, or no more: counted as allocated and reserved.
+// Counts foreign memory that tensors hold from now on (or no longer) as allocated and reserved.
 void count_adopted(size_t bytes);
 void discount_adopted(size_t bytes) noexcept;
 
-// Where device memory at `p` lies, for a launch. Where the driver takes any memory of the process, the handle is `p`.
+// Locates device memory for a launch. If the driver takes any memory of the process, the handle is `p` itself.
 struct Location {
   void* handle;
   size_t offset;
   std::atomic<uint64_t>* last_use;  // the block's; null: not kept
 };
 Location locate(const void* p);
-// The place (see Driver::reach) of the last work on the block that `p` lies in; 0: none, or not the device's memory.
+// The place (see Driver::reach) of the last work on the block at `p`; 0: none, or not the device's memory.
 uint64_t last_use(const void* p);
 
 MemoryStatistics memory_statistics();

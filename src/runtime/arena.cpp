@@ -36,7 +36,7 @@ void* Arena::take(size_t bytes) {
 
 void Arena::give(void* range, size_t bytes) {
   char* begin = static_cast<char*>(range);
-  // Spans may lie side by side by chance; ranges end with theirs.
+  // Spans may be adjacent by chance, but a range never crosses them.
   if (const auto next = free_.find(begin + bytes); next != free_.end() && !spans_.contains(next->first)) {
     bytes += next->second;
     erase(next);
@@ -79,9 +79,9 @@ void Arena::trim(size_t bytes, driver::Driver& driver) {
     char* const base = static_cast<char*>(span.buffer.contents);
     const size_t offset = size_t(begin - base);
     const size_t first = (offset + kUnit - 1) / kUnit;
-    // A span's last unit may be less than whole: there is nothing beyond it.
+    // The last unit of a span may be partial.
     const size_t last = offset + size == span.buffer.size ? span.held.size() : (offset + size) / kUnit;
-    // Runs from the end: what is taken next is taken from the front.
+    // From the end, because take() hands out the front first.
     for (size_t end = last; end > first && held_ > least;) {
       size_t start = end;
       while (start > first && span.held[start - 1] && held_ > least) {

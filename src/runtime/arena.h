@@ -1,5 +1,5 @@
-// Large blocks of memory that the process shares with the CPU: neighbours, so that what was freed in one size serves
-// in another, and pages that no block lies on can go back to the system one by one.
+// Large blocks of process memory, carved out of contiguous spans: freed blocks of one size can be reused for another,
+// and unused pages go back to the system one by one.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace mpsx::runtime {
 
-// Ranges of memory cut from spans, which the driver allocates and the system backs with pages when they are first
-// written. The smallest free range that is long enough is taken; a freed one joins its free neighbours. Not
-// synchronized. Sizes are bytes, multiples of a page.
+// Best fit over spans that the driver allocates and the system backs with pages on first touch. take() returns the
+// smallest free range that is long enough; give() coalesces a range with its free neighbours. Not synchronized. Sizes
+// are in bytes, multiples of a page.
 class Arena {
  public:
   // Null: no free range is long enough.
@@ -22,17 +22,17 @@ class Arena {
   void give(void* range, size_t bytes);
 
   void add(const driver::Buffer& span);
-  // The spans on which nothing lies, which are the arena's no more.
+  // Removes and returns the spans that are unused.
   std::vector<driver::Buffer> remove_empty();
 
-  // Gives pages back on which nothing lies, of the largest free ranges first, until that were `bytes` or none is left.
+  // Returns up to `bytes` of unused pages to the system, those of the largest free ranges first.
   void trim(size_t bytes, driver::Driver& driver);
-  // Of pages that were taken and not given back since.
+  // Bytes of pages that were handed out and not returned to the system since.
   size_t held() const { return held_; }
   size_t spans() const { return spans_.size(); }
 
  private:
-  // In units of which pages are counted and given back: a huge page of x86.
+  // The unit in which pages are counted and returned: a huge page of x86.
   static constexpr size_t kUnit = size_t(2) << 20;
 
   struct Span {

@@ -11,7 +11,7 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  std::string directory;
+  std::function<std::string()> find_libraries;
   driver::ParallelFor parallel_for = nullptr;
   std::unique_ptr<driver::Driver> owner;
   std::atomic<driver::Driver*> driver{nullptr};
@@ -23,36 +23,38 @@ State& state() {
   return *s;
 }
 
-std::unique_ptr<driver::Driver> make_driver(const State& s) {
+std::unique_ptr<driver::Driver> make_driver(const State& s, const std::string& directory) {
   const char* env = std::getenv("MPSX_DRIVER");
   const std::string wanted = env ? env : "";
   TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "simt" || wanted == "metal",
               "MPSX_DRIVER: expected \"host\", \"simt\" or \"metal\", got \"", wanted, "\"");
-  if (wanted == "simt") return driver::make_simt_driver(s.directory, s.parallel_for);
+  if (wanted == "simt") return driver::make_simt_driver(directory, s.parallel_for);
   if (wanted != "host") {
-    if (auto metal = driver::make_metal_driver(s.directory)) return metal;
+    if (auto metal = driver::make_metal_driver(directory)) return metal;
     TORCH_CHECK(wanted.empty(), "MPSX_DRIVER=metal: this machine has no Metal device");
   }
-  return driver::make_host_driver(s.directory, s.parallel_for);
+  return driver::make_host_driver(directory, s.parallel_for);
 }
 
 }  // namespace
 
-void configure(std::string library_directory, driver::ParallelFor parallel_for) {
+void configure(std::function<std::string()> find_libraries, driver::ParallelFor parallel_for) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  s.directory = std::move(library_directory);
+  s.find_libraries = std::move(find_libraries);
   s.parallel_for = parallel_for;
 }
 
 driver::Driver& driver() {
   State& s = state();
   if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
+  TORCH_CHECK(s.find_libraries, "mpsx: the device was used before the package was imported");
+  // Before our lock is taken: it runs Python, and a thread that waits for our lock may hold Python's.
+  const std::string directory = s.find_libraries();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (!s.owner) {
-    TORCH_CHECK(!s.directory.empty(), "mpsx: the device was used before the package was imported");
     try {
-      s.owner = make_driver(s);
+      s.owner = make_driver(s, directory);
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }

@@ -1,14 +1,18 @@
 // The driver in use: chosen once per process, by MPSX_DRIVER or by what the machine has.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "driver/driver.h"
 
 namespace mpsx::runtime {
 
-// Called by the backend before anything else: where kernel libraries lie, and the thread pool to use.
-void configure(std::string library_directory, driver::ParallelFor parallel_for);
+// Called by the backend before anything else: what finds, or builds, the folder of kernel libraries when the driver
+// starts, and the thread pool to use.
+void configure(std::function<std::string()> find_libraries, driver::ParallelFor parallel_for);
 
-// Throws with a sentence that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
+// Throws an error that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
 driver::Driver& driver();
 bool driver_started();  // whether driver() has been called with success
 void restart_check();   // throws in a forked child: a device cannot be used across fork on an asynchronous

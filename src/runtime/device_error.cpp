@@ -30,7 +30,7 @@ Slots& slots_of_all() {
   static Slots* s = new Slots;
   return *s;
 }
-// A thread's records; another one takes them over when it ends.
+// A thread's records; when it ends, another thread takes them over.
 struct Own {
   std::vector<Slot> slots;
   ~Own() {
@@ -102,13 +102,13 @@ void check_device_errors_after_synchronize() {
   if (!driver_started() || !driver().traits().asynchronous) return;
   Slots& s = slots_of_all();
   std::lock_guard<std::mutex> lock(s.mutex);
-  // Another thread's work on its records may have begun since, and must not begin while they are read.
+  // Other threads may have launched since; they must not do so while the records are read.
   const LaunchPause pause;
   const Slot* found = nullptr;
   for (const Slot& slot : s.all) {
     volatile uint32_t* state = driver().reached(last_use(slot.record)) ? &slot.record->state : nullptr;
     if (!state || *state == 0) continue;
-    // A wrong index that several kernels were given is one mistake: it is not raised again at a later wait.
+    // Several kernels may report the same wrong index: it is raised once, not again at a later wait.
     if (found) *state = 0;
     if (!found) found = &slot;
   }

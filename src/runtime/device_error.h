@@ -16,7 +16,7 @@ void* device_error_record(const char* op);
 void check_device_errors();
 void check_device_errors_after_synchronize();
 
-// The same at once on every driver, for what was launched last: where the kernels that follow would go astray.
+// Waits and checks the last launch on every driver, for kernels whose successors rely on valid indices.
 void wait_for_device_errors();
 
 }  // namespace mpsx::runtime

@@ -23,7 +23,7 @@ std::string describe(const driver::Dispatch& d) {
          size(d.group);
 }
 
-// Two threads may use one block: the later place stays.
+// Two threads may use the same block: keep the later place.
 void raise(std::atomic<uint64_t>& last_use, uint64_t place) {
   uint64_t seen = last_use.load(std::memory_order_relaxed);
   while (seen < place && !last_use.compare_exchange_weak(seen, place, std::memory_order_release)) {
@@ -114,6 +114,11 @@ void Launch::run() {
 uint32_t threads_for_row(uint64_t n) {
   const uint64_t wanted = (n + 3) / 4;  // about four elements a thread
   return uint32_t(std::clamp<uint64_t>((wanted + 31) / 32 * 32, 32, 1024));
+}
+
+int64_t threads_to_fill() {
+  const driver::Traits& traits = driver().traits();
+  return int64_t(traits.cores) * (traits.one_thread_groups ? 1 : 1024);
 }
 
 uint32_t lanes(size_t size) { return std::max(1u, driver().traits().dense_bytes / uint32_t(size)); }

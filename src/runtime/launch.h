@@ -33,14 +33,14 @@ class Launch {
 
   // A grid in threads (no tail), threadgroup shape chosen here.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // The grid of a dense kernel over `n` elements a row (metal/lib/index.h: MPSX_EACH_LANE), of which a thread takes as
-  // many neighbours as the driver likes; `y` and `z` as above. Sets work() too.
+  // The grid of a dense kernel (metal/lib/index.h: MPSX_EACH_LANE) over rows of `n` elements, of which each thread
+  // handles as many neighbours as the driver's traits say; `y` and `z` are in threads. Sets work() too.
   Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
   // A grid in threads with the threadgroup's shape given; a grid that is no multiple of it has smaller threadgroups at
   // its end.
   Launch& threads_in_groups(driver::Size threads, driver::Size group);
-  // A grid in threadgroups. `per_group` is a wish, clipped to what the kernel and driver allow (1 on `host`);
-  // kernels are right at any size. `exact` insists on it (register-tiled kernels only).
+  // A grid in threadgroups. `per_group` is a hint, clamped to what the kernel and driver allow (1 on `host`): kernels
+  // are correct at any size. `exact` requires it (register-tiled kernels only).
   Launch& groups(driver::Size grid, uint32_t per_group = 256, bool exact = false);
   // About how many elements one thread (or one group) touches, for splitting between CPU cores. Default 1.
   Launch& work(uint64_t elements) {
@@ -59,8 +59,11 @@ class Launch {
   driver::Dispatch dispatch_;
 };
 
-// How many threads a threadgroup gets for rows of `n` elements: a multiple of the SIMD width, at most 1024.
+// The threadgroup size for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);
+
+// How many threads keep the device busy: one a core on a CPU, about a thousand a core on a GPU.
+int64_t threads_to_fill();
 
 // Going away with its last two callers: elements of `size` bytes that one thread of a dense kernel takes.
 uint32_t lanes(size_t size);

@@ -1,13 +1,13 @@
-// Launches wait while one of these lives: no thread is between handing a kernel over and noting what memory it uses, so
-// that memory whose last use is over stays the CPU's. For memory that the CPU reads without its user's consent.
+// Blocks launches while one is alive: no thread is then between dispatching a kernel and recording the memory it uses,
+// so memory whose last use is complete stays the CPU's. For memory that the CPU reads behind its user's back.
 #pragma once
 
 #include <mutex>
 
 namespace mpsx::runtime {
 
-// A launch on an asynchronous driver holds it: they are one sequence anyhow, and readers of a shared mutex could keep
-// the pause waiting for as long as two threads launch.
+// Held by every launch on an asynchronous driver: launches are serialized anyway, and with a shared mutex two launching
+// threads could starve the pause.
 std::mutex& launch_mutex();
 
 class LaunchPause {

@@ -1,4 +1,4 @@
-// What ran: counts always, times and order while switched on. The op-support matrix and the demo read it.
+// Records what ran: counts always, times and order on request. For the op-support matrix and the demo.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace mpsx::runtime {
 
 enum class Route : uint8_t { native, vendor, fallback };
 
-// Counts of one operator that went to the CPU, by either route.
+// Counts the calls of an operator that ran on the CPU, by one of the two routes.
 struct RouteEntry {
   std::string name;  // "aten::mm"
   Route route;
@@ -23,7 +23,7 @@ RouteEntry& route_entry(const std::string& op, Route route, const std::string& l
 extern std::atomic<bool> profiling;  // adds a clock read to each launch
 void set_profiling(bool on);
 
-// One row a kernel or operator with calls > 0, as a snapshot.
+// A snapshot with a row for each kernel or operator that was called.
 struct ProfileRow {
   std::string name;
   Route route;

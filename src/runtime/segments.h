@@ -1,4 +1,4 @@
-// Which of the driver's buffers an address lies in, and when each block of it was last used.
+// Maps addresses to the driver's buffers, and tracks when each block was last used.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@
 
 namespace mpsx::runtime {
 
-// Buffers by address. Any thread may ask while another adds.
+// Buffers by address. Thread-safe.
 class Segments {
  public:
-  // A buffer cut into blocks of `block_bytes`. One that is here already gets one owner more.
+  // Adds a buffer that is cut into blocks of `block_bytes`, or an owner if it is known already.
   void add(const driver::Buffer& buffer, size_t block_bytes);
-  // One owner less; the last takes the buffer out.
+  // Removes an owner, and with the last one the buffer.
   void remove(const driver::Buffer& buffer);
 
-  // Throws for an address that is in none.
+  // Throws if no buffer contains the address.
   Location locate(const void* p) const;
-  // 0 for an address that is in none.
+  // 0 if no buffer contains the address.
   uint64_t last_use(const void* p) const;
 
  private:

@@ -31,7 +31,7 @@ struct ErrorMessages {
 };
 static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * kMaxMessages);
 
-// A thread's own, so that a kernel's messages are raised by the call that launched it.
+// One per thread, so that a kernel's messages are raised by the call that launched it.
 ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
@@ -47,8 +47,8 @@ std::string text(const char* field, size_t size) { return std::string(field, str
 void check_messages(const KernelEntry& kernel, const ErrorMessages& found) {
   if (found.count == 0) return;
   const ErrorMessage& m = found.messages[0];
-  std::string what = kernel.name + ": " + text(m.message, sizeof m.message) + " (" + text(m.file, sizeof m.file) +
-                     ":" + std::to_string(m.line) + ", in " + text(m.function, sizeof m.function) + ")";
+  std::string what = kernel.name + ": " + text(m.message, sizeof m.message) + " (" + text(m.file, sizeof m.file) + ":" +
+                     std::to_string(m.line) + ", in " + text(m.function, sizeof m.function) + ")";
   if (found.count > 1) what += "; " + std::to_string(found.count - 1) + " more";
   throw ShaderError(what);
 }

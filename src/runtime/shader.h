@@ -26,16 +26,16 @@ class Shader {
   std::unordered_map<std::string, KernelEntry*> entries_;
 };
 
-// The same source, loaded again, is the same object.
+// Returns the same object when a source is loaded again.
 Shader& load_shader(const driver::LibrarySource& source);
 
-// What a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
+// An error that a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
 class ShaderError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a kernel takes, as bits by index, where the driver knows: of a library that is compiled from a translation, who
-// translated it does.
+// The arguments of a kernel, as bits by index, if the driver knows them: for a library compiled from a translation only
+// the translator does.
 struct ShaderBindings {
   bool known = false;
   uint32_t buffers = 0, threadgroups = 0;

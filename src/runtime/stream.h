@@ -21,7 +21,7 @@ bool idle(StreamId);
 // Before the CPU reads or writes the block of device memory that `p` lies in: commits and waits for the work on that
 // block, and for no other. Nothing on a synchronous driver, or for memory that is not the device's.
 void prepare_cpu_access(const void* p);
-// The same; what failed is thrown by a later call.
+// The same, but leaves errors to a later call.
 void finish_use(const void* p) noexcept;
 
 }  // namespace mpsx::runtime

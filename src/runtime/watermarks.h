@@ -1,18 +1,18 @@
-// How much memory may be reserved, by the environment variables that PyTorch's own MPS backend reads.
+// Limits on reserved memory, from the environment variables of PyTorch's own MPS backend.
 #pragma once
 
 #include "driver/driver.h"
 
 namespace mpsx::runtime {
 
-// Bytes. Above `low` cached memory is given back before more is reserved; above `high` an allocation fails.
+// Bytes. Above `low` cached memory is released before more is reserved; above `high` an allocation fails.
 struct Watermarks {
   size_t low, high;
 };
 
 // PYTORCH_MPS_HIGH_WATERMARK_RATIO and PYTORCH_MPS_LOW_WATERMARK_RATIO are shares of the memory that the driver
 // recommends; 0: no limit. Without them: 1.7 and 1.4 on Metal, whose recommendation is a cautious one, else all of it.
-// Throws c10::Error for what is not a share from 0 to 2, or a low one above the high one.
+// Throws c10::Error unless both are from 0 to 2, and low is at most high.
 Watermarks watermarks(const driver::Driver& driver);
 
 }  // namespace mpsx::runtime

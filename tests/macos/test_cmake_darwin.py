@@ -118,7 +118,7 @@ def test_what_is_installed(cross: Cross) -> None:
             path.unlink()
     modules = [name for name in found if re.fullmatch(r"mpsx/_(runtime|shader)\.cpython-\w+-darwin\.so", name)]
     assert len(modules) == 2
-    kernels = {"libmpsx.dylib", "libmpsx_kernels_baseline.dylib", "libmpsx_kernels_simt.dylib", "mpsx.metal"}
+    kernels = {"libmpsx.dylib", "libmpsx_kernels_baseline.dylib", "mpsx.metal"}
     assert {name for name in found if name.startswith("mpsx/lib/")} == {
         f"mpsx/lib/{name}" for name in kernels | ({"mpsx.metallib"} if cross.metal else set())
     }

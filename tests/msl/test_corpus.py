@@ -38,7 +38,7 @@ def in_process(files: list[str], **environment: str) -> None:
     check(json.loads(run.stdout.splitlines()[-1]))
 
 
-def test_kernels_with_checks() -> None:
+def test_kernels_with_checks(simt_library: Path) -> None:
     """On the driver simt nothing is said of right kernels."""
     in_process(FILES, MPSX_DRIVER="simt")
 
@@ -46,7 +46,7 @@ def test_kernels_with_checks() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("driver", ["host", "simt"])
 @pytest.mark.parametrize("compiler", ["g++", "clang++", "clang++-19"])
-def test_other_compilers(compiler: str, driver: str) -> None:
+def test_other_compilers(simt_library: Path, compiler: str, driver: str) -> None:
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
     # g++ takes no half in an anonymous struct: README.md, Use it

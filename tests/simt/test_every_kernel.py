@@ -20,13 +20,10 @@ from msl.emit_simt import definitions, words
 from msl.translate import load
 from simt_library import ROOT, once
 
-import mpsx
-
 HERE = Path(__file__).resolve().parent
-LIBRARY = Path(mpsx.__file__).parent / "lib" / "libmpsx_kernels_simt.so"
 SIZES = (32, 64, 256, 1024)
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="a build without it: tools/dev.py build --simt makes it")
+pytestmark = pytest.mark.usefixtures("simt_library")
 
 
 def run_cases(path: Path, *arguments: str, **variables: str) -> dict:

@@ -3,11 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
-
-import mpsx
 
 SCRIPT = r"""
 import re
@@ -92,9 +87,7 @@ print("done")
 """
 
 
-def test_sizes_to_the_byte():
-    if not (Path(mpsx.__file__).parent / "lib" / "libmpsx_kernels_simt.so").exists():
-        pytest.skip("this build has no kernel library for the simt driver")
+def test_sizes_to_the_byte(simt_library):
     environment = dict(os.environ, MPSX_DRIVER="simt")
     run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False,
                          timeout=600)

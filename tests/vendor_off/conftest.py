@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import vendor
 
 import mpsx
+import vendor
 
 if vendor.is_preferred():
     collect_ignore_glob = ["test_*.py"]

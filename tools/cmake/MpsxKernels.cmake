@@ -1,9 +1,7 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
 # libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (python/mpsx/metal_stdlib/kernel_abi.h).
 #
-# libmpsx_kernels_simt.so has the same kernels with real threadgroups, for one ISA.
-#
-#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS x86-64-v3;simt…])
+#   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS baseline;x86-64-v3…])
 #
 # The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
 
@@ -66,9 +64,9 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Every source of mpsx_add_kernels in one of the translator's modes: sets `work` and `translated`.
-macro(mpsx_translate_kernels mode vector_bytes)
-  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
+# Every source of mpsx_add_kernels: sets `work` and `translated`.
+macro(mpsx_translate_kernels)
+  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/wide")
   set(translated "")
   set(counts ${shard_counts})
   foreach(source IN LISTS K_SOURCES)
@@ -91,12 +89,12 @@ macro(mpsx_translate_kernels mode vector_bytes)
     add_custom_command(
       OUTPUT ${outputs}
       COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
-              --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags} --mode ${mode}
-              -DMPSX_VECTOR_BYTES=${vector_bytes} --depfile "${work}/${name}.d"
+              --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags}
+              -DMPSX_VECTOR_BYTES=0 --depfile "${work}/${name}.d"
               --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
       DEPENDS "${source}" ${tools} "${overlays}"
       DEPFILE "${work}/${name}.d"
-      COMMENT "Translating ${name} (${mode})" VERBATIM)
+      COMMENT "Translating ${name}" VERBATIM)
     list(APPEND translated ${outputs})
   endforeach()
   set(index "${work}/index.cpp")
@@ -104,12 +102,12 @@ macro(mpsx_translate_kernels mode vector_bytes)
     OUTPUT "${index}"
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" index ${translated} -o "${index}"
     DEPENDS ${translated} ${tools}
-    COMMENT "Indexing kernels (${mode})" VERBATIM)
+    COMMENT "Indexing kernels" VERBATIM)
 endmacro()
 
-# What was translated last, as libmpsx_kernels_<name>.so with the flags of `isa`.
-macro(mpsx_compile_kernels name isa)
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa} ${ARGN}
+# What was translated, as libmpsx_kernels_<isa>.so.
+macro(mpsx_compile_kernels isa)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(APPLE)
     list(APPEND flags -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET})
@@ -117,28 +115,29 @@ macro(mpsx_compile_kernels name isa)
   set(objects "")
   foreach(cpp IN LISTS translated index)
     get_filename_component(stem "${cpp}" NAME)
-    set(object "${work}/${name}/${stem}.o")
+    set(object "${work}/${isa}/${stem}.o")
     set(facts "")
     if(stem STREQUAL "index.cpp")
       set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
     endif()
     add_custom_command(
       OUTPUT "${object}"
-      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}" -o "${object}"
+      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}"
+              -o "${object}"
       DEPENDS "${cpp}"
       DEPFILE "${object}.d"
-      COMMENT "Compiling ${stem} for ${name}" VERBATIM)
+      COMMENT "Compiling ${stem} for ${isa}" VERBATIM)
     list(APPEND objects "${object}")
   endforeach()
-  file(MAKE_DIRECTORY "${work}/${name}")
-  set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${name}.so")
+  file(MAKE_DIRECTORY "${work}/${isa}")
+  set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
   # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
   set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
   set(system -lc -lgcc)
   if(APPLE)
-    set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${name}.dylib")
+    set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.dylib")
     set(link -dynamiclib -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET} -Wl,-dead_strip
-             -install_name "@rpath/libmpsx_kernels_${name}.dylib")
+             -install_name "@rpath/libmpsx_kernels_${isa}.dylib")
     set(system "")
   endif()
   add_custom_command(
@@ -178,21 +177,11 @@ function(mpsx_add_kernels target)
   file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
-  mpsx_translate_kernels(wide 0)
+  list(REMOVE_ITEM K_ISAS simt)  # built on first use
+  mpsx_translate_kernels()
   foreach(isa IN LISTS K_ISAS)
-    if(NOT isa STREQUAL "simt")
-      mpsx_compile_kernels(${isa} ${isa})
-    endif()
+    mpsx_compile_kernels(${isa})
   endforeach()
-  if("simt" IN_LIST K_ISAS)
-    # One ISA; on x86 the one that has a multiply-add, without which most of the time goes into its emulation.
-    set(isa baseline)
-    if("x86-64-v3" IN_LIST MPSX_KERNEL_ISAS)
-      set(isa x86-64-v3)
-    endif()
-    mpsx_translate_kernels(simt 16)
-    mpsx_compile_kernels(simt ${isa} --mode simt)
-  endif()
   add_custom_target(${target} ALL DEPENDS ${libraries})
   set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
 endfunction()

@@ -47,8 +47,6 @@ def environment(driver: str) -> dict[str, str]:
             return emulated_metal.environment(found)
         except emulated_metal.Unavailable as error:
             raise Unavailable(str(error)) from error
-    if driver == "simt" and not (found / "lib" / "libmpsx_kernels_simt.so").exists():
-        raise Unavailable("no library for the driver simt: python tools/dev.py build --simt")
     return dict(os.environ, PYTHONPATH=path, MPSX_DRIVER=driver)
 
 

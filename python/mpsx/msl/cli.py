@@ -43,7 +43,6 @@ def parser():
     x.add_argument("-o", dest="output", required=True)
     c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
     c.add_argument("--isa", help="the flags for this ISA instead")
-    c.add_argument("--mode", choices=MODES, default="wide", help="those of kernels translated in this mode")
     return top
 
 
@@ -76,7 +75,7 @@ def main(argv=None):
         elif args.command == "index":
             write_index(args.output, args.inputs)
         elif args.command == "compiler":
-            print_for_cmake(args.isa, args.mode)
+            print_for_cmake(args.isa)
         else:
             list_kernels(args)
     except MslError as e:

@@ -1,11 +1,13 @@
 """The compiler of translated kernels: which one, and with which flags. CMake and the tests both ask here."""
 
+import functools
 import importlib.util
 import os
 import platform
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 
 from .source import MslError
@@ -29,6 +31,11 @@ GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-g
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
+# What each needs of /proc/cpuinfo.
+LEVELS = {
+    "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
+    "x86-64-v3": "avx2 fma bmi2",
+}
 INCLUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of "metal_stdlib/msl.h"
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
@@ -67,6 +74,26 @@ class Compiler:
         wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
         return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
 
+    @property
+    def clang(self):
+        """The compiler proper: zig's own driver looks for libraries and keeps a cache, and takes longer."""
+        return [self.command[0], "clang"] if self.is_zig else list(self.command)
+
+    def clang_flags(self, isa, mode, general=False):
+        """flags() for `clang`, which has another spelling of the levels of x86-64."""
+        flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]
+        # Their calls would need a library that is not linked.
+        return flags + (["-mno-outline-atomics"] if platform.machine() == "aarch64" else [])
+
+    def link(self):
+        """The command, but for outputs and inputs, that links a shared library. Undefined names (memcpy and its like)
+        are found in the process that loads it."""
+        if sys.platform == "darwin":
+            return ["c++", "-dynamiclib", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
+        if self.is_zig:
+            return [self.command[0], "ld.lld", "-shared", "--gc-sections"]
+        return [*self.command, "-shared", "-nostdlib", "-Wl,--gc-sections"]
+
     def preprocessor(self):
         """One string for the `--preprocessor` option."""
         return shlex.join(self.command) + (" -nostdlib++ -nostdinc++" if self.is_zig else "")
@@ -77,9 +104,24 @@ def is_x86():
     return (os.environ.get("MPSX_KERNEL_MACHINE") or platform.machine()).lower() in ("x86_64", "amd64")
 
 
+@functools.cache
+def supported_isas():
+    """The instruction sets that this CPU runs, best first, as src/driver/host/kernel_module.cpp has them."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            flags = set(next((line for line in f if line.startswith("flags")), "").split())
+    except OSError:
+        flags = set()
+    levels = [(isa, needed) for isa, needed in LEVELS.items() if set(needed.split()) <= flags]
+    return [isa for isa, _ in levels] + ["baseline"]
+
+
 def isas():
-    """What is built by default on this processor family; `simt` is a library of its own, for any ISA."""
-    return ["baseline", "x86-64-v3", "x86-64-v4", "simt"] if is_x86() else ["baseline", "simt"]
+    """What a build has: the best that this machine runs. $MPSX_ISA names another, or `all` for a wheel that travels."""
+    if not is_x86():
+        return ["baseline"]
+    chosen = os.environ.get("MPSX_ISA")
+    return [*LEVELS, "baseline"] if chosen == "all" else [chosen or supported_isas()[0]]
 
 
 def describe(command):
@@ -109,10 +151,10 @@ def find_compiler():
                    "or set MPSX_KERNEL_CXX")
 
 
-def print_for_cmake(isa, mode="wide"):
+def print_for_cmake(isa):
     """One list a line: the command, its description, the flags, the ISAS of this processor."""
     compiler = find_compiler()
     if isa:
-        print(";".join(compiler.flags(isa, mode)))
+        print(";".join(compiler.flags(isa)))
         return
     print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(isas()), sep="\n")

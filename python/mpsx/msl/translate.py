@@ -11,6 +11,7 @@ from .rewrite import rewrite
 from .source import MslError, Source
 from .threadgroup_bytes import declare
 
+KERNELS_A_SHARD = 100
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
@@ -28,7 +29,8 @@ def identifier(path):
 
 def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
               general=None):
-    """Writes `out` (or out's stem.0.cpp … with several shards); returns the paths written and the inputs.
+    """Writes `out`, or out's stem.0.cpp … with several shards (None: one for 100 kernels); returns what it wrote, and
+    the inputs.
 
     The project's own files become one library, so each is a namespace of its own. `general` (mode auto, unless said
     otherwise) is for anybody's file, alone in its library: at global scope, as Metal has it, where names of the user
@@ -44,6 +46,7 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     if general:
         opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
     first = ("" if wide else "#define MPSX_SIMT 1\n") + ("#define MPSX_GENERAL 1\n" if general else "")
+    shards = shards or min(-(-len(module.instances) // KERNELS_A_SHARD), 4) or 1
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):

@@ -42,8 +42,8 @@ size_t mapped_size(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// Memory of its own, aligned to huge pages and in them where the system has any: first touches cost a third, and all of
-// it goes back when it is released.
+// A mapping of its own, aligned to huge pages and backed by them where possible: first touches take a third of the
+// time, and all of it goes back to the system on release.
 void* map_huge(size_t bytes) {
   const size_t size = mapped_size(bytes), whole = size + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -239,7 +239,7 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-// Exported, so that a library loaded before this one can bring Metal along (tools/emulated_metal.py).
+// Exported, so that a library loaded earlier can supply Metal (tools/emulated_metal.py).
 __attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 

@@ -22,11 +22,9 @@ std::vector<std::string> supported_isas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   std::vector<std::string> isas;
-  const bool v3 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512cd"))
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
     isas.push_back("x86-64-v4");
   if (v3) isas.push_back("x86-64-v3");
   isas.push_back("baseline");
@@ -53,8 +51,7 @@ std::string choose_library(const std::string& directory, bool simt) {
   if (const char* forced = std::getenv("MPSX_ISA"); forced && *forced) {
     bool runnable = false;
     for (const auto& isa : isas) runnable |= isa == forced;
-    if (!runnable)
-      throw Error(std::string("MPSX_ISA=") + forced + ": this CPU runs " + isas.front() + " and below");
+    if (!runnable) throw Error(std::string("MPSX_ISA=") + forced + ": this CPU runs " + isas.front() + " and below");
     isas = {forced};
   }
   for (const auto& isa : isas) {
@@ -83,8 +80,8 @@ void KernelModule::open(const std::string& path) {
     HostKernel kernel;
     kernel.name = record->name;
     kernel.record = record;
-    // A threadgroup of the wide mode has one thread. A kernel counted in threads takes any shape and cannot tell the
-    // width, so that Metal's usual one is as true as any.
+    // A threadgroup of the wide mode has one thread. A kernel launched in threads takes any shape and cannot observe
+    // the SIMD width, so it reports Metal's usual one.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
     kernel.max_threads = record->unit == MPSX_UNIT_GROUPS ? 1 : record->max_threads;
     kernel.static_threadgroup_bytes = record->static_threadgroup_bytes;

@@ -1,4 +1,4 @@
-// A shared library of translated kernels: found, checked, opened.
+// Shared libraries of translated kernels.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct HostKernel final : Kernel {
 // `simt`, libmpsx_kernels_simt, which is built for one ISA.
 std::string choose_library(const std::string& directory, bool simt = false);
 
-// One such file. It is never closed: what it has given out may be in use by any thread.
+// One such file. It is never closed: any thread may still use its kernels.
 class KernelModule final : public Library {
  public:
   explicit KernelModule(const std::string& path) { open(path); }

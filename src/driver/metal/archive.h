@@ -1,5 +1,4 @@
-// Compiled pipelines, kept on disk from one process to the next: an MTLBinaryArchive. All of it is a matter of speed:
-// whatever does not work is done without.
+// A disk cache of compiled pipelines (an MTLBinaryArchive). It only saves time: anything that fails is done without it.
 #pragma once
 
 #include <mutex>
@@ -11,15 +10,15 @@ namespace mpsx::driver::metal {
 
 class PipelineArchive {
  public:
-  // `library`: the file that the kernels come from; empty: none, and nothing is kept.
+  // `library`: the file with the kernels; empty: none, and nothing is cached.
   PipelineArchive(Owned<id<MTLDevice>> device, const std::string& library);
   ~PipelineArchive();  // saves
   PipelineArchive(const PipelineArchive&) = delete;
   PipelineArchive& operator=(const PipelineArchive&) = delete;
 
-  // Out of the archive, or compiled and put into it. None, with the reason, where the function makes no pipeline.
-  // `reflection`: null, or gets what the function takes (and belongs to the caller's pool), which only a pipeline that
-  // is compiled here and now has.
+  // A pipeline from the archive, or compiled and added to it. None, with the reason, if the function makes no pipeline.
+  // `reflection`: null, or receives the function's arguments (owned by the caller's pool), which only a pipeline that
+  // was compiled just now has.
   Owned<id<MTLComputePipelineState>> make(id<MTLFunction> function, MTLComputePipelineReflection** reflection,
                                           std::string* reason);
   // Writes the file, if there is something new.

@@ -10,7 +10,7 @@
 namespace mpsx::driver::metal {
 namespace {
 
-// Archives that are alive. The process may end without destroying them.
+// Live archives. The process may end without destroying them.
 struct Archives {
   std::mutex mutex;
   std::set<PipelineArchive*> all;
@@ -95,7 +95,7 @@ void PipelineArchive::open() {
   archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // Cut short, or of another macOS: begin again.
+  // Truncated, or of another macOS: start over.
   unlink(path_.c_str());
   descriptor.get().url = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
@@ -149,7 +149,7 @@ void PipelineArchive::write() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_) return;
   changed_ = false;
-  // Whoever reads sees the old file or the new one.
+  // Readers see either the old file or the new one.
   const std::string fresh = path_ + "." + std::to_string(getpid());
   NSError* error = nil;
   if ([archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh)] error:&error])

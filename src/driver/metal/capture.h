@@ -5,7 +5,7 @@
 
 namespace mpsx::driver::metal {
 
-// Throws Error where macOS gives no capture, or one is running.
+// Throws Error if macOS offers no capture, or one is running.
 void start_capture(id<MTLDevice> device, const std::string& path);
 void stop_capture();
 

@@ -1,9 +1,9 @@
-// The one ordered sequence of work: kernels are encoded into an open command buffer, which is committed when it has
-// enough of them or when somebody waits.
+// The single ordered sequence of work: kernels are encoded into an open command buffer, which is committed when it is
+// full or when somebody waits.
 //
 // Serial: a compute encoder of MTLDispatchTypeSerial runs its dispatches one after the other, each seeing the memory
 // that those before it wrote, and buffers tracked for hazards order command buffers. So nothing here needs a fence or a
-// barrier, and a block of memory may be used again as soon as it is freed: its new user comes later in the sequence.
+// barrier, and a block of memory can be reused as soon as it is freed: its next user comes later in the sequence.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@
 
 namespace mpsx::driver::metal {
 
-// A place in the stream: the GPU is there when `progress` has come to `batch` and the clock has passed `since`.
+// A place in the stream: the GPU has reached it when `progress` is at `batch` and the clock has passed `since`.
 struct Mark {
   uint64_t batch = 0;  // the last one committed; 0: there has been no work
   Owned<id<MTLSharedEvent>> progress;

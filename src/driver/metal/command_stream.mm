@@ -11,7 +11,7 @@ constexpr size_t kMaxBuffers = 31;     // Metal's limit of buffers a kernel
 constexpr size_t kMaxBytes = 4096;     // … and of setBytes
 constexpr size_t kThreadgroupUnit = 16;  // what lengths of threadgroup memory are multiples of
 
-// A command buffer is committed after so many kernels or bytes of buffers bound; earlier when the GPU has nothing to do.
+// A command buffer is committed after this many kernels or bytes of bound buffers; earlier when the GPU is idle.
 constexpr size_t kBatch = 64, kFirstBatch = 8;
 constexpr uint64_t kBatchBytes = uint64_t(1) << 30;
 
@@ -38,7 +38,7 @@ size_t round_up(size_t bytes) { return (bytes + kThreadgroupUnit - 1) / kThreadg
 
 bool finished(id<MTLCommandBuffer> buffer) { return buffer.status >= MTLCommandBufferStatusCompleted; }
 
-// That a kernel of somebody else's gets what it takes.
+// Checks that a user's kernel has all its arguments.
 void check_bindings(const MetalKernel& kernel, const Argument* arguments, size_t count, size_t buffers) {
   const auto nothing = [&](const Binding& b, const char* kind) {
     return "nothing is given for " + b.name + " [[" + kind + "(" + std::to_string(b.index) + ")]]";
@@ -99,7 +99,7 @@ void CommandStream::finish() noexcept {
 
 id<MTLComputeCommandEncoder> CommandStream::encoder() {
   if (encoder_) return encoder_.get();
-  // Retains what is bound to it until it is complete. Waits itself when too many command buffers are on their way.
+  // Retains bound objects until it completes. Blocks when too many command buffers are in flight.
   auto buffer = Owned<id<MTLCommandBuffer>>::sharing([queue_.get() commandBuffer]);
   if (!buffer) throw Error("Metal gave no command buffer");
   encoder_ = Owned<id<MTLComputeCommandEncoder>>::sharing(
@@ -123,7 +123,7 @@ void CommandStream::group(const Label& label) {
   [encoder_.get() pushDebugGroup:name ? name : @"(a label that is not UTF-8)"];
 }
 
-// Whatever Metal would refuse by ending the process.
+// Checks for everything that makes Metal end the process.
 void CommandStream::check(const MetalKernel& kernel, const Argument* arguments, size_t count,
                           const Dispatch& dispatch) const {
   size_t buffers = 0, threadgroup = kernel.static_threadgroup_bytes;
@@ -213,7 +213,7 @@ void CommandStream::commit_open() {
   open_ = {};
 }
 
-// Forgets the batches that are complete, and keeps what went wrong in them.
+// Drops the completed batches, and keeps their errors.
 void CommandStream::collect() {
   while (!flying_.empty() && finished(flying_.front().buffer.get())) {
     const Batch& batch = flying_.front();
@@ -222,7 +222,7 @@ void CommandStream::collect() {
       failure_ = "the GPU failed in " + to_string(buffer.label) + ": " + describe(buffer.error) + "; " +
                  (batch.kernels.size() == 1 ? "kernel " : "among the kernels ") + list(batch.kernels);
       if (!one_by_one_ && batch.kernels.size() > 1) failure_ += " (MPSX_METAL_DEBUG=1 runs them one by one)";
-      // Allocations go well as long as there is address space; memory may lack only when the GPU wants all of it.
+      // Allocations succeed as long as there is address space; memory may run out only when the GPU needs it resident.
       out_of_memory_ = buffer.error.code == MTLCommandBufferErrorOutOfMemory;
     }
     flying_.pop_front();
@@ -252,7 +252,7 @@ void CommandStream::synchronize() {
     commit_open();
     for (const Batch& batch : flying_) waited.push_back(batch.buffer);
   }
-  // Without the lock: other threads go on encoding.
+  // Without the lock, so that other threads can encode.
   for (const auto& buffer : waited) [buffer.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   collect();
@@ -268,7 +268,7 @@ void CommandStream::finish(uint64_t batch) noexcept {
     for (const Batch& b : flying_)
       if (b.number <= batch) waited = b.buffer;
   }
-  // The last of them alone: batches are complete in their order. Without the lock, as above.
+  // Only the last one, as batches complete in order. Without the lock, as above.
   if (waited) [waited.get() waitUntilCompleted];
   std::lock_guard<std::mutex> lock(mutex_);
   collect();

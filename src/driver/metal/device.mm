@@ -10,7 +10,6 @@ namespace {
 
 // MSL 3.1, which has bfloat, and PyTorch's own wheels both ask for it.
 constexpr NSInteger kOldestMacOS = 14;
-// What a thread of a dense elementwise kernel handles; MPSX_VECTOR_BYTES in metal/lib/types.h.
 
 std::atomic<bool> forked{false};
 

@@ -1,5 +1,5 @@
-// Events: marks in the stream, with the GPU's clock. The GPU says by a shared event that it has come to one, so that
-// asking takes no lock and no wait; when it came there is the end of the command buffer, whose last command that is.
+// Events: marks in the stream, with the GPU's clock. The GPU signals a shared event when it reaches one, so a query
+// takes no lock and does not wait; the time is the end of the command buffer, of which the mark is the last command.
 #pragma once
 
 #include "driver/metal/command_stream.h"

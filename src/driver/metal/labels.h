@@ -1,4 +1,4 @@
-// Names that people give to work: regions in the system's tools, groups in captures, words in errors.
+// Names for regions of work, shown in the system's tools, in captures and in errors.
 #pragma once
 
 #include <memory>

@@ -28,11 +28,11 @@ class FunctionLibrary {
  public:
   // mpsx.metallib of the directory, else mpsx.metal.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& directory);
-  // A user's source text, compiled here and now, as torch.mps.compile_shader has it compiled. Throws Error with the
+  // A user's source text, compiled immediately and as torch.mps.compile_shader compiles it. Throws Error with the
   // compiler's words.
   FunctionLibrary(Owned<id<MTLDevice>> device, const std::string& name, const std::string& text);
 
-  // None if there is no such function. Throws Error for values that its constants cannot have, or that are missing.
+  // None if there is no such function. Throws Error for missing or unsuitable values of its constants.
   Owned<id<MTLFunction>> function(const FunctionKey& key);
   std::vector<std::string> names() const;            // sorted
   const std::string& path() const { return path_; }  // the file it was read from; empty: none

@@ -13,7 +13,7 @@ class Memory {
 
   Buffer allocate(size_t bytes);
   void release(const Buffer&) noexcept;
-  // Somebody else's memory, which must be whole pages and outlive the buffer; a buffer without handle: it is not.
+  // Foreign memory, which has to be whole pages and outlive the buffer; the buffer has no handle if it cannot be.
   Buffer wrap(void* contents, size_t bytes);
   Buffer share(void* handle);
   size_t free_bytes() const;

@@ -1,5 +1,5 @@
-// Ownership of Objective-C objects without ARC: whoever gets an object from new…, alloc or copy owns one count of it and
-// must release it; every other object belongs to the autorelease pool in place.
+// Ownership of Objective-C objects without ARC: an object from new…, alloc or copy is owned by the caller, who has to
+// release it; every other object belongs to the current autorelease pool.
 #pragma once
 
 #import <Foundation/Foundation.h>
@@ -63,7 +63,7 @@ inline std::string describe(NSError* error) {
   return to_string(error.localizedDescription) + " (code " + std::to_string(error.code) + ")";
 }
 
-// What Objective-C raised, in a handler of it.
+// The Objective-C exception that is being handled.
 inline std::string describe_raised() {
 #ifdef __APPLE__
   @try {
@@ -76,7 +76,7 @@ inline std::string describe_raised() {
 #endif
 }
 
-// Calls `f`. What Objective-C raises (NSException) comes out as Error: nobody above the driver knows anything else.
+// Calls `f` and rethrows an NSException as Error, the only type that callers of the driver know.
 template <typename F>
 auto translating_exceptions(F&& f) {
   try {

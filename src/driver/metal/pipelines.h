@@ -15,7 +15,7 @@ struct MetalKernel final : ReflectedKernel {
 
 class Pipelines {
  public:
-  // `reflect`: whether to find out what kernels take, which those of our own launchers get anyhow.
+  // `reflect`: whether to look up the arguments of kernels, which our own launchers know.
   Pipelines(const Owned<id<MTLDevice>>& device, FunctionLibrary& functions, bool reflect = false)
       : archive_(device, functions.path()), functions_(functions), reflect_(reflect) {}
 

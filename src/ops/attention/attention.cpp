@@ -1,10 +1,17 @@
-// Launchers of metal/attention/attention.metal. torch's operators are routed in src/backend/attention.cpp.
-#include "backend/attention.h"
+// scaled_dot_product_attention: torch asks _fused_sdp_choice (by operator and by stub) whether this device has a fused
+// kernel, and calls the "overrideable" pair if so. Without these it would silently take the unfused path.
+#include "vendor/cpu/attention.h"
 
+#include <ATen/Context.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -14,13 +21,17 @@
 #include "attention/attention_params.h"
 #include "lib/tile_params.h"
 #include "ops/random/random.h"
-#include "ops/tiles.h"
+#include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
 namespace {
 
-using backend::AttentionKernels;
 using OptionalTensor = std::optional<Tensor>;
+
+struct Attended {
+  Tensor out, log_sum_exp;
+  int64_t seed = 0, offset = 0;  // of dropout's random numbers
+};
 
 bool has_mask(const OptionalTensor& mask) { return mask && mask->defined(); }
 
@@ -33,6 +44,7 @@ bool fits(const Tensor& mask, const Tensor& query, const Tensor& key) {
   return true;
 }
 
+// Whether a kernel takes these.
 bool take(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout) {
   for (const Tensor* t : {&query, &key, &value})
     if (t->layout() != at::kStrided || !has_float_kernel(*t) || t->dim() != 4 || t->numel() == 0 ||
@@ -102,19 +114,16 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
-
 // Over blocks of rows of every head.
 void run_blocks(Launch& l, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch, uint64_t size) {
-  const bool wide = tiles_are_wide();
-  const uint32_t block = wide ? kWideAttentionRows : kAttentionRows;
-  l.threadgroup_memory((wide ? kWideAttentionFloats : kAttentionFloats) * sizeof(float));
-  l.groups({uint32_t((rows + block - 1) / block), uint32_t(heads), uint32_t(batch)}, wide ? 1u : uint32_t(kTileThreads),
-           !wide);
-  l.work(block * (columns + 1) * (1 + size / 8)).run();
+  l.threadgroup_memory(kAttentionFloats * sizeof(float))
+      .groups({uint32_t(ceil_div(rows, kAttentionRows)), uint32_t(heads), uint32_t(batch)}, kTileThreads, true)
+      .work(kAttentionRows * (columns + 1) * (1 + size / 8))
+      .run();
 }
 
-AttentionKernels::Result forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                 const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale) {
+Attended launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                          double dropout, bool causal, std::optional<double> scale) {
   static const KernelSet kernels("attention");
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
@@ -136,10 +145,10 @@ AttentionKernels::Result forward(const Tensor& query, const Tensor& key, const T
   return {result, log_sums, int64_t(p.seed), int64_t(p.first_block)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_given, const Tensor& query, const Tensor& key,
-                                            const Tensor& value, const OptionalTensor& mask,
-                                            const AttentionKernels::Result& done, double dropout, bool causal,
-                                            std::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_given, const Tensor& query,
+                                                             const Tensor& key, const Tensor& value,
+                                                             const OptionalTensor& mask, const Attended& done,
+                                                             double dropout, bool causal, std::optional<double> scale) {
   static const KernelSet delta_kernels("attention_delta");
   static const KernelSet kernels[] = {KernelSet("attention_backward_query"), KernelSet("attention_backward_key"),
                                       KernelSet("attention_backward_value")};
@@ -172,8 +181,64 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_given, const Tens
   return {results[0], results[1], results[2]};
 }
 
-constexpr AttentionKernels kKernels{take, forward, backward};
-[[maybe_unused]] const bool registered = (backend::set_attention_kernels(&kKernels), true);
+int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
+               bool causal, std::optional<double> scale, bool grouped) {
+  bool fused;
+  if (vendor::preferred()) {
+    fused = vendor::takes_attention(query, key, value, mask, dropout, causal, scale, grouped);
+  } else {
+    const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.size(1) == key.size(1));
+    fused = at::globalContext().userEnabledOverrideableSDP() && heads_fit && take(query, key, value, mask, dropout);
+  }
+  return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
+    const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
+    bool causal, bool, std::optional<double> scale) {
+  Attended done;
+  if (vendor::preferred()) {  // takes no dropout, so there is no random state to hand to the backward
+    std::tie(done.out, done.log_sum_exp) = vendor::attention(query, key, value, mask, dropout, causal, scale);
+  } else {
+    TORCH_CHECK(take(query, key, value, mask, dropout), "scaled_dot_product_attention: no kernel for a query of ",
+                query.scalar_type(), " ", query.sizes(), ", a key of ", key.sizes(), " and a value of ", value.sizes());
+    done = launch_attention(query, key, value, mask, dropout, causal, scale);
+  }
+  const Tensor seed = at::scalar_tensor(done.seed, c10::kLong), offset = at::scalar_tensor(done.offset, c10::kLong);
+  return {done.out, done.log_sum_exp, Tensor(), Tensor(), query.sym_size(2), key.sym_size(2), seed, offset, Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                                    const Tensor& value, const Tensor& bias, std::array<bool, 4>,
+                                                    const Tensor& out, const Tensor& log_sum_exp, const Tensor&,
+                                                    const Tensor&, int64_t, int64_t, double dropout, bool causal,
+                                                    const Tensor& seed, const Tensor& offset,
+                                                    std::optional<double> scale) {
+  const auto mask = bias.defined() ? std::optional(bias) : std::nullopt;
+  std::tuple<Tensor, Tensor, Tensor> gradients;
+  if (vendor::preferred()) {
+    gradients = vendor::attention_backward(grad, query, key, value, out, log_sum_exp, mask, dropout, causal, scale);
+  } else {
+    Attended done{out, log_sum_exp};
+    if (dropout > 0) {  // without it callers have no random numbers to name
+      done.seed = seed.item<int64_t>();
+      done.offset = offset.item<int64_t>();
+    }
+    gradients = launch_attention_backward(grad, query, key, value, mask, done, dropout, causal, scale);
+  }
+  return std::tuple_cat(gradients, std::tuple(Tensor()));
+}
 
 }  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_fused_sdp_choice", &choice);
+  m.impl("_scaled_dot_product_fused_attention_overrideable", &forward);
+  m.impl("_scaled_dot_product_fused_attention_overrideable_backward", &backward);
+}
+
 }  // namespace mpsx::ops
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &mpsx::ops::choice)
+}

@@ -1,4 +1,4 @@
-// Operators that are a few others: each launches the kernels of those, with no kernel of its own.
+// Operators that are composed of a few others.
 #include "ops/composed/composed.h"
 
 #include <ATen/ExpandUtils.h>
@@ -18,11 +18,12 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
+#include "ops/differentiated.h"
 #include "ops/elementwise/complex.h"
 #include "ops/elementwise/copy.h"
-#include "ops/differentiated.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 #include "reduce/params.h"
 
@@ -32,12 +33,10 @@ namespace {
 using at::Scalar;
 using Pair = std::tuple<Tensor, Tensor>;
 
-bool has_float_kernels(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
-
-bool equal(const Tensor& self, const Tensor& other) {
+std::optional<bool> equal(const Tensor& self, const Tensor& other) {
   const bool fits =
-      (has_all_kernels(self) && has_all_kernels(other)) || (is_plain_complex(self) && is_plain_complex(other));
-  if (!fits || self.scalar_type() != other.scalar_type()) return fallback_call<bool>("aten::equal", "", self, other);
+      (has_number_kernel(self) && has_number_kernel(other)) || (is_plain_complex(self) && is_plain_complex(other));
+  if (!fits || self.scalar_type() != other.scalar_type()) return std::nullopt;
   if (self.sizes() != other.sizes()) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
 }
@@ -57,7 +56,7 @@ Tensor& eye_square_out(int64_t rows, Tensor& out) { return eye_out(rows, rows, o
 Tensor trace(const Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   const int64_t count = std::min(self.size(0), self.size(1));
-  if (!has_all_kernels(self) || self.scalar_type() == at::kBool || count > int64_t(UINT32_MAX))
+  if (!has_number_kernel(self) || self.scalar_type() == at::kBool || count > int64_t(UINT32_MAX))
     return self.diagonal().sum();
   static const KernelSet kernels("trace");
   const bool whole = at::isIntegralType(self.scalar_type(), true);
@@ -72,53 +71,50 @@ Tensor trace(const Tensor& self) {
   return out;
 }
 
-// The iterator over them. Gives `out` the shape, and where it had another the strides, that elementwise operators give
-// it.
-at::TensorIterator fit(Tensor& out, const Tensor& a, const Tensor& b) {
-  return at::TensorIteratorConfig()
-      .check_all_same_dtype(false)
-      .set_check_mem_overlap(false)
-      .add_output(out)
-      .add_const_input(a)
-      .add_const_input(b)
-      .build();
+// Makes complex numbers of two halves. `out` takes the shape that elementwise operators give it.
+void run_halves(const ElementwiseKernels& kernels, const Tensor& a, const Tensor& b, Tensor& out) {
+  if (!out.defined()) out = at::empty({0}, a.options().dtype(at::toComplexType(a.scalar_type())));
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .check_all_same_dtype(false)
+                                .set_check_mem_overlap(false)
+                                .add_output(out)
+                                .add_const_input(a)
+                                .add_const_input(b)
+                                .build();
+  kernels.run(iter, tag_of(a), {});
 }
 
-bool fits_halves(const char* op, const Tensor& a, const Tensor& b, const Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), op,
+bool fits_halves(const char* name, const Tensor& a, const Tensor& b, const Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), name,
               ": expected both inputs to be floating-point tensors of one type, got ", a.scalar_type(), " and ",
               b.scalar_type());
-  const bool types = out.scalar_type() == at::toComplexType(a.scalar_type()) && a.scalar_type() != at::kDouble;
-  return types && is_plain(a) && is_plain(b) && is_plain(out);
+  const bool types = a.scalar_type() != at::kDouble && takes(out, at::toComplexType(a.scalar_type()));
+  return types && is_plain(a) && is_plain(b);
 }
-Tensor& complex_out(const Tensor& real, const Tensor& imaginary, Tensor& out) {
-  if (!fits_halves("complex", real, imaginary, out))
-    return fallback_call<Tensor>("aten::complex", "out", real, imaginary, out), out;
+bool complex(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   static const ElementwiseKernels kernels("complex", 2);
-  at::TensorIterator iter = fit(out, real, imaginary);
-  kernels.run(iter, tag_of(real), {});
-  return out;
+  if (!fits_halves("complex", real, imaginary, out)) return false;
+  run_halves(kernels, real, imaginary, out);
+  return true;
 }
-Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
-  if (!fits_halves("polar", abs, angle, out) || abs.scalar_type() != at::kFloat)
-    return fallback_call<Tensor>("aten::polar", "out", abs, angle, out), out;
+bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
   static const ElementwiseKernels kernels("polar", 2);
-  at::TensorIterator iter = fit(out, abs, angle);
-  kernels.run(iter, Tag::f32, {});
-  return out;
+  if (!fits_halves("polar", abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
+  run_halves(kernels, abs, angle, out);
+  return true;
 }
-Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
-  if (!is_plain(self) || !is_plain(out) || self.scalar_type() != at::kComplexFloat ||
-      out.scalar_type() != at::kComplexFloat)
-    return fallback_call<Tensor>("aten::conj_physical", "out", self, out), out;
+bool conj_physical(const Tensor& self, Tensor& out) {
   static const ElementwiseKernels kernels("conj_physical", 1);
+  if (is_plain(self) && !self.is_complex() && out.defined()) return deliver("conj_physical", self, out);
+  if (!is_plain_complex(self) || !takes(out, at::kComplexFloat)) return false;
   at::TensorIterator iter = at::TensorIterator::unary_op(out, self);
   kernels.run(iter, Tag::c64, {});
-  return out;
+  if (!out.defined()) out = iter.output();
+  return true;
 }
 
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
-  if (!has_float_kernels(out) || start.isComplex() || end.isComplex())
+  if (!has_float_kernel(out) || start.isComplex() || end.isComplex())
     return fallback_call<Tensor>("aten::logspace", "out", start, end, steps, base, out), out;
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
@@ -167,10 +163,9 @@ c10::DimVector other_dims(const Tensor& t, int64_t dim) {
 }
 
 // Sub-tensors along `dim` that are longer than the norm allows are made as long as it allows.
-Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
-  const bool complex = is_plain_complex(self) && is_plain_complex(out);
-  if (!complex && !(has_float_kernels(self) && has_float_kernels(out)))
-    return fallback_call<Tensor>("aten::renorm", "out", self, p, dim, longest, out), out;
+bool renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest, Tensor& out) {
+  const bool complex = is_plain_complex(self);
+  if (!complex && !has_float_kernel(self)) return false;
   Structured<at::meta::structured_renorm> outputs(out);
   outputs.meta(self, p, dim, longest);
   const c10::DimVector others = other_dims(self, at::maybe_wrap_dim(dim, self.dim()));
@@ -183,11 +178,10 @@ Tensor& renorm_out(const Tensor& self, const Scalar& p, int64_t dim, const Scala
     shortened(self, norm, longest.toDouble(), result);
   else
     result.copy_(shortened(self.to(at::kFloat), norm, longest.toDouble(), Tensor()));
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
-// Where it is differentiated, it is made of what it computes: torch's own formula computes in float64.
+// A differentiated renorm is composed of differentiable operators: torch's own formula computes in float64.
 Tensor renorm_autograd(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& longest) {
   if (!is_differentiated(self)) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -201,42 +195,43 @@ Tensor renorm_autograd(const Tensor& self, const Scalar& p, int64_t dim, const S
   return at::mul(self, shortening(norm, longest.toDouble())).to(self.scalar_type());
 }
 
-bool normalises(const Tensor& v, const Tensor& g) {
-  return has_float_kernels(v) && has_float_kernels(g) && v.scalar_type() == g.scalar_type();
+bool normalizes(const Tensor& v, const Tensor& g) {
+  return has_float_kernel(v) && has_float_kernel(g) && v.scalar_type() == g.scalar_type();
 }
 // v g / |v|, and |v|.
-Pair weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
-  if (!normalises(v, g)) return fallback_call<Pair>("aten::_weight_norm_interface", "", v, g, dim);
+std::optional<Pair> weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
+  if (!normalizes(v, g)) return std::nullopt;
   const Tensor norm = at::linalg_vector_norm(v, 2, other_dims(v, dim), true, at::kFloat).view_as(g);
   const auto like_cpu = g.scalar_type() == at::kBFloat16 ? at::kFloat : g.scalar_type();
-  return {(v * (g / norm)).to(v.scalar_type()), norm.to(like_cpu)};
+  return Pair((v * (g / norm)).to(v.scalar_type()), norm.to(like_cpu));
 }
-Pair weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g, const Tensor& norm, int64_t dim) {
-  if (!normalises(v, g) || !is_plain(grad) || grad.scalar_type() != v.scalar_type() || !is_plain(norm))
-    return fallback_call<Pair>("aten::_weight_norm_interface_backward", "", grad, v, g, norm, dim);
+std::optional<Pair> weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g, const Tensor& norm,
+                                         int64_t dim) {
+  if (!normalizes(v, g) || !is_plain(grad) || grad.scalar_type() != v.scalar_type() || !is_plain(norm))
+    return std::nullopt;
   const Tensor along = (grad * v).sum(other_dims(v, dim), true, at::kFloat).view_as(g) / norm;
   const Tensor grad_v = (grad - v * (along / norm)) * (g / norm);
-  return {grad_v.to(v.scalar_type()), along.to(g.scalar_type())};
+  return Pair(grad_v.to(v.scalar_type()), along.to(g.scalar_type()));
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("equal", &equal);
+  op<"equal", &ops::equal>(m);
   m.impl("_assert_async", &assert_async);
   m.impl("_assert_async.msg", &assert_true);
   m.impl("eye.out", &eye_square_out);
   m.impl("eye.m_out", &eye_out);
   m.impl("trace", &trace);
-  m.impl("complex.out", &complex_out);
-  m.impl("polar.out", &polar_out);
-  m.impl("conj_physical.out", &conj_physical_out);
+  op<"complex", &ops::complex>(m);
+  op<"polar", &ops::polar>(m);
+  op<"conj_physical", &ops::conj_physical>(m);
   m.impl("logspace.out", &logspace_out);
   m.impl("channel_shuffle", &channel_shuffle);
   m.impl("native_channel_shuffle", &channel_shuffle);
-  m.impl("renorm.out", &renorm_out);
-  m.impl("_weight_norm_interface", &weight_norm);
-  m.impl("_weight_norm_interface_backward", &weight_norm_backward);
+  op<"renorm", &ops::renorm>(m);
+  op<"_weight_norm_interface", &ops::weight_norm>(m);
+  op<"_weight_norm_interface_backward", &ops::weight_norm_backward>(m);
 }
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("renorm", &renorm_autograd); }
 

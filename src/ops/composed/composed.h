@@ -1,4 +1,4 @@
-// What operators that are made of others share.
+// Shared by operators that are composed of others.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -9,13 +9,7 @@
 
 namespace mpsx::ops {
 
-// Whether elementwise operators and reductions have kernels for its type.
-inline bool has_all_kernels(const Tensor& t) {
-  const Tag tag = tag_of(t);
-  return is_plain(t) && tag != Tag::none && tag != Tag::c64;
-}
-
-// What vectors of these norms are multiplied with, so that none is longer than `longest`.
+// Factors that make vectors of these norms no longer than `longest`.
 inline Tensor shortening(const Tensor& norms, double longest) {
   constexpr double kLeast = 1e-7;  // PyTorch's own, so that no norm is divided by zero
   return at::where(norms > longest, longest / (norms + kLeast), at::ones({}, norms.options()));

@@ -1,7 +1,5 @@
 // histogram and histogramdd: every element is looked up among the edges of the bins, and counted there.
-#include <ATen/native/Resize.h>
 #include <ATen/ops/diff.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
@@ -10,7 +8,7 @@
 
 #include <cmath>
 
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -19,7 +17,6 @@ using at::IntArrayRef;
 using at::TensorList;
 using OptionalRange = std::optional<at::ArrayRef<double>>;
 using OptionalTensor = std::optional<Tensor>;
-using Pair = std::tuple<Tensor, Tensor>;
 
 bool has_kernels(const Tensor& self, const OptionalTensor& weight) {
   const bool plain = is_plain(self) && self.scalar_type() == at::kFloat;
@@ -104,63 +101,44 @@ struct Points {
   }
 };
 
-Pair given(const Tensor& self, const Tensor& bins, const OptionalTensor& weight, bool density) {
-  if (!has_kernels(self, weight) || !is_plain(bins))
-    return fallback_call<Pair>("aten::histogram", "bins_tensor", self, bins, weight, density);
-  return {Points("torch.histogram()", self, weight, true).counts({bins}, density), bins.clone()};
+bool histogram_of_bins(const Tensor& self, const Tensor& bins, const OptionalTensor& weight, bool density, Tensor& hist,
+                       Tensor& edges) {
+  if (!has_kernels(self, weight) || !is_plain(bins)) return false;
+  const Tensor counts = Points("torch.histogram()", self, weight, true).counts({bins}, density);
+  return deliver("histogram", counts, hist) && (edges.is_same(bins) || deliver("histogram", bins.clone(), edges));
 }
-Pair equal_bins(const Tensor& self, int64_t bins, OptionalRange range, const OptionalTensor& weight, bool density) {
-  if (!has_kernels(self, weight))
-    return fallback_call<Pair>("aten::histogram", "bin_ct", self, bins, range, weight, density);
+bool histogram_of_count(const Tensor& self, int64_t bins, OptionalRange range, const OptionalTensor& weight,
+                        bool density, Tensor& hist, Tensor& edges) {
+  if (!has_kernels(self, weight)) return false;
   const Points points("torch.histogram()", self, weight, true);
-  const std::vector<Tensor> edges = points.edges({bins}, range);
-  return {points.counts(edges, density), edges[0]};
-}
-std::tuple<Tensor&, Tensor&> deliver(const Pair& result, Tensor& hist, Tensor& edges) {
-  const auto& [h, e] = result;
-  at::native::resize_output(hist, h.sizes());
-  at::native::resize_output(edges, e.sizes());
-  hist.copy_(h);
-  if (!edges.is_same(e)) edges.copy_(e);
-  return {hist, edges};
-}
-std::tuple<Tensor&, Tensor&> given_out(const Tensor& self, const Tensor& bins, const OptionalTensor& weight,
-                                       bool density, Tensor& hist, Tensor& edges) {
-  return deliver(given(self, bins, weight, density), hist, edges);
-}
-std::tuple<Tensor&, Tensor&> equal_out(const Tensor& self, int64_t bins, OptionalRange range,
-                                       const OptionalTensor& weight, bool density, Tensor& hist, Tensor& edges) {
-  return deliver(equal_bins(self, bins, range, weight, density), hist, edges);
+  const std::vector<Tensor> parts = points.edges({bins}, range);
+  return deliver("histogram", points.counts(parts, density), hist) && deliver("histogram", parts[0], edges);
 }
 
-std::vector<Tensor> edges_dd(const Tensor& self, IntArrayRef bins, OptionalRange range, const OptionalTensor& weight,
-                             bool density) {
-  if (!has_kernels(self, weight))
-    return fallback_call<std::vector<Tensor>>("aten::_histogramdd_bin_edges", "", self, bins, range, weight, density);
+std::optional<std::vector<Tensor>> edges_dd(const Tensor& self, IntArrayRef bins, OptionalRange range,
+                                            const OptionalTensor& weight, bool) {
+  if (!has_kernels(self, weight)) return std::nullopt;
   return Points("torch.histogramdd()", self, weight, false).edges(bins, range);
 }
-Tensor equal_dd(const Tensor& self, IntArrayRef bins, OptionalRange range, const OptionalTensor& weight, bool density) {
-  if (!has_kernels(self, weight))
-    return fallback_call<Tensor>("aten::_histogramdd_from_bin_cts", "", self, bins, range, weight, density);
+std::optional<Tensor> equal_dd(const Tensor& self, IntArrayRef bins, OptionalRange range, const OptionalTensor& weight,
+                               bool density) {
+  if (!has_kernels(self, weight)) return std::nullopt;
   const Points points("torch.histogramdd()", self, weight, false);
   return points.counts(points.edges(bins, range), density);
 }
-Tensor given_dd(const Tensor& self, TensorList bins, const OptionalTensor& weight, bool density) {
-  if (!has_kernels(self, weight))
-    return fallback_call<Tensor>("aten::_histogramdd_from_bin_tensors", "", self, bins, weight, density);
+std::optional<Tensor> given_dd(const Tensor& self, TensorList bins, const OptionalTensor& weight, bool density) {
+  if (!has_kernels(self, weight)) return std::nullopt;
   return Points("torch.histogramdd()", self, weight, false).counts(bins, density);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("histogram.bins_tensor", &given);
-  m.impl("histogram.bins_tensor_out", &given_out);
-  m.impl("histogram.bin_ct", &equal_bins);
-  m.impl("histogram.bin_ct_out", &equal_out);
-  m.impl("_histogramdd_bin_edges", &edges_dd);
-  m.impl("_histogramdd_from_bin_cts", &equal_dd);
-  m.impl("_histogramdd_from_bin_tensors", &given_dd);
+  op<"histogram.bins_tensor", &histogram_of_bins>(m);
+  op<"histogram.bin_ct", &histogram_of_count>(m);
+  op<"_histogramdd_bin_edges", &edges_dd>(m);
+  op<"_histogramdd_from_bin_cts", &equal_dd>(m);
+  op<"_histogramdd_from_bin_tensors", &given_dd>(m);
 }
 
 }  // namespace mpsx::ops

@@ -1,7 +1,6 @@
-// Operators on elements by their place or value that are a few others, with no kernel of their own.
+// Operators on elements by place or value that are composed of others.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_unique2.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -13,12 +12,12 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include "index/params.h"
-#include "ops/elementwise/complex.h"
 #include "ops/composed/composed.h"
+#include "ops/elementwise/complex.h"
 #include "ops/index/index_add.h"
-#include "ops/indexing.h"
 #include "ops/index/scatter.h"
+#include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -27,11 +26,10 @@ namespace {
 using at::Scalar;
 
 // Every element is compared with every test element where these are few, and looked for among the sorted ones else.
-Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
+bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
   constexpr int64_t kFew = 8;
   const bool sortable = elements.scalar_type() == tests.scalar_type() && elements.scalar_type() != at::kBool;
-  if (!has_all_kernels(elements) || !has_all_kernels(tests) || (tests.numel() > kFew && !sortable))
-    return fallback_call<Tensor>("aten::isin", "Tensor_Tensor_out", elements, tests, assume_unique, invert, out), out;
+  if (!has_number_kernel(elements) || !has_number_kernel(tests) || (tests.numel() > kFew && !sortable)) return false;
   Structured<at::meta::structured_isin_Tensor_Tensor> outputs(out);
   outputs.meta(elements, tests, assume_unique, invert);
   const Tensor& result = outputs.result();
@@ -46,76 +44,50 @@ Tensor& isin_out(const Tensor& elements, const Tensor& tests, bool assume_unique
     const Tensor nearest = sorted.index_select(0, place.flatten()).view(elements.sizes());
     result.copy_(invert ? nearest.ne(elements) : nearest.eq(elements));
   }
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
-Tensor& isin_scalar_out(const Tensor& elements, const Scalar& test, bool assume_unique, bool invert, Tensor& out) {
-  if (!has_all_kernels(elements))
-    return fallback_call<Tensor>("aten::isin", "Tensor_Scalar_out", elements, test, assume_unique, invert, out), out;
+bool isin_scalar(const Tensor& elements, const Scalar& test, bool assume_unique, bool invert, Tensor& out) {
+  if (!has_number_kernel(elements)) return false;
   Structured<at::meta::structured_isin_Tensor_Scalar> outputs(out);
   outputs.meta(elements, test, assume_unique, invert);
   outputs.result().copy_(invert ? elements.ne(test) : elements.eq(test));
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
-
-Tensor& isin_of_number_out(const Scalar& element, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
-  if (!has_all_kernels(tests))
-    return fallback_call<Tensor>("aten::isin", "Scalar_Tensor_out", element, tests, assume_unique, invert, out), out;
+bool isin_of_number(const Scalar& element, const Tensor& tests, bool, bool invert, Tensor& out) {
+  if (!has_number_kernel(tests)) return false;
   const Tensor found = tests.eq(element).any();
-  at::native::resize_output(out, {});
-  return out.copy_(invert ? found.logical_not() : found), out;
+  return deliver("isin", invert ? found.logical_not() : found, out);
 }
 
 // The elements of `source`, one after the other, where `mask` says so.
-Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
+bool masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
               source.scalar_type());
   TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
               "masked_scatter: expected all tensors to be on the same device, got ", self.device(), ", ", mask.device(),
               " and ", source.device());
-  if (!(has_all_kernels(self) || is_plain_complex(self)) || !is_plain(source) || mask.scalar_type() != at::kBool ||
+  if (!(has_number_kernel(self) || is_plain_complex(self)) || !is_plain(source) || mask.scalar_type() != at::kBool ||
       !is_plain(mask))
-    return fallback_call<Tensor>("aten::masked_scatter_", "", self, mask, source), self;
+    return false;
   at::assert_no_internal_overlap(self);
-  if (self.numel() == 0) return self;
+  if (self.numel() == 0) return true;
   const Tensor chosen = mask.expand(self.sizes()).contiguous();
-  const auto check_count = [&](int64_t count) {
-    TORCH_CHECK(count <= source.numel(), "masked_scatter: expected at least ", count,
-                " elements in source, as many as mask selects, got ", source.numel());
-  };
-  constexpr int64_t kFew = 32768, kFewOfGpu = 256;
-  const int64_t few = runtime::driver().info().vector_bytes == 0 ? kFew : kFewOfGpu;
-  if (self.numel() <= few && self.is_contiguous() && bits_tag(self) != Tag::none) {
-    static const KernelSet kernels("masked_scatter");
-    const Tensor taken = at::empty({1}, self.options().dtype(at::kLong)), values = source.contiguous();
-    Launch(kernels.get(bits_tag(self)))
-        .pointer(self.mutable_data_ptr())
-        .pointer(taken.mutable_data_ptr())
-        .pointer(chosen.const_data_ptr())
-        .pointer(values.const_data_ptr())
-        .bytes(uint32_t(self.numel()))
-        .bytes(uint64_t(values.numel()))
-        .threads(1)
-        .work(uint64_t(self.numel()))
-        .run();
-    check_count(taken.item<int64_t>());
-    return self;
-  }
   const Tensor place = chosen.flatten().cumsum(0, at::kLong).sub_(1);
   const int64_t count = place[-1].item<int64_t>() + 1;
-  check_count(count);
-  if (count == 0) return self;
+  TORCH_CHECK(count <= source.numel(), "masked_scatter: expected at least ", count,
+              " elements in source, as many as mask selects, got ", source.numel());
+  if (count == 0) return true;
   const Tensor taken = source.flatten().index_select(0, place.clamp_min_(0)).view(self.sizes());
-  return self.copy_(at::where(chosen, taken, self));
+  self.copy_(at::where(chosen, taken, self));
+  return true;
 }
 
-Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  if (index.numel() == 0 && source.numel() == 0) return self;
-  if (!has_all_kernels(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
+bool put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  if (index.numel() == 0 && source.numel() == 0) return true;
+  if (!has_number_kernel(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
       source.scalar_type() != self.scalar_type() || index.numel() != source.numel() || self.numel() == 0)
-    return fallback_call<Tensor>("aten::put_", "", self, index, source, accumulate), self;
+    return false;
   at::assert_no_internal_overlap(self);
   const Tensor flat = self.is_contiguous() ? self.view(-1) : self.flatten();
   const Tensor where = index.flatten().contiguous(), values = source.flatten();
@@ -125,24 +97,18 @@ Tensor& put(Tensor& self, const Tensor& index, const Tensor& source, bool accumu
   else
     scatter_along(Scatter::set, {flat, where, values}, 0, true);
   if (!self.is_contiguous()) self.copy_(flat.view(self.sizes()));
-  return self;
+  return true;
 }
 
-Tensor nonzero_static(const Tensor& numbers, int64_t size, int64_t fill) {
+bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& out) {
   const Tensor self = truth_of(numbers);
-  if (!has_all_kernels(self)) return fallback_call<Tensor>("aten::nonzero_static", "", self, size, fill);
+  if (!has_number_kernel(self) || !takes(out, at::kLong)) return false;
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = self.nonzero();
-  if (found.size(0) >= size) return found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous);
-  return at::cat({found, at::full({size - found.size(0), self.dim()}, fill, found.options())});
-}
-
-Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill, Tensor& out) {
-  if (!has_all_kernels(self) || !is_plain(out) || out.scalar_type() != at::kLong)
-    return fallback_call<Tensor>("aten::nonzero_static", "out", self, size, fill, out), out;
-  const Tensor found = ops::nonzero_static(self, size, fill);
-  at::native::resize_output(out, found.sizes());
-  return out.copy_(found), out;
+  if (found.size(0) >= size)
+    return deliver("nonzero_static", found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous), out);
+  const Tensor rest = at::full({size - found.size(0), self.dim()}, fill, found.options());
+  return deliver("nonzero_static", at::cat({found, rest}), out);
 }
 
 // Where the elements of a triangle are.
@@ -160,29 +126,44 @@ Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, std::opti
 }
 
 // Rows of `self` that are looked up and longer than the norm allows are made as long as it allows.
-Tensor& embedding_renorm(Tensor& self, const Tensor& indices, double longest, double p) {
-  if (!is_plain(self) || !is_float_tag(tag_of(self)) || self.dim() != 2 || !is_plain(indices))
-    return fallback_call<Tensor>("aten::embedding_renorm_", "", self, indices, longest, p), self;
-  if (indices.numel() == 0) return self;
+bool embedding_renorm(Tensor& self, const Tensor& indices, double longest, double p) {
+  if (!has_float_kernel(self) || self.dim() != 2 || !is_plain(indices)) return false;
+  if (indices.numel() == 0) return true;
   const Tensor places = std::get<0>(at::_unique2(indices.flatten().to(at::kLong)));
   const Tensor rows = self.index_select(0, places), norms = rows.norm(p, {1}, true, at::kFloat);
-  const Tensor scale = shortening(norms, longest);
-  return self.index_copy_(0, places, rows.mul(scale).to(self.scalar_type()));
+  self.index_copy_(0, places, rows.mul(shortening(norms, longest)).to(self.scalar_type()));
+  return true;
+}
+
+// Index i, as often as repeats[i] says: how many of them have ended at each place.
+bool repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size, Tensor& out) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
+  if (!has_number_kernel(repeats)) return false;
+  if (repeats.size(0) == 0) return deliver("repeat_interleave", at::empty({0}, repeats.options()), out);
+  TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");
+  const Tensor ends = repeats.cumsum(0, at::kLong);
+  const int64_t total = ends[-1].item<int64_t>();
+  TORCH_CHECK(!output_size || *output_size == total, "allocated size does not match required size");
+  const Tensor ended = at::zeros({total + 1}, ends.options());
+  ended.index_add_(0, ends, at::ones({1}, ends.options()).expand_as(ends));
+  return deliver("repeat_interleave", ended.cumsum(0).slice(0, 0, total).to(repeats.scalar_type()), out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("isin.Tensor_Tensor_out", &isin_out);
-  m.impl("isin.Tensor_Scalar_out", &isin_scalar_out);
-  m.impl("isin.Scalar_Tensor_out", &isin_of_number_out);
-  m.impl("masked_scatter_", &masked_scatter);
-  m.impl("put_", &put);
+  op<"isin.Tensor_Tensor", &isin>(m);
+  op<"isin.Tensor_Scalar", &isin_scalar>(m);
+  op<"isin.Scalar_Tensor", &isin_of_number>(m);
+  op<"masked_scatter_", &masked_scatter>(m);
+  op<"put_", &put>(m);
+  op<"nonzero_static", &nonzero_static>(m);
+  op<"embedding_renorm_", &embedding_renorm>(m);
+  op<"repeat_interleave.Tensor", &repeat_interleave>(m);
   m.impl("tril_indices", &triangle_indices<true>);
   m.impl("triu_indices", &triangle_indices<false>);
-  m.impl("nonzero_static", &nonzero_static);
-  m.impl("nonzero_static.out", &nonzero_static_out);
-  m.impl("embedding_renorm_", &embedding_renorm);
 }
 
 }  // namespace mpsx::ops

@@ -21,17 +21,10 @@
 #include <limits>
 #include <numeric>
 
-#include "backend/same_device.h"
 #include "index/bag_params.h"
 #include "ops/index/unique.h"
 
 namespace mpsx::ops::sparse {
-
-void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors) {
-  backend::SameDevice seen;
-  for (const Tensor* t : tensors) seen.see(*t);
-  seen.check(op);
-}
 
 Ranges::Ranges(const Tensor& first, const Tensor& lengths) : range(at::repeat_interleave(lengths)) {
   const Tensor before = at::cumsum(lengths, 0).sub_(lengths);

@@ -1,31 +1,26 @@
-// What operators of sparse tensors (of coordinates) share: they are composed of dense operators on indices and values.
+// Shared by operators on sparse COO tensors, which are composed of dense operators on indices and values.
 #pragma once
 
 #include <ATen/native/SparseTensorUtils.h>
 
-#include "backend/sparse_fallback.h"
+#include "backend/same_device.h"
 #include "ops/op.h"
 
 namespace mpsx::ops::sparse {
 
 using at::IntArrayRef;
+using backend::check_same_device;
 
 // Runs an operator through the fallback to the CPU's sparse tensors, for what is not composed here.
 template <typename Result, c10::DispatchKey cpu_key = c10::DispatchKey::SparseCPU, typename... Arguments>
 Result on_cpu(const char* name, const char* overload, const Arguments&... arguments) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-  torch::jit::Stack stack;
-  stack.reserve(sizeof...(arguments));
-  torch::jit::push(stack, arguments...);
-  backend::sparse_fallback(op, cpu_key, &stack);
-  return PopResult<Result>::pop(stack);
+  const auto run = [&](torch::jit::Stack& stack) { backend::fallback(op, cpu_key, &stack); };
+  return backend::call_boxed<Result>(run, arguments...);
 }
 
 // Whether dense operators have kernels for its elements.
 inline bool has_kernels(const Tensor& t) { return tag_of(t) != Tag::none; }
-
-// Throws if a CPU tensor with dimensions was passed beside ours.
-void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors);
 
 // A sparse tensor that has these parts, which are not copied. Fewer than two elements are coalesced in any case.
 Tensor made_of(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
@@ -41,7 +36,7 @@ Tensor flat_index(const Tensor& indices, IntArrayRef sizes, IntArrayRef dims);
 Tensor flat_index(const Tensor& indices, IntArrayRef sizes);
 at::DimVector all_dims(const Tensor& indices);
 
-// How many numbers flat_index can give, or the largest there is.
+// The number of values that flat_index can take, or the largest int64 if that is less.
 int64_t index_range(IntArrayRef sizes, IntArrayRef dims);
 
 // Equal keys side by side.
@@ -65,7 +60,7 @@ struct Ranges {
 Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,
                     const Tensor& weights);
 
-// Where `keys` are among `sorted`, which has no two alike: place[k] is meaningful if found[k].
+// The places of `keys` in `sorted`, which has no duplicates: place[k] is meaningful if found[k].
 struct Lookup {
   Tensor place, found;
   Lookup(const Tensor& sorted, const Tensor& keys);
@@ -81,7 +76,7 @@ struct Rows {
   Tensor column, values;  // of each element
   int64_t count;
   Rows(const char* op, const Tensor& starts, const Tensor& column, const Tensor& values, int64_t columns);
-  // Where each element is; `sorted`: by row already.
+  // The coordinates of each element; `sorted`: by row already.
   static Rows of(const char* op, const Tensor& row, const Tensor& column, const Tensor& values, int64_t rows,
                  int64_t columns, bool sorted);
   Tensor lengths() const;

@@ -88,7 +88,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(out, made_of(from._indices().index_select(1, both), values, self.sizes(), true));
 }
 
-// What `self` has at the coordinates of `mask`, zeros where it has nothing.
+// The values of `self` at the coordinates of `mask`; zeros where it has none.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   check_same_device("aten::sparse_mask", {&self, &mask});
   TORCH_CHECK(mask.is_sparse(), "sparse_mask: expected a sparse mask, got one of layout ", mask.layout());
@@ -112,8 +112,8 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   return made_of(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
-// What `self` has at its own coordinates, zeros where `mask` has nothing; with `accumulate` as often as the mask has
-// it.
+// The values of `self` at its own coordinates, zeros where `mask` has none; with `accumulate` as often as the mask has
+// them.
 Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
   check_same_device("aten::_sparse_mask_projection", {&self, &mask});
   TORCH_CHECK(self.is_sparse() && mask.is_sparse(), "_sparse_mask_projection: expected sparse tensors, got layouts ",

@@ -20,7 +20,7 @@ namespace {
 using at::Scalar;
 constexpr auto kCompressed = c10::DispatchKey::SparseCsrCPU;
 
-// Where each row starts among sorted row numbers.
+// The start of each row among sorted row numbers.
 Tensor& row_starts_out(const Tensor& self, int64_t size, bool out_int32, Tensor& out) {
   TORCH_CHECK(self.dim() <= 1, "Input is supposed to be a vector, but got ", self.dim(), " dimensional tensor.");
   at::native::resize_output(out, {size + 1});

@@ -13,7 +13,7 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// How often each of `keys`, which are less than `range`, occurs in `sorted`, and where first.
+// Counts each of `keys`, which are less than `range`, in `sorted`, and finds its first place there.
 struct Occurrences {
   Tensor first, times;
   Occurrences(const Tensor& sorted, const Tensor& keys, int64_t range) {

@@ -1,15 +1,16 @@
-// Launchers of metal/conv. torch's operators are routed in src/backend/convolution.cpp.
-#include "backend/convolution.h"
-
+// Convolutions: torch sends any device it does not know to the "overrideable" pair, which has no CPU kernel of its own.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <torch/library.h>
 
 #include <algorithm>
 
 #include "conv/params.h"
 #include "ops/tiles.h"
+#include "vendor/cpu/convolution.h"
+#include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
 namespace {
@@ -41,7 +42,7 @@ const ConvKernels& weight_kernels() {
   return k;
 }
 
-bool take(const Tensor& input, const Tensor& weight) {
+bool has_kernel(const Tensor& input, const Tensor& weight) {
   return has_float_kernel(input) && has_float_kernel(weight) && input.scalar_type() == weight.scalar_type() &&
          input.dim() >= 3 && input.dim() <= 5;
 }
@@ -128,11 +129,8 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
     l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
     return;
   }
-  const TileSize tile = tile_size(p.rows, p.columns, uint64_t(g.groups));
-  p.tile_rows = tile.rows;
-  p.tile_columns = tile.columns;
   Launch l(kernels.tiles.get(tag_of(out)));
-  over_tiles(bind(l), tile, p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+  over_tiles(bind(l), p.rows, p.columns, uint64_t(g.groups), p.depth).run();
 }
 
 // The gradient of a weight [O, C / groups, ...] that took `source` to what `grad_given` is the gradient of.
@@ -159,11 +157,8 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
     l.work(p.depth).run();
     return out;
   }
-  const TileSize tile = tile_size(p.rows, p.columns, uint64_t(g.groups));
-  p.tile_rows = tile.rows;
-  p.tile_columns = tile.columns;
   Launch l(weight_kernels().tiles.get(tag_of(out)));
-  over_tiles(bind(l), tile, p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+  over_tiles(bind(l), p.rows, p.columns, uint64_t(g.groups), p.depth).run();
   return out;
 }
 
@@ -180,6 +175,11 @@ at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
 
 Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  if (vendor::preferred())
+    return vendor::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  if (!has_kernel(input, weight))
+    return fallback_call<Tensor>("aten::convolution", "", input, weight, bias, stride, padding, dilation, transposed,
+                                 output_padding, groups);
   TORCH_CHECK(!bias || !bias->defined() || (bias->scalar_type() == input.scalar_type() && is_plain(*bias)),
               "convolution: expected a bias of type ", input.scalar_type(), " on ", input.device(), ", got ",
               bias->scalar_type(), " on ", bias->device());
@@ -193,7 +193,17 @@ Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& 
 
 std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
                                             IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                                            bool transposed, int64_t groups, std::array<bool, 3> mask) {
+                                            bool transposed, IntArrayRef output_padding, int64_t groups,
+                                            std::array<bool, 3> mask) {
+  const std::array<int64_t, 1> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
+  const auto bias_sizes = mask[2] ? at::OptionalIntArrayRef(bias_size) : std::nullopt;
+  if (vendor::preferred())
+    return vendor::convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed,
+                                        output_padding, groups, mask);
+  if (!has_kernel(input, weight) || !has_kernel(grad, weight))
+    return fallback_call<std::tuple<Tensor, Tensor, Tensor>>("aten::convolution_backward", "", grad, input, weight,
+                                                             bias_sizes, stride, padding, dilation, transposed,
+                                                             output_padding, groups, mask);
   const Geometry g{stride, padding, dilation, groups};
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) {
@@ -210,8 +220,11 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& in
   return {grad_input, grad_weight, grad_bias};
 }
 
-constexpr backend::ConvolutionKernels kKernels{take, forward, backward};
-[[maybe_unused]] const bool registered = (backend::set_convolution_kernels(&kKernels), true);
-
 }  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", &forward);
+  m.impl("convolution_backward_overrideable", &backward);
+}
+
 }  // namespace mpsx::ops

@@ -3,13 +3,12 @@
 #include <ATen/ops/_euclidean_dist.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include <cmath>
 #include <vector>
 
 #include "distance/params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -25,7 +24,7 @@ uint32_t length(int64_t n) {
   TORCH_CHECK(n <= int64_t(UINT32_MAX), "cdist: expected sizes below 2^32, got ", n);
   return uint32_t(n);
 }
-// How many plain elements a difference is worth.
+// How many additions a difference costs.
 uint64_t cost(double p) { return norm_of(p) == kAny ? 16 : 1; }
 
 // Two batches of points brought to one batch shape, as PyTorch does.
@@ -52,11 +51,11 @@ struct Points {
   }
 };
 
-Tensor cdist(const Tensor& x, const Tensor& y, double p, std::optional<int64_t> compute_mode) {
+std::optional<Tensor> cdist(const Tensor& x, const Tensor& y, double p, std::optional<int64_t> compute_mode) {
   static const KernelSet kernels[] = {KernelSet("distance_norm_0"), KernelSet("distance_norm_1"),
                                       KernelSet("distance_norm_2"), KernelSet("distance_norm_p"),
                                       KernelSet("distance_norm_inf")};
-  if (!has_kernel(x) || !has_kernel(y)) return fallback_call<Tensor>("aten::_cdist_forward", "", x, y, p, compute_mode);
+  if (!has_kernel(x) || !has_kernel(y)) return std::nullopt;
   TORCH_CHECK(x.dim() >= 2 && y.dim() >= 2, "cdist only supports at least 2D tensors, got X1: ", x.dim(),
               "D and X2: ", y.dim(), "D");
   TORCH_CHECK(x.size(-1) == y.size(-1), "X1 and X2 must have the same number of columns. X1: ", x.size(-1),
@@ -85,8 +84,6 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, std::optional<int64_t> 
   return out;
 }
 
-uint32_t tile() { return runtime::driver().info().vector_bytes > 0 ? 1 : uint32_t(kDistanceTile); }
-
 // `pairs`: as in DistanceParams.
 Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, double p, const Tensor& distances,
                        bool pairs) {
@@ -105,15 +102,15 @@ Tensor launch_backward(const Tensor& grad, const Tensor& a, const Tensor& b, dou
       .pointer(b.const_data_ptr())
       .pointer(d.const_data_ptr())
       .bytes(q)
-      .threads((q.size + tile() - 1) / tile(), q.rows, uint64_t(a.size(0)))
-      .work(uint64_t(std::min(tile(), q.size)) * q.others * cost(p))
+      .threads(ceil_div(q.size, kDistanceTile), q.rows, uint64_t(a.size(0)))
+      .work(uint64_t(kDistanceTile) * q.others * cost(p))
       .run();
   return result;
 }
 
-Tensor cdist_backward(const Tensor& grad, const Tensor& x, const Tensor& y, double p, const Tensor& distances) {
-  if (!has_kernel(grad) || !has_kernel(x) || !has_kernel(y) || !has_kernel(distances))
-    return fallback_call<Tensor>("aten::_cdist_backward", "", grad, x, y, p, distances);
+std::optional<Tensor> cdist_backward(const Tensor& grad, const Tensor& x, const Tensor& y, double p,
+                                     const Tensor& distances) {
+  if (!has_kernel(grad) || !has_kernel(x) || !has_kernel(y) || !has_kernel(distances)) return std::nullopt;
   TORCH_CHECK(x.dim() >= 2 && y.dim() >= 2 && x.size(-1) == y.size(-1),
               "_cdist_backward: expected points of the same number of columns, got ", x.sizes(), " and ", y.sizes());
   const Points points(x, y);
@@ -126,11 +123,11 @@ Tensor cdist_backward(const Tensor& grad, const Tensor& x, const Tensor& y, doub
   return launch_backward(matrices(grad), points.a, points.b, p, matrices(distances), false).view(result.sizes());
 }
 
-Tensor pdist(const Tensor& self, double p) {
+std::optional<Tensor> pdist(const Tensor& self, double p) {
   static const KernelSet kernels[] = {KernelSet("pair_distance_norm_0"), KernelSet("pair_distance_norm_1"),
                                       KernelSet("pair_distance_norm_2"), KernelSet("pair_distance_norm_p"),
                                       KernelSet("pair_distance_norm_inf")};
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::_pdist_forward", "", self, p);
+  if (!has_kernel(self)) return std::nullopt;
   TORCH_CHECK(self.dim() == 2 && p >= 0, "_pdist_forward: expected a matrix and p >= 0, got ", self.sizes(), " and ",
               p);
   const int64_t n = self.size(0);
@@ -138,34 +135,17 @@ Tensor pdist(const Tensor& self, double p) {
   if (out.numel() == 0) return out;
   const Tensor x = self.contiguous();
   const DistanceParams q{length(n), length(n), length(x.size(1)), float(p), 1};
-  if (runtime::driver().info().vector_bytes == 0 && n >= kPointsAbreast && q.size <= kFewCoordinates &&
-      norm_of(p) <= kTwo) {
-    static const KernelSet of_columns[] = {KernelSet("pair_distance_columns_norm_0"),
-                                           KernelSet("pair_distance_columns_norm_1"),
-                                           KernelSet("pair_distance_columns_norm_2")};
-    const Tensor columns = x.t().contiguous();
-    Launch(of_columns[norm_of(p)].get())
-        .pointer(out.data_ptr())
-        .pointer(x.const_data_ptr())
-        .pointer(columns.const_data_ptr())
-        .bytes(q)
-        .threads((q.others + tile() - 1) / tile(), q.rows)
-        .work(tile() * (1 + q.size / 4))
-        .run();
-    return out;
-  }
   Launch(kernel(kernels, p))
       .pointer(out.data_ptr())
       .pointer(x.const_data_ptr())
       .bytes(q)
-      .threads((q.others + tile() - 1) / tile(), q.rows)
-      .work(tile() * (1 + q.size * cost(p) / 2))
+      .threads(q.others, q.rows)
+      .work(1 + q.size * cost(p) / 2)
       .run();
   return out;
 }
-Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Tensor& distances) {
-  if (!has_kernel(grad) || !has_kernel(self) || !has_kernel(distances))
-    return fallback_call<Tensor>("aten::_pdist_backward", "", grad, self, p, distances);
+std::optional<Tensor> pdist_backward(const Tensor& grad, const Tensor& self, double p, const Tensor& distances) {
+  if (!has_kernel(grad) || !has_kernel(self) || !has_kernel(distances)) return std::nullopt;
   const int64_t n = self.size(0);
   if (self.numel() == 0 || distances.numel() == 0) return at::zeros(self.sizes(), self.options());
   TORCH_CHECK(distances.numel() == n * (n - 1) / 2 && grad.numel() == distances.numel(),
@@ -178,10 +158,10 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_cdist_forward", &cdist);
-  m.impl("_cdist_backward", &cdist_backward);
-  m.impl("_pdist_forward", &pdist);
-  m.impl("_pdist_backward", &pdist_backward);
+  op<"_cdist_forward", &cdist>(m);
+  op<"_cdist_backward", &cdist_backward>(m);
+  op<"_pdist_forward", &pdist>(m);
+  op<"_pdist_backward", &pdist_backward>(m);
 }
 
 }  // namespace mpsx::ops

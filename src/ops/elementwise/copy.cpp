@@ -1,11 +1,17 @@
 #include "ops/elementwise/copy.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/Copy.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/copy_native.h>
+#include <torch/library.h>
 
-#include "backend/copy.h"
+#include "backend/alias.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing.h"
+#include "runtime/stream.h"
 
 namespace mpsx::ops {
 namespace {
@@ -81,11 +87,59 @@ bool copy_on_device(const Tensor& target, const Tensor& source) {
 }
 
 namespace {
-// The backend's copy_ asks this first.
-[[maybe_unused]] const bool registered = [] {
-  backend::native_copy.store(&copy_on_device);
-  return true;
-}();
+
+bool copied_on_device(const Tensor& to, const Tensor& from) {
+  if (to.device().type() != at::kPrivateUse1 || from.device().type() != at::kPrivateUse1) return false;
+  if (to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg()) return false;
+  return copy_on_device(to, from);
+}
+
+// Not only _copy_from: core's copy_ resolves conj bits by cloning, which would come back here for ever.
+Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
+  // Zeros without memory, which forward-mode derivatives are full of.
+  TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
+  if (source._is_zerotensor()) return self.zero_();
+  if (self.is_same(source) || copied_on_device(self, source)) return self;
+  backend::CpuAliases aliases;
+  Tensor to = aliases.cpu(self), from = aliases.cpu(source);
+  at::native::copy_(to, from, non_blocking);
+  return self;
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
+  Tensor target = to;
+  copy_(target, self, non_blocking);
+  return to;
+}
+
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
+  to.resize_(self.sizes());
+  return copy_from(self, to, /*non_blocking=*/false);
+}
+
+// Read where it lies: a training loop asks for its loss in every step.
+at::Scalar local_scalar(const Tensor& self) {
+  if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
+    backend::CpuAliases aliases;
+    return at::_local_scalar_dense(aliases.cpu(self));
+  }
+  const void* data = self.const_data_ptr();
+  runtime::prepare_cpu_access(data);
+  at::Scalar value;
+  AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",
+                 AT_WRAP([&] { value = at::Scalar(*static_cast<const scalar_t*>(data)); }),
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_FLOAT8_TYPES),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
+  return value;
+}
+
 }  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", &copy_);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar);
+}
 
 }  // namespace mpsx::ops

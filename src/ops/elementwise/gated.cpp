@@ -1,7 +1,6 @@
 // Activations of two tensors: glu, prelu, rrelu with its noise.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>
@@ -17,10 +16,11 @@ namespace {
 
 using at::Scalar;
 
-void gate(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& second, const Tensor& out) {
+Tensor gate(const ElementwiseKernels& kernels, const Tensor& first, const Tensor& second, const Tensor& out) {
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(out).add_const_input(first).add_const_input(second).build();
   kernels.run(iter, tag_of(first), ScalarParams{});
+  return iter.output();
 }
 
 // The halves of a tensor along a dimension.
@@ -45,13 +45,8 @@ const ElementwiseKernels& glu_kernels() {
 bool glu(const Tensor& self, int64_t dim, Tensor& out) {
   if (!has_float_kernel(self) || !takes(out, self.scalar_type())) return false;
   const GluHalves halves(self, dim);
-  c10::DimVector sizes(self.sizes());
-  sizes[size_t(halves.dim)] = halves.size;
-  if (!out.defined())
-    out = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
-  else
-    at::native::resize_output(out, sizes);
-  gate(glu_kernels(), halves.first(self), halves.second(self), out);
+  const Tensor result = gate(glu_kernels(), halves.first(self), halves.second(self), out);
+  if (!out.defined()) out = result;
   return true;
 }
 // The gradient of a s(b) is s(b) in a and a s'(b) in b.

@@ -11,8 +11,8 @@
 #include <cmath>
 
 #include "attention/attention_params.h"
-#include "backend/vendor.h"
 #include "ops/explicit/explicit.h"
+#include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {
@@ -98,12 +98,11 @@ MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
   return run<"masked_fill">(zeros, run<"logical_not">(*mask), at::Scalar(-INFINITY));
 }
 
-// What the fused kernel serves: [batch, head, time, feature] of one feature size, rows whole, no dropout.
+// The fused kernel serves [batch, head, time, feature] of one feature size, dense rows, and no dropout.
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;
-  if (!backend::prefers_vendor() && (query.scalar_type() == at::kDouble || query.sym_size(3) > kAttentionSize))
-    return false;
+  if (!vendor::preferred() && (query.scalar_type() == at::kDouble || query.sym_size(3) > kAttentionSize)) return false;
   return query.sym_size(0) == key.sym_size(0) && key.sym_size(0) == value.sym_size(0) &&
          query.sym_size(1) == key.sym_size(1) && key.sym_size(1) == value.sym_size(1) &&
          query.sym_size(3) == value.sym_size(3) && query.sym_numel() != 0 && key.sym_numel() != 0;

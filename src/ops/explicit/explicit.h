@@ -57,14 +57,14 @@ void define_op(torch::Library& m, const char* schema, Accepts accepts, Device* d
             c10::KernelFunction::makeFromUnboxedRuntimeFunction(meta));
 }
 
-// What a gradient must look like to be an argument's.
+// The sizes and type that the gradient of an argument must have.
 struct Shape {
   bool defined = false;
   c10::SymDimVector sizes;
   at::ScalarType dtype = at::kFloat;
 };
 
-// What a derivative's formula sees.
+// The arguments of a derivative's formula.
 class BackwardCall {
  public:
   BackwardCall(const char* op, Tensor grad, c10::ArrayRef<IValue> arguments, c10::ArrayRef<Shape> shapes,
@@ -108,7 +108,7 @@ struct Derivative {
 };
 
 void add_derivative(torch::Library& m, const Derivative& derivative);
-// A formula for operators of one tensor that aten has by the same name: aten's own derivative, of the operator done again.
+// A formula for operators of one tensor that aten has by the same name: aten's own derivative, redoing the operator.
 Gradients aten_gradient(const BackwardCall& call);
 // For operators that only derivatives use: a second derivative through them is refused with their name.
 void add_not_differentiable(torch::Library& m, const char* name);

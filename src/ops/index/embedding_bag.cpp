@@ -10,6 +10,7 @@
 
 #include "index/bag_params.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "runtime/stream.h"
 
 namespace mpsx::ops {
@@ -22,15 +23,14 @@ enum Mode : int64_t { kSum, kMean, kMax };
 
 bool is_index(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kInt; }
 
-Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, const Tensor& offsets_,
-             bool scale_grad_by_freq, int64_t mode, bool sparse, const OptionalTensor& per_sample_weights,
-             bool include_last_offset, int64_t padding_idx) {
+template <bool FORWARD_ONLY>
+std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, const Tensor& offsets_, bool,
+                                  int64_t mode, bool, const OptionalTensor& per_sample_weights,
+                                  bool include_last_offset, int64_t padding_idx) {
   static const KernelSet kernels("embedding_bag");
   if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index(indices_) ||
       !is_index(offsets_))
-    return fallback_call<Four>(forward_only ? "aten::_embedding_bag_forward_only" : "aten::_embedding_bag", "", weight,
-                               indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                               include_last_offset, padding_idx);
+    return std::nullopt;
   TORCH_CHECK(indices_.dim() == 1 && offsets_.dim() == 1,
               "embedding_bag: expected input and offsets of one dimension, got ", indices_.sizes(), " and ",
               offsets_.sizes());
@@ -71,8 +71,8 @@ Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, co
               "embedding_bag: expected sizes below 2^31");
   // Which bag each index belongs to, for the gradient: the last that starts at it or before.
   Tensor bag_of = at::empty({0}, indices.options());
-  if (!forward_only && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
-  if (!forward_only && bags > 0) {
+  if (!FORWARD_ONLY && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
+  if (!FORWARD_ONLY && bags > 0) {
     const Tensor places = at::arange(indices.size(0), indices.options());
     bag_of = at::searchsorted(offsets.slice(0, 0, bags), places, false, true).sub_(1);
   }
@@ -98,29 +98,13 @@ Four forward(bool forward_only, const Tensor& weight, const Tensor& indices_, co
         .work(uint64_t(width) * (1 + p.count / p.bags))
         .run();
   }
-  return {out, bag_of.to(type), sizes.to(type), maxima.to(type)};
+  return Four(out, bag_of.to(type), sizes.to(type), maxima.to(type));
 }
 
-Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool scale_grad_by_freq,
-                   int64_t mode, bool sparse, const OptionalTensor& per_sample_weights, bool include_last_offset,
-                   int64_t padding_idx) {
-  return forward(false, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                 include_last_offset, padding_idx);
-}
-Four embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
-                                bool scale_grad_by_freq, int64_t mode, bool sparse,
-                                const OptionalTensor& per_sample_weights, bool include_last_offset,
-                                int64_t padding_idx) {
-  return forward(true, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
-                 include_last_offset, padding_idx);
-}
-
-Tensor dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& bag_of, const Tensor& sizes,
-                      const Tensor& maxima, int64_t rows, bool scale_grad_by_freq, int64_t mode,
-                      const OptionalTensor& per_sample_weights, int64_t padding_idx) {
-  if (!has_float_kernel(grad) || !is_plain(indices))
-    return fallback_call<Tensor>("aten::_embedding_bag_dense_backward", "", grad, indices, bag_of, sizes, maxima, rows,
-                                 scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+std::optional<Tensor> dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& bag_of,
+                                     const Tensor& sizes, const Tensor& maxima, int64_t rows, bool scale_grad_by_freq,
+                                     int64_t mode, const OptionalTensor& per_sample_weights, int64_t padding_idx) {
+  if (!has_float_kernel(grad) || !is_plain(indices)) return std::nullopt;
   if (grad.numel() == 0 || indices.numel() == 0) return at::zeros({rows, grad.size(1)}, grad.options());
   if (mode == kMax) {
     const Tensor of_bags = at::mul(grad, sizes.gt(0).unsqueeze(1));  // an empty bag has no maximum
@@ -134,12 +118,11 @@ Tensor dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& b
   return at::embedding_dense_backward(rows_of, indices, rows, padding_idx, scale_grad_by_freq).to(grad.scalar_type());
 }
 
-Tensor backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& bag_of,
-                const Tensor& sizes, const Tensor& maxima, int64_t rows, bool scale_grad_by_freq, int64_t mode,
-                bool sparse, const OptionalTensor& per_sample_weights, int64_t padding_idx) {
-  if (!has_float_kernel(grad) || !is_plain(indices))
-    return fallback_call<Tensor>("aten::_embedding_bag_backward", "", grad, indices, offsets, bag_of, sizes, maxima,
-                                 rows, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx);
+std::optional<Tensor> backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& bag_of,
+                               const Tensor& sizes, const Tensor& maxima, int64_t rows, bool scale_grad_by_freq,
+                               int64_t mode, bool sparse, const OptionalTensor& per_sample_weights,
+                               int64_t padding_idx) {
+  if (!has_float_kernel(grad) || !is_plain(indices)) return std::nullopt;
   if (sparse)
     return at::_embedding_bag_sparse_backward(grad, indices, offsets, bag_of, sizes, rows, scale_grad_by_freq, mode,
                                               per_sample_weights, padding_idx);
@@ -147,12 +130,12 @@ Tensor backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets
                         padding_idx);
 }
 
-Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
-                                   const Tensor& offsets, const Tensor& bag_of, int64_t mode, int64_t padding_idx) {
+std::optional<Tensor> per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
+                                                  const Tensor&, const Tensor& bag_of, int64_t mode,
+                                                  int64_t padding_idx) {
   if (!has_float_kernel(grad) || !has_float_kernel(weight) || grad.scalar_type() != weight.scalar_type() ||
       !is_plain(indices))
-    return fallback_call<Tensor>("aten::_embedding_bag_per_sample_weights_backward", "", grad, weight, indices, offsets,
-                                 bag_of, mode, padding_idx);
+    return std::nullopt;
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
   if (indices.numel() == 0) return at::zeros(indices.sizes(), grad.options());
   const Tensor products = weight.index_select(0, indices).to(at::kFloat).mul_(grad.index_select(0, bag_of));
@@ -162,11 +145,11 @@ Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, con
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_embedding_bag", &embedding_bag);
-  m.impl("_embedding_bag_forward_only", &embedding_bag_forward_only);
-  m.impl("_embedding_bag_backward", &backward);
-  m.impl("_embedding_bag_dense_backward", &dense_backward);
-  m.impl("_embedding_bag_per_sample_weights_backward", &per_sample_weights_backward);
+  op<"_embedding_bag", &embedding_bag<false>>(m);
+  op<"_embedding_bag_forward_only", &embedding_bag<true>>(m);
+  op<"_embedding_bag_backward", &backward>(m);
+  op<"_embedding_bag_dense_backward", &dense_backward>(m);
+  op<"_embedding_bag_per_sample_weights_backward", &per_sample_weights_backward>(m);
 }
 
 }  // namespace mpsx::ops

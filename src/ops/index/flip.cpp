@@ -6,16 +6,17 @@
 #include <ATen/ops/triu_meta.h>
 #include <torch/library.h>
 
-#include "ops/indexing.h"
 #include "ops/strided.h"
+#include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
 namespace {
 
-Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
-  static const KernelSet move("move"), runs("move_runs"), back("move_back");
-  if (!movable(self)) return fallback_call<Tensor>("aten::flip", "", self, dims);
+std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
+  static const KernelSet move("move"), move_dense("move_dense");
+  if (!movable(self)) return std::nullopt;
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
@@ -30,28 +31,25 @@ Tensor flip_dims(const Tensor& self, at::IntArrayRef dims) {
   IndexParams p{};
   const Strided<2> loops(self.sizes(), {out.strides(), strides});
   loops.write(p, 4);
-  const bool dense = p.stride[0][0] == 1, along = dense && p.stride[1][0] == 1;
-  const KernelSet& kernels = along ? runs : dense && p.stride[1][0] == -1 ? back : move;
-  const bool gpu = runtime::driver().info().vector_bytes > 0;
-  const uint32_t run = !along ? 1 : gpu ? runtime::lanes(self.element_size()) : uint32_t(kMoveRun);
+  const bool dense = p.stride[0][0] == 1 && p.stride[1][0] == 1;
   loops.each(p, 4, [&](const auto& offsets) {
-    Launch(kernels.get(bits_tag(self)))
-        .pointer(at_element(out, offsets[0]))
-        .pointer(at_const_element(self, start + offsets[1]))
-        .bytes(p)
-        .threads((p.size[0] + run - 1) / run, p.size[1], uint64_t(p.size[2]) * p.size[3])
-        .work(std::min(run, p.size[0]))
-        .run();
+    Launch launch((dense ? move_dense : move).get(bits_tag(self)));
+    launch.pointer(at_element(out, offsets[0])).pointer(at_const_element(self, start + offsets[1])).bytes(p);
+    const uint64_t planes = uint64_t(p.size[2]) * p.size[3];
+    if (dense)
+      launch.over(p.size[0], size_t(self.element_size()), p.size[1], planes).run();
+    else
+      launch.threads(p.size[0], p.size[1], planes).run();
   });
   return out;
 }
 
-Tensor roll_dims(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::roll", "", self, shifts, dims);
+std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
+  if (!movable(self)) return std::nullopt;
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     const Tensor flat = self.contiguous().view(self.numel());
-    return roll_dims(flat, shifts, {0}).view(self.sizes());
+    return ops::roll(flat, shifts, {0})->view(self.sizes());
   }
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
               ", dims:", dims.size());
@@ -69,9 +67,11 @@ Tensor roll_dims(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef
   return from;
 }
 
-template <typename Outputs>
-void triangle(Outputs& outputs, const Tensor& self, int64_t diagonal, bool upper) {
+template <typename Meta, bool UPPER>
+bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
   static const KernelSet kernel("triangle");
+  if (!movable(self)) return false;
+  Structured<Meta> outputs(result);
   outputs.meta(self, diagonal);
   const Tensor &out = outputs.result(), in = self.contiguous();
   if (out.numel() > 0) {
@@ -79,38 +79,25 @@ void triangle(Outputs& outputs, const Tensor& self, int64_t diagonal, bool upper
     p.diagonal = diagonal;
     p.rows = grid_size("tril", in.size(-2));
     p.columns = grid_size("tril", in.size(-1));
-    p.upper = upper;
-    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? uint32_t(kTriangleTile) : 1;
+    p.upper = UPPER;
+    const uint32_t matrices = grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns)));
     Launch(kernel.get(bits_tag(self)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())
         .bytes(p)
-        .threads((p.columns + tile - 1) / tile, p.rows,
-                 grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns))))
-        .work(std::min(tile, p.columns))
+        .over(p.columns, size_t(self.element_size()), p.rows, matrices)
         .run();
   }
-  outputs.finish();
-}
-
-Tensor& tril_out(const Tensor& self, int64_t diagonal, Tensor& out) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::tril", "out", self, diagonal, out), out;
-  Structured<at::meta::structured_tril> outputs(out);
-  return triangle(outputs, self, diagonal, false), out;
-}
-Tensor& triu_out(const Tensor& self, int64_t diagonal, Tensor& out) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::triu", "out", self, diagonal, out), out;
-  Structured<at::meta::structured_triu> outputs(out);
-  return triangle(outputs, self, diagonal, true), out;
+  return outputs.finish(result);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("flip", &flip_dims);
-  m.impl("roll", &roll_dims);
-  m.impl("tril.out", &tril_out);
-  m.impl("triu.out", &triu_out);
+  op<"flip", &flip>(m);
+  op<"roll", &roll>(m);
+  op<"tril", &triangle<at::meta::structured_tril, false>>(m);
+  op<"triu", &triangle<at::meta::structured_triu, true>>(m);
 }
 
 }  // namespace mpsx::ops

@@ -1,15 +1,15 @@
 // gather and take.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather_meta.h>
 #include <torch/library.h>
 
+#include "ops/strided.h"
 #include "ops/indexing.h"
 #include "ops/narrow.h"
-#include "ops/strided.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -61,65 +61,44 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
   });
 }
 
-template <typename Outputs>
-void run(Outputs& outputs, const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad) {
+bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
+  if (!movable(self)) return false;
   TORCH_CHECK(index.device() == self.device(), "gather: expected self and index on the same device, got ",
               self.device(), " and ", index.device());
+  Structured<at::meta::structured_gather> outputs(out);
   outputs.meta(self, dim, index, sparse_grad);
   gather_into(outputs.result(), self, at::maybe_wrap_dim(dim, self.dim()), index);
-  outputs.finish();
+  return outputs.finish(out);
 }
 
-Tensor gather_new(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::gather", "", self, dim, index, sparse_grad);
-  Structured<at::meta::structured_gather> outputs;
-  run(outputs, self, dim, index, sparse_grad);
-  return outputs.result();
-}
-
-Tensor& gather_out(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::gather", "out", self, dim, index, sparse_grad, out), out;
-  Structured<at::meta::structured_gather> outputs(out);
-  run(outputs, self, dim, index, sparse_grad);
-  return out;
-}
-
-Tensor take_new(const Tensor& self, const Tensor& index) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::take", "", self, index);
+bool take(const Tensor& self, const Tensor& index, Tensor& out) {
+  if (!movable(self)) return false;
+  if (out.defined()) {
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+                "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
+                " and out.dtype = ", out.scalar_type());
+    at::assert_no_overlap(out, self);
+    at::assert_no_overlap(out, index);
+  }
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
               index.scalar_type());
   TORCH_CHECK(index.device() == self.device(), "take: expected self and index on the same device, got ", self.device(),
               " and ", index.device());
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
-  const Tensor out = at::empty(index.sizes(), self.options()), in = self.contiguous();
+  const Tensor result = at::empty(index.sizes(), self.options()), in = self.contiguous();
   RowsParams p{};
   p.size = in.numel();
   p.pitch = 1;
   p.negative = true;
-  launch_index_rows("take", out, in, index, 1, 1, p);
-  return out;
-}
-
-Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::take", "out", self, index, out), out;
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
-              "take(): self and out expected to have the same dtype, but got "
-              "self.dtype = ",
-              self.scalar_type(), " and out.dtype = ", out.scalar_type());
-  at::assert_no_overlap(out, self);
-  at::assert_no_overlap(out, index);
-  const Tensor result = take_new(self, index);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result), out;
+  launch_index_rows("take", result, in, index, 1, 1, p);
+  return deliver("take", result, out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("gather", &gather_new);
-  m.impl("gather.out", &gather_out);
-  m.impl("take", &take_new);
-  m.impl("take.out", &take_out);
+  op<"gather", &gather>(m);
+  op<"take", &take>(m);
 }
 
 }  // namespace mpsx::ops

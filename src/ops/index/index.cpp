@@ -3,14 +3,14 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include "ops/index/index_add.h"
-#include "ops/indexing.h"
-#include "ops/index/scatter.h"
 #include "ops/strided.h"
+#include "ops/index/index_add.h"
+#include "ops/index/scatter.h"
+#include "ops/indexing.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -107,8 +107,14 @@ bool any_index(const Indices& indices) {
   return false;
 }
 
-Tensor index_new(const Tensor& self, const Indices& indices) {
-  if (!movable(self) || !any_index(indices)) return fallback_call<Tensor>("aten::index", "Tensor", self, indices);
+bool index(const Tensor& self, const Indices& indices, Tensor& result) {
+  if (!movable(self) || !any_index(indices)) return false;
+  if (result.defined()) {
+    TORCH_CHECK(self.scalar_type() == result.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
+                result.scalar_type(), ") must have the same scalar type");
+    at::assert_no_internal_overlap(result);
+    at::assert_no_overlap(result, self);
+  }
   const Plan plan("index", self, indices);
   const Tensor out = at::empty(plan.shape, self.options());
   RowsParams p{};
@@ -118,19 +124,7 @@ Tensor index_new(const Tensor& self, const Indices& indices) {
   p.negative = plan.negative;
   const Tensor in = plan.self.contiguous();
   if (out.numel() > 0) launch_index_rows("index", out, in, plan.index, plan.outer, plan.row, p, true);
-  return out;
-}
-
-Tensor& index_out(const Tensor& self, const Indices& indices, Tensor& out) {
-  if (!movable(self) || !any_index(indices))
-    return fallback_call<Tensor>("aten::index", "Tensor_out", self, indices, out), out;
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
-              out.scalar_type(), ") must have the same scalar type");
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
-  const Tensor result = index_new(self, indices);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result), out;
+  return deliver("index", out, result);
 }
 
 bool can_put(const Tensor& self, bool accumulate) {
@@ -169,9 +163,8 @@ void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
       .run();
 }
 
-Tensor& index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool unsafe) {
-  if (!can_put(self, accumulate) || !any_index(indices))
-    return fallback_call<Tensor>("aten::_index_put_impl_", "", self, indices, value, accumulate, unsafe), self;
+bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool) {
+  if (!can_put(self, accumulate) || !any_index(indices)) return false;
   TORCH_CHECK(self.scalar_type() == value.scalar_type(),
               "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
               " for the destination and ", value.scalar_type(), " for the source.");
@@ -181,14 +174,14 @@ Tensor& index_put(Tensor& self, const Indices& indices, const Tensor& value, boo
     TORCH_WARN(
         "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
-  if (!accumulate && fill_by_mask(self, indices, value)) return self;
+  if (!accumulate && fill_by_mask(self, indices, value)) return true;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)
     if (index && index->defined()) at::assert_no_overlap(self, *index);
   const Plan plan("index_put_", self, indices);
   TORCH_CHECK(at::is_expandable_to(value.sizes(), plan.shape), "shape mismatch: value tensor of shape ", value.sizes(),
               " cannot be broadcast to indexing result of shape ", plan.shape);
-  if (plan.index.numel() == 0 || plan.row == 0 || plan.outer == 0) return self;
+  if (plan.index.numel() == 0 || plan.row == 0 || plan.outer == 0) return true;
   const int64_t count = plan.index.numel();
   const Tensor source = value.to(self.device()).expand(plan.shape).contiguous().view({plan.outer, count, plan.row});
   const Tensor dense = plan.self.contiguous(), target = dense.view({plan.outer, plan.size, plan.row});
@@ -201,15 +194,14 @@ Tensor& index_put(Tensor& self, const Indices& indices, const Tensor& value, boo
     put_rows(target, plan, source);
   }
   if (!dense.is_same(plan.self)) plan.self.copy_(dense);
-  return self;
+  return true;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("index.Tensor", &index_new);
-  m.impl("index.Tensor_out", &index_out);
-  m.impl("_index_put_impl_", &index_put);
+  op<"index.Tensor", &ops::index>(m);
+  op<"_index_put_impl_", &index_put>(m);
 }
 
 }  // namespace mpsx::ops

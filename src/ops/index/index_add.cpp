@@ -11,9 +11,12 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
-#include "ops/indexing.h"
+#include <algorithm>
+
 #include "ops/index/scatter.h"
 #include "ops/index/segment.h"
+#include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -24,15 +27,8 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
     const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
     return add_rows(halves(self), dim, index, halves(source), negative);
   }
-  const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
-  const int64_t size = self.dim() ? self.size(dim) : 1;
-  // Segments suit a GPU, and round a half only once; a CPU's core does better walking the index in order. Few halves
-  // are rounded once by scatter_along, too.
-  // Numbers, of which there is one at a place, are not worth an order of the index.
-  const bool numbers = self.numel() == size && runtime::driver().info().vector_bytes == 0;
-  const bool by_segments = !numbers && !adds_few(self, source.numel()) &&
-                           (half || runtime::driver().info().vector_bytes > 0) && self.is_contiguous() &&
-                           size < int64_t(UINT32_MAX) && index.numel() < int64_t(UINT32_MAX);
+  const int64_t size = self.dim() ? self.size(dim) : 1, lines = self.numel() / std::max<int64_t>(size, 1);
+  const bool by_segments = self.is_contiguous() && sums_by_segments(lines, index.numel(), size);
   if (by_segments) {
     const Blocks blocks(self.sizes(), dim);
     SegmentParams p{};
@@ -68,10 +64,9 @@ void check_device(const char* op, const Tensor& self, const Tensor& index, const
               source.device());
 }
 
-Tensor& index_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                      const at::Scalar& alpha, Tensor& out) {
-  if (!can_add(self) || !is_plain(source))
-    return fallback_call<Tensor>("aten::index_add", "out", self, dim, index, source, alpha, out), out;
+bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const at::Scalar& alpha,
+               Tensor& out) {
+  if (!can_add(self) || !is_plain(source)) return false;
   check_device("index_add", self, index, source);
   Structured<at::meta::structured_index_add> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
@@ -79,13 +74,11 @@ Tensor& index_add_out(const Tensor& self, int64_t dim, const Tensor& index, cons
   check_index("index_add", where, self.dim() ? self.size(d) : 1, d, false);
   if (!result.is_same(self)) result.copy_(self);
   add_rows(result, d, where, alpha.equal(1) ? source : at::mul(source, alpha), false);
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
-Tensor& index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
-  if (!movable(self) || !is_plain(source))
-    return fallback_call<Tensor>("aten::index_copy", "out", self, dim, index, source, out), out;
+bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
+  if (!movable(self) || !is_plain(source)) return false;
   check_device("index_copy", self, index, source);
   Structured<at::meta::structured_index_copy> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source).dim;
@@ -97,11 +90,10 @@ Tensor& index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, con
     const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
     scatter_along(Scatter::set, {result, expand_index(where, result, d), from}, d, false);
   }
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
-Tensor& fill_rows(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
   at::assert_no_overlap(self, index);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
@@ -116,18 +108,16 @@ Tensor& fill_rows(Tensor& self, int64_t dim, const Tensor& index, const Tensor& 
   check_index("index_fill_", where, self.dim() ? self.size(d) : 1, d, true);
   if (where.numel() > 0 && self.numel() > 0)
     scatter_along(Scatter::set, {self, expand_index(where, self, d), value.to(self.options()), true}, d, true);
-  return self;
+  return true;
 }
-
-Tensor& index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::index_fill_", "int_Scalar", self, dim, index, value), self;
+bool index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value) {
+  if (!movable(self)) return false;
   TORCH_CHECK(!value.isComplex() || self.is_complex(),
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   return fill_rows(self, dim, index, at::scalar_tensor(value, self.options()));
 }
-
-Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::index_fill_", "int_Tensor", self, dim, index, value), self;
+bool index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  if (!movable(self)) return false;
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   return fill_rows(self, dim, index, value);
@@ -136,10 +126,10 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("index_add.out", &index_add_out);
-  m.impl("index_copy.out", &index_copy_out);
-  m.impl("index_fill_.int_Scalar", &index_fill_scalar);
-  m.impl("index_fill_.int_Tensor", &index_fill_tensor);
+  op<"index_add", &ops::index_add>(m);
+  op<"index_copy", &ops::index_copy>(m);
+  op<"index_fill_.int_Scalar", &index_fill_scalar>(m);
+  op<"index_fill_.int_Tensor", &index_fill_tensor>(m);
 }
 
 }  // namespace mpsx::ops

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 
@@ -28,39 +29,28 @@ at::DimVector selected_sizes(const Tensor& self, int64_t dim, const Tensor& inde
   return sizes;
 }
 
-Tensor select_rows(const Tensor& self, int64_t dim, const Tensor& index) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::index_select", "", self, dim, index);
+bool index_select(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+  if (!movable(self)) return false;
   dim = at::maybe_wrap_dim(dim, self.dim());
   check_index_select(self, dim, index);
-  const Tensor out = at::empty(selected_sizes(self, dim, index), self.options());
-  select_rows_into("index_select", out, self, dim, index);
-  return out;
-}
-
-Tensor& select_rows_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
-  if (!movable(self)) return fallback_call<Tensor>("aten::index_select", "out", self, dim, index, out), out;
-  dim = at::maybe_wrap_dim(dim, self.dim());
-  check_index_select(self, dim, index);
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
-              "index_select(): self and result must have the same scalar type");
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
-  at::assert_no_overlap(out, index);
-  at::native::resize_output(out, selected_sizes(self, dim, index));
-  if (out.is_contiguous() && is_plain(out)) {
-    select_rows_into("index_select", out, self, dim, index);
-  } else {
-    out.copy_(select_rows(self, dim, index));
+  const at::DimVector sizes = selected_sizes(self, dim, index);
+  if (out.defined()) {
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+                "index_select(): self and result must have the same scalar type");
+    at::assert_no_internal_overlap(out);
+    at::assert_no_overlap(out, self);
+    at::assert_no_overlap(out, index);
+    at::native::resize_output(out, sizes);
   }
-  return out;
+  const Tensor result = out.defined() && out.is_contiguous() ? out : at::empty(sizes, self.options());
+  select_rows_into("index_select", result, self, dim, index);
+  return result.is_same(out) || deliver("index_select", result, out);
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& indices, c10::SymInt padding_idx, bool scale_grad_by_freq,
-                 bool sparse) {
+std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10::SymInt, bool, bool) {
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   at::checkScalarTypes("embedding", at::TensorArg{indices, "indices", 1}, {at::kLong, at::kInt});
-  if (!movable(weight))
-    return fallback_call<Tensor>("aten::embedding", "", weight, indices, padding_idx, scale_grad_by_freq, sparse);
+  if (!movable(weight)) return std::nullopt;
   TORCH_CHECK(weight.device() == indices.device(), "embedding: expected weight and indices on the same device, got ",
               weight.device(), " and ", indices.device());
   at::DimVector sizes(indices.sizes().begin(), indices.sizes().end());
@@ -77,9 +67,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, c10::SymInt paddin
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("index_select", &select_rows);
-  m.impl("index_select.out", &select_rows_out);
-  m.impl("embedding", &embedding);
+  op<"index_select", &ops::index_select>(m);
+  op<"embedding", &embedding>(m);
 }
 
 }  // namespace mpsx::ops

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "runtime/stream.h"
 
 namespace mpsx::ops {
@@ -45,7 +46,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .threads(chunks)
       .work(p.chunk)
       .run();
-  Launch(scan.get()).pointer(starts.data_ptr()).bytes(chunks).threads(1).run();
+  Launch(scan.get()).pointer(starts.data_ptr()).bytes(chunks).groups({1}).run();
   runtime::prepare_cpu_access(starts.const_data_ptr());
   const int64_t total = static_cast<const int64_t*>(starts.const_data_ptr())[chunks];
   p.total = uint64_t(total);
@@ -61,29 +62,25 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .run();
 }
 
-// Coordinates lie dimension by dimension, as on CPU: indexing reads one dimension at a time.
-Tensor nonzero_new(const Tensor& self) {
-  if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero_new(self.ne(0));
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::nonzero", "", self);
-  Tensor out;
+// Coordinates lie dimension by dimension, as on the CPU: indexing reads one dimension at a time.
+bool nonzero(const Tensor& self, Tensor& out) {
+  if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
+  if (!has_kernel(self)) return false;
+  TORCH_CHECK(takes(out, at::kLong), "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
+              out.scalar_type());
+  if (out.defined()) at::assert_no_overlap(out, self);
+  Tensor found;
   find(self, self.sizes(), [&](int64_t total) {
-    out = at::empty_strided({total, self.dim()}, {1, total}, self.options().dtype(at::kLong));
-    return out.data_ptr();
+    found = at::empty_strided({total, self.dim()}, {1, total}, self.options().dtype(at::kLong));
+    return found.data_ptr();
   });
-  return out;
-}
-
-Tensor& nonzero_out(const Tensor& self, Tensor& out) {
-  if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero_out(self.ne(0), out);
-  if (!has_kernel(self)) return fallback_call<Tensor>("aten::nonzero", "out", self, out), out;
-  TORCH_CHECK(out.scalar_type() == at::kLong,
-              "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
-  TORCH_CHECK(self.device() == out.device(), "expected self and out to be on the same device, but got out on ",
-              out.device(), " and self on ", self.device());
-  at::assert_no_overlap(out, self);
-  const Tensor result = nonzero_new(self);
-  if (at::native::resize_output(out, result.sizes())) out.as_strided_(result.sizes(), result.strides());
-  return out.copy_(result), out;
+  if (!out.defined()) {
+    out = found;
+    return true;
+  }
+  if (at::native::resize_output(out, found.sizes())) out.as_strided_(found.sizes(), found.strides());
+  out.copy_(found);
+  return true;
 }
 
 void check_masked_select(const Tensor& self, const Tensor& mask) {
@@ -92,8 +89,15 @@ void check_masked_select(const Tensor& self, const Tensor& mask) {
               self.device(), " and ", mask.device());
 }
 
-Tensor masked_select_new(const Tensor& self, const Tensor& mask) {
-  if (!movable(self) || !is_plain(mask)) return fallback_call<Tensor>("aten::masked_select", "", self, mask);
+bool masked_select(const Tensor& self, const Tensor& mask, Tensor& out) {
+  if (!movable(self) || !is_plain(mask)) return false;
+  if (out.defined()) {
+    TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+                "masked_select(): self and result must have the same scalar type");
+    at::assert_no_internal_overlap(out);
+    at::assert_no_overlap(out, self);
+    at::assert_no_overlap(out, mask);
+  }
   check_masked_select(self, mask);
   const auto [all, where] = at::expand_outplace(self, mask);
   Tensor positions;
@@ -101,34 +105,19 @@ Tensor masked_select_new(const Tensor& self, const Tensor& mask) {
     positions = at::empty({total}, self.options().dtype(at::kLong));
     return positions.data_ptr();
   });
-  const Tensor in = all->contiguous(), out = at::empty({positions.numel()}, self.options());
+  const Tensor in = all->contiguous(), result = at::empty({positions.numel()}, self.options());
   RowsParams p{};
   p.size = in.numel();
   p.pitch = 1;
-  launch_index_rows("masked_select", out, in, positions, 1, 1, p, true);
-  return out;
-}
-
-Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
-  if (!movable(self) || !is_plain(mask))
-    return fallback_call<Tensor>("aten::masked_select", "out", self, mask, out), out;
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
-              "masked_select(): self and result must have the same scalar type");
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
-  at::assert_no_overlap(out, mask);
-  const Tensor result = masked_select_new(self, mask);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result), out;
+  launch_index_rows("masked_select", result, in, positions, 1, 1, p, true);
+  return deliver("masked_select", result, out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("nonzero", &nonzero_new);
-  m.impl("nonzero.out", &nonzero_out);
-  m.impl("masked_select", &masked_select_new);
-  m.impl("masked_select.out", &masked_select_out);
+  op<"nonzero", &ops::nonzero>(m);
+  op<"masked_select", &ops::masked_select>(m);
 }
 
 }  // namespace mpsx::ops

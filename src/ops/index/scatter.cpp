@@ -1,7 +1,6 @@
 // scatter, scatter_add, scatter_reduce.
 #include "ops/index/scatter.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/ops/div.h>
@@ -14,21 +13,20 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <limits>
 
-#include "ops/index/index_add.h"
-#include "ops/indexing.h"
-#include "ops/index/segment.h"
 #include "ops/strided.h"
+#include "ops/index/index_add.h"
+#include "ops/index/segment.h"
+#include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
 namespace {
 
-// On a CPU lines are walked in groups of this many, which vectors and cache lines like.
-constexpr uint32_t kTile = 256, kDenseTile = 4, kRowTile = 4096;
-// Fewer lines than this do not fill a device when each is one thread's work.
-constexpr int64_t kFewLines = 64, kLongLine = 4096;
+constexpr int64_t kLongLine = 1024;  // worth ordering the index
 
 const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
@@ -47,11 +45,11 @@ const KernelSet& kernels(Scatter op, bool value) {
   }
 }
 
-// Long sums into few lines: one dimension, everything dense.
+// Long sums into one dense line.
 bool suits_segments(Scatter op, const ScatterOperands& o) {
-  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine * kFewLines && o.self.is_contiguous() &&
+  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
-         o.self.numel() < int64_t(UINT32_MAX) && o.index.numel() < int64_t(UINT32_MAX);
+         sums_by_segments(1, o.index.numel(), o.self.numel());
 }
 
 }  // namespace
@@ -68,8 +66,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const KernelSet& set = kernels(op, o.value);
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
   const bool wide_sums = (op == Scatter::add || op == Scatter::prod) && half;
-  const bool few = wide_sums && !o.value && o.index.dim() <= 4 && adds_few(o.self, o.index.numel());
-  if (wide_sums && !few) {
+  if (wide_sums) {
     // Each place takes many contributions: they are added up in float and rounded once.
     ScatterOperands wide = o;
     wide.self = o.self.to(at::kFloat);
@@ -81,8 +78,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   // A product, maximum or minimum of bools is that of the bytes 0 and 1.
   const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
-  if (tag == Tag::none || !(few || set.has(tag))) return false;
-  if (runtime::driver().info().vector_bytes > 0 && suits_segments(op, o)) {
+  if (tag == Tag::none || !set.has(tag)) return false;
+  if (suits_segments(op, o)) {
     SegmentParams p{};
     p.pitch = 1;
     p.padding = -1;
@@ -102,36 +99,16 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
   for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
   p.negative = negative;
-  // Dense lines are walked one after the other, so that a few of them can be one thread's; others as wide as vectors
-  // like.
   const Strided<3> loops(sizes, {strides[0], strides[1], strides[2]});
   loops.write(p, 3);
-  if (few) {
-    static const KernelSet sum("scatter_few_add"), product("scatter_few_prod");
-    const auto places = uint32_t(o.self.numel());
-    Launch((op == Scatter::add ? sum : product).get(tag))
-        .pointer(o.self.mutable_data_ptr())
-        .pointer(o.index.const_data_ptr())
-        .pointer(o.source.const_data_ptr())
-        .bytes(p)
-        .bytes(places)
-        .threads(1)
-        .work(uint64_t(o.index.numel()))
-        .run();
-    return true;
-  }
-  const bool one_index = p.stride[1][0] == 0;  // for all lines, which are then written side by side
-  const bool wide = runtime::driver().info().vector_bytes == 0;
-  const uint32_t share = (p.size[0] + uint32_t(at::get_num_threads()) - 1) / uint32_t(at::get_num_threads());
-  p.tile = !wide ? kTile : one_index ? std::max(kRowTile, share) : p.step[1] == 1 ? kDenseTile : kTile;
   loops.each(p, 3, [&](const auto& offsets) {
     Launch(set.get(tag))
         .pointer(at_element(o.self, offsets[0]))
         .pointer(at_const_element(o.index, offsets[1]))
         .pointer(at_const_element(o.source, offsets[2]))
         .bytes(p)
-        .groups({(p.size[0] + p.tile - 1) / p.tile, p.size[1], p.size[2]}, kTile)
-        .work(uint64_t(p.count) * std::min(p.tile, p.size[0]))
+        .groups({uint32_t(ceil_div(p.size[0], kScatterLines)), p.size[1], p.size[2]}, kScatterLines)
+        .work(uint64_t(p.count) * std::min<uint32_t>(kScatterLines, p.size[0]))
         .run();
   });
   return true;
@@ -139,10 +116,10 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
 
 namespace {
 
-// A copy of self in the result (they may be the same tensor), then the writes.
+// Copies self to the result (they may be the same tensor), then writes.
 template <typename Outputs>
 bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
-         const Tensor& source, bool value) {
+         const Tensor& source, bool value, Tensor& out) {
   TORCH_CHECK(indices.device() == self.device() && source.device() == self.device(), name,
               ": expected all tensors on the same device, got ", self.device(), ", ", indices.device(), " and ",
               source.device());
@@ -150,9 +127,8 @@ bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int
   const Tensor &result = outputs.result(), index = dense_index(indices);
   check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);
   if (!result.is_same(self)) result.copy_(self);
-  const bool ran = scatter_along(op, {result, index, source, value}, dim, false);
-  outputs.finish();
-  return ran;
+  scatter_along(op, {result, index, source, value}, dim, false);
+  return outputs.finish(out);
 }
 
 bool supported(Scatter op, const Tensor& self) {
@@ -164,22 +140,18 @@ bool supported(Scatter op, const Tensor& self) {
 
 Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
 
-Tensor& scatter_src_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
-  if (!supported(Scatter::set, self) || !is_plain(src))
-    return fallback_call<Tensor>("aten::scatter", "src_out", self, dim, index, src, out), out;
+bool scatter_src(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::set, self) || !is_plain(src)) return false;
   Structured<at::meta::structured_scatter_src> outputs(out);
   outputs.meta(self, dim, index, src);
-  run("scatter", outputs, Scatter::set, self, dim, index, src, false);
-  return out;
+  return run("scatter", outputs, Scatter::set, self, dim, index, src, false, out);
 }
 
-Tensor& scatter_value_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value, Tensor& out) {
-  if (!supported(Scatter::set, self))
-    return fallback_call<Tensor>("aten::scatter", "value_out", self, dim, index, value, out), out;
+bool scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value, Tensor& out) {
+  if (!supported(Scatter::set, self)) return false;
   Structured<at::meta::structured_scatter_value> outputs(out);
   outputs.meta(self, dim, index, value);
-  run("scatter", outputs, Scatter::set, self, dim, index, value_tensor(self, value), true);
-  return out;
+  return run("scatter", outputs, Scatter::set, self, dim, index, value_tensor(self, value), true, out);
 }
 
 Scatter op_of(at::native::ReductionType type) {
@@ -197,38 +169,34 @@ Scatter op_of(at::native::ReductionType type) {
   }
 }
 
-Tensor& scatter_reduce_old_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                               std::string_view reduce, Tensor& out) {
-  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
-  if (!supported(op, self) || !is_plain(src))
-    return fallback_call<Tensor>("aten::scatter", "reduce_out", self, dim, index, src, reduce, out), out;
+// The older forms, with "add" and "multiply".
+Scatter op_of(std::string_view reduce) { return reduce == "multiply" ? Scatter::prod : Scatter::add; }
+
+bool scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+                    Tensor& out) {
+  if (!supported(op_of(reduce), self) || !is_plain(src)) return false;
   Structured<at::meta::structured_scatter_reduce> outputs(out);
   outputs.meta(self, dim, index, src, reduce);
-  run("scatter", outputs, op, self, dim, index, src, false);
-  return out;
+  return run("scatter", outputs, op_of(reduce), self, dim, index, src, false, out);
 }
 
-Tensor& scatter_value_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value,
-                                 std::string_view reduce, Tensor& out) {
-  const Scatter op = reduce == "multiply" ? Scatter::prod : Scatter::add;
-  if (!supported(op, self))
-    return fallback_call<Tensor>("aten::scatter", "value_reduce_out", self, dim, index, value, reduce, out), out;
+bool scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value,
+                          std::string_view reduce, Tensor& out) {
+  if (!supported(op_of(reduce), self)) return false;
   Structured<at::meta::structured_scatter_value_reduce> outputs(out);
   outputs.meta(self, dim, index, value, reduce);
-  run("scatter", outputs, op, self, dim, index, value_tensor(self, value).expand(index.sizes()), false);
-  return out;
+  const Tensor source = value_tensor(self, value).expand(index.sizes());
+  return run("scatter", outputs, op_of(reduce), self, dim, index, source, false, out);
 }
 
-Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
-  if (!supported(Scatter::add, self) || !is_plain(src))
-    return fallback_call<Tensor>("aten::scatter_add", "out", self, dim, index, src, out), out;
+bool scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
+  if (!supported(Scatter::add, self) || !is_plain(src)) return false;
   Structured<at::meta::structured_scatter_add> outputs(out);
   outputs.meta(self, dim, index, src);
-  run("scatter_add", outputs, Scatter::add, self, dim, index, src, false);
-  return out;
+  return run("scatter_add", outputs, Scatter::add, self, dim, index, src, false, out);
 }
 
-// What a place holds before its first contribution, when self is not one of them.
+// The value of a place before its first contribution, when self is not one of them.
 at::Scalar identity(Scatter op, at::ScalarType type) {
   if (op == Scatter::add) return 0;
   if (op == Scatter::prod) return 1;
@@ -266,36 +234,32 @@ void divide_by_counts(const Tensor& sum, int64_t dim, const Tensor& index, bool 
   to_means(sum, counts);
 }
 
-Tensor& scatter_reduce_two_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                               std::string_view reduce, bool include_self, Tensor& out) {
+bool scatter_reduce_two(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                        std::string_view reduce, bool include_self, Tensor& out) {
   const auto type = at::native::get_operator_enum(reduce, true);
   const bool mean = type == at::native::ReductionType::MEAN;
   const Scatter op = op_of(type);
-  if (!supported(op, self) || !is_plain(src))
-    return fallback_call<Tensor>("aten::scatter_reduce", "two_out", self, dim, index, src, reduce, include_self, out),
-           out;
+  if (!supported(op, self) || !is_plain(src)) return false;
   Structured<at::meta::structured_scatter_reduce_two> outputs(out);
   outputs.meta(self, dim, index, src, reduce, include_self);
+  const Tensor result = outputs.result();
   if (include_self) {
-    run("scatter_reduce", outputs, op, self, dim, index, src, false);
+    run("scatter_reduce", outputs, op, self, dim, index, src, false, out);
   } else {
     const Tensor start = value_tensor(self, identity(op, self.scalar_type()));
-    run("scatter_reduce", outputs, Scatter::set, self, dim, index, start, true);
-    run("scatter_reduce", outputs, op, outputs.result(), dim, index, src, false);
+    run("scatter_reduce", outputs, Scatter::set, self, dim, index, start, true, out);
+    run("scatter_reduce", outputs, op, result, dim, index, src, false, out);
   }
-  if (mean && index.numel() > 0) {
-    divide_by_counts(outputs.result(), dim, index, include_self);
-    outputs.finish();
-  }
-  return out;
+  if (!mean || index.numel() == 0) return true;
+  divide_by_counts(result, dim, index, include_self);
+  return outputs.finish(out);
 }
 
 // The same index for all lines.
-Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                         std::string_view reduce, bool include_self, Tensor& out) {
+bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                  bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
-  if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool)
-    return fallback_call<Tensor>("aten::index_reduce", "out", self, dim, index, source, reduce, include_self, out), out;
+  if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool) return false;
   Structured<at::meta::structured_index_reduce> outputs(out);
   outputs.meta(self, dim, index, source, reduce, include_self);
   const Tensor result = outputs.result();
@@ -316,20 +280,19 @@ Tensor& index_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, c
     if (self.dim() > 0) shape[size_t(d)] = size;
     to_means(result, counts.view(shape));
   }
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("scatter.src_out", &scatter_src_out);
-  m.impl("scatter.value_out", &scatter_value_out);
-  m.impl("scatter.reduce_out", &scatter_reduce_old_out);
-  m.impl("scatter.value_reduce_out", &scatter_value_reduce_out);
-  m.impl("scatter_add.out", &scatter_add_out);
-  m.impl("scatter_reduce.two_out", &scatter_reduce_two_out);
-  m.impl("index_reduce.out", &index_reduce_out);
+  op<"scatter.src", &scatter_src>(m);
+  op<"scatter.value", &scatter_value>(m);
+  op<"scatter.reduce", &scatter_reduce>(m);
+  op<"scatter.value_reduce", &scatter_value_reduce>(m);
+  op<"scatter_add", &scatter_add>(m);
+  op<"scatter_reduce.two", &scatter_reduce_two>(m);
+  op<"index_reduce", &index_reduce>(m);
 }
 
 }  // namespace mpsx::ops

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "runtime/device_error.h"
 
 namespace mpsx::ops {
@@ -86,14 +87,13 @@ void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index
 
 namespace {
 
-Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices, c10::SymInt num_weights,
-                                c10::SymInt padding_idx, bool scale_grad_by_freq) {
+std::optional<Tensor> embedding_dense_backward(const Tensor& grad_output, const Tensor& indices,
+                                               c10::SymInt num_weights, c10::SymInt padding_idx,
+                                               bool scale_grad_by_freq) {
   at::checkScalarTypes("embedding_backward", at::TensorArg{indices, "indices", 2}, {at::kLong, at::kInt});
   const Tag tag = tag_of(grad_output);
   const int64_t weights = num_weights.expect_int();
-  if (!is_plain(grad_output) || !is_float_tag(tag) || weights > int64_t(UINT32_MAX))
-    return fallback_call<Tensor>("aten::embedding_dense_backward", "", grad_output, indices, num_weights, padding_idx,
-                                 scale_grad_by_freq);
+  if (!is_plain(grad_output) || !is_float_tag(tag) || weights > int64_t(UINT32_MAX)) return std::nullopt;
   TORCH_CHECK(grad_output.device() == indices.device(),
               "embedding_dense_backward: expected grad_output and indices on the same device, got ",
               grad_output.device(), " and ", indices.device());
@@ -102,18 +102,9 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   TORCH_CHECK(index.numel() < int64_t(UINT32_MAX), "embedding_dense_backward: too many indices: ", index.numel());
   const Tensor out = at::zeros({weights, row}, grad.options());
   check_index("embedding_dense_backward", index, weights, 0, false);
-  const int64_t padding = padding_idx.expect_int() < 0 ? -1 : padding_idx.expect_int();
-  // A few rows a CPU's thread adds up as they come, sooner than it orders them.
-  constexpr int64_t kFew = int64_t(1) << 18;
-  if (tag == Tag::f32 && !scale_grad_by_freq && grad.numel() <= kFew && row > 0 &&
-      runtime::driver().traits().one_thread_groups) {
-    out.index_add_(0, index.flatten(), grad.view({-1, row}));
-    if (padding >= 0 && padding < weights) out.select(0, padding).zero_();
-    return out;
-  }
   SegmentParams p{};
   p.pitch = row;
-  p.padding = padding;
+  p.padding = std::max<int64_t>(padding_idx.expect_int(), -1);
   p.by_frequency = scale_grad_by_freq;
   launch_segment_sum(out, grad, index, weights, 1, row, p);
   return out;
@@ -121,6 +112,6 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("embedding_dense_backward", &embedding_dense_backward); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"embedding_dense_backward", &embedding_dense_backward>(m); }
 
 }  // namespace mpsx::ops

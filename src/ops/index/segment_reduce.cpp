@@ -17,7 +17,7 @@
 #include "index/params.h"
 #include "ops/indexing.h"
 #include "ops/narrow.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -56,7 +56,7 @@ double identity(ReductionType type) {
   }
 }
 
-// Where segments begin and end, as the first dimensions of `data`, the segmented one, and the others.
+// The bounds of segments; `data` is seen as (outer, segmented dimension, inner).
 struct Offsets {
   int64_t axis, outer = 1, size, inner = 1, count = 0;
   Tensor offsets;  // (outer, count + 1)
@@ -120,12 +120,11 @@ const KernelSet& kernels(ReductionType type) {
   }
 }
 
-Tensor segment_reduce(const Tensor& data, std::string_view reduce, const OptionalTensor& lengths,
-                      const OptionalTensor& indices, const OptionalTensor& offsets, int64_t axis, bool unsafe,
-                      const OptionalScalar& initial) {
+std::optional<Tensor> segment_reduce(const Tensor& data, std::string_view reduce, const OptionalTensor& lengths,
+                                     const OptionalTensor& indices, const OptionalTensor& offsets, int64_t axis,
+                                     bool unsafe, const OptionalScalar& initial) {
   if (!has_float_kernel(data) || !is_index(lengths) || !is_index(offsets) || (indices && indices->defined()))
-    return fallback_call<Tensor>("aten::segment_reduce", "", data, reduce, lengths, indices, offsets, axis, unsafe,
-                                 initial);
+    return std::nullopt;
   const auto type = at::native::get_reduction_enum(reduce);
   const double start = initial ? initial->toDouble() : identity(type);
   const Offsets s(data, lengths, offsets, axis);
@@ -146,21 +145,20 @@ Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Optiona
   p.start = float(start);
   p.empty = initial ? p.start : std::numeric_limits<float>::quiet_NaN();
   p.mean = type == ReductionType::MEAN;
-  const uint32_t columns = runtime::driver().info().vector_bytes == 0 ? uint32_t(kSegmentColumns) : 1;
   const bool narrow = p.inner == 1;
   Launch(kernels(type).get(tag_of(data)))
       .pointer(out.mutable_data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(s.offsets.const_data_ptr())
       .bytes(p)
-      .threads(narrow ? p.count : (p.inner + columns - 1) / columns, narrow ? 1 : p.count,
+      .threads(narrow ? p.count : ceil_div(p.inner, kSegmentColumns), narrow ? 1 : p.count,
                grid_size("segment_reduce", s.outer))
-      .work(uint64_t(std::min(columns, p.inner)) * uint64_t(std::max<int64_t>(1, s.size / s.count)))
+      .work(uint64_t(std::min<uint32_t>(kSegmentColumns, p.inner)) * uint64_t(std::max<int64_t>(1, s.size / s.count)))
       .run();
   return out;
 }
 
-// What the others of an element's segment multiply to; without the element it is the product divided by it.
+// The product of the other elements of each element's segment.
 Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& product, double start) {
   const Tensor zero = x.eq(0), nan = x.isnan();
   const Tensor rest = s.reduce(at::where(zero.logical_or(nan), 1.0, x), ReductionType::PROD, start);
@@ -173,13 +171,13 @@ Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& produ
   return at::where(zero.logical_or(nan), alone, product.div(x));
 }
 
-Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const Tensor& data, std::string_view reduce,
-                               const OptionalTensor& lengths, const OptionalTensor& offsets, int64_t axis,
-                               const OptionalScalar& initial) {
+std::optional<Tensor> segment_reduce_backward(const Tensor& grad, const Tensor& output, const Tensor& data,
+                                              std::string_view reduce, const OptionalTensor& lengths,
+                                              const OptionalTensor& offsets, int64_t axis,
+                                              const OptionalScalar& initial) {
   if (!has_float_kernel(grad) || !has_float_kernel(output) || !has_float_kernel(data) || !is_index(lengths) ||
       !is_index(offsets))
-    return fallback_call<Tensor>("aten::_segment_reduce_backward", "", grad, output, data, reduce, lengths, offsets,
-                                 axis, initial);
+    return std::nullopt;
   const auto type = at::native::get_reduction_enum(reduce);
   const Segments s(data, lengths, offsets, axis);
   const auto numbers = [&](const Tensor& t) { return s.spread(t.reshape({s.outer, s.count, s.inner}).to(at::kFloat)); };
@@ -202,8 +200,8 @@ Tensor segment_reduce_backward(const Tensor& grad, const Tensor& output, const T
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("segment_reduce", &segment_reduce);
-  m.impl("_segment_reduce_backward", &segment_reduce_backward);
+  op<"segment_reduce", &segment_reduce>(m);
+  op<"_segment_reduce_backward", &segment_reduce_backward>(m);
 }
 
 }  // namespace mpsx::ops

@@ -10,8 +10,8 @@
 #include <torch/library.h>
 
 #include "index/params.h"
-#include "ops/composed/composed.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "runtime/stream.h"
 
 namespace mpsx::ops {
@@ -47,7 +47,7 @@ struct FlatRuns {
         .threads(chunks)
         .work(p.chunk)
         .run();
-    Launch(scan.get()).pointer(starts.mutable_data_ptr()).bytes(chunks).threads(1).run();
+    Launch(scan.get()).pointer(starts.mutable_data_ptr()).bytes(chunks).groups({1}).run();
     runtime::prepare_cpu_access(starts.const_data_ptr());
     const int64_t total = starts.const_data_ptr<int64_t>()[chunks];
     values = at::empty({total}, x.options());
@@ -67,34 +67,34 @@ struct FlatRuns {
   }
 };
 
-Triple unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  if (!has_all_kernels(self))
-    return fallback_call<Triple>("aten::_unique2", "", self, sorted, return_inverse, return_counts);
+std::optional<Triple> unique(const Tensor& self, bool, bool return_inverse, bool return_counts) {
+  if (!has_number_kernel(self)) return std::nullopt;
   const auto [values, order] = self.flatten().sort();
   const FlatRuns runs(values, order, return_inverse, return_counts);
-  return {runs.values, return_inverse ? runs.inverse.view(self.sizes()) : runs.inverse, runs.lengths};
+  return Triple(runs.values, return_inverse ? runs.inverse.view(self.sizes()) : runs.inverse, runs.lengths);
 }
-Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!has_all_kernels(self))
-    return fallback_call<Triple>("aten::unique_consecutive", "", self, return_inverse, return_counts, dim);
+std::optional<std::tuple<Tensor, Tensor>> unique_without_counts(const Tensor& self, bool sorted, bool return_inverse) {
+  const auto found = unique(self, sorted, return_inverse, false);
+  if (!found) return std::nullopt;
+  return std::tuple<Tensor, Tensor>(std::get<0>(*found), std::get<1>(*found));
+}
+
+std::optional<Triple> unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts,
+                                         std::optional<int64_t> dim) {
+  if (!has_number_kernel(self)) return std::nullopt;
   const bool rows = dim && self.dim() > 1;
   if (dim) at::maybe_wrap_dim(*dim, self.dim());
   if (!rows) {
     const FlatRuns runs(self.flatten().contiguous(), {}, return_inverse, return_counts);
-    return {runs.values, return_inverse ? runs.inverse.view(self.sizes()) : runs.inverse, runs.lengths};
+    return Triple(runs.values, return_inverse ? runs.inverse.view(self.sizes()) : runs.inverse, runs.lengths);
   }
   const UniqueRows u(self, *dim);
   if (u.rows.size(0) == 0) return u.none();
   const Runs runs(u.rows, return_counts);
-  return {u.restored(u.rows.index_select(0, runs.firsts)), return_inverse ? runs.of : at::empty({0}, runs.of.options()),
-          runs.lengths};
+  return Triple(u.restored(u.rows.index_select(0, runs.firsts)),
+                return_inverse ? runs.of : at::empty({0}, runs.of.options()), runs.lengths);
 }
-
-std::tuple<Tensor, Tensor> unique_without_counts(const Tensor& self, bool sorted, bool return_inverse) {
-  auto [values, inverse, counts] = unique(self, sorted, return_inverse, false);
-  return {std::move(values), std::move(inverse)};
-}
-Triple unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+std::optional<Triple> unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
   return ops::unique_consecutive(self, return_inverse, return_counts, dim);
 }
 
@@ -133,10 +133,10 @@ Triple UniqueRows::none() const {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_unique2", &unique);
-  m.impl("_unique", &unique_without_counts);
-  m.impl("unique_consecutive", &unique_consecutive);
-  m.impl("unique_dim_consecutive", &unique_dim_consecutive);
+  op<"_unique2", &ops::unique>(m);
+  op<"_unique", &unique_without_counts>(m);
+  op<"unique_consecutive", &ops::unique_consecutive>(m);
+  op<"unique_dim_consecutive", &unique_dim_consecutive>(m);
 }
 
 }  // namespace mpsx::ops

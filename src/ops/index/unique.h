@@ -1,4 +1,4 @@
-// What unique, unique_consecutive and unique_dim share: runs of equal rows.
+// Runs of equal rows, for unique, unique_consecutive and unique_dim.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct Runs {
   Runs(const Tensor& x, bool counts);
 };
 
-// What lies along a dimension as rows.
+// The slices along a dimension, as rows.
 struct UniqueRows {
   int64_t dim;
   std::vector<int64_t> sizes;  // with that dimension first

@@ -9,6 +9,7 @@
 
 #include "loss/ctc_params.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -78,23 +79,22 @@ struct Ctc {
   }
 };
 
-Pair ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input, IntArrayRef target, int64_t blank,
-              bool zero_infinity) {
+std::optional<Pair> ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input, IntArrayRef target,
+                             int64_t blank, bool) {
   static const KernelSet kernels("ctc_alpha");
-  if (!has_ctc_kernels(log_probs, targets))
-    return fallback_call<Pair>("aten::_ctc_loss", "", log_probs, targets, input, target, blank, zero_infinity);
+  if (!has_ctc_kernels(log_probs, targets)) return std::nullopt;
   const Ctc c(log_probs, targets, input, target, blank);
   const Tensor loss = at::empty({c.p.batch}, log_probs.options());
   const Tensor alpha = at::empty({c.p.batch, c.p.steps, c.p.states}, log_probs.options());
   if (c.p.batch > 0) c.recur(kernels, {loss, alpha}, log_probs);
-  return {loss, alpha};
+  return Pair(loss, alpha);
 }
-Tensor ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input,
-                    IntArrayRef target, const Tensor& loss, const Tensor& alpha, int64_t blank, bool zero_infinity) {
+std::optional<Tensor> ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                                   IntArrayRef input, IntArrayRef target, const Tensor& loss, const Tensor& alpha,
+                                   int64_t blank, bool zero_infinity) {
   static const KernelSet of_beta("ctc_beta"), of_grad("ctc_grad");
   if (!has_ctc_kernels(log_probs, targets) || !is_plain(grad) || !is_plain(loss) || !is_plain(alpha))
-    return fallback_call<Tensor>("aten::_ctc_loss_backward", "", grad, log_probs, targets, input, target, loss, alpha,
-                                 blank, zero_infinity);
+    return std::nullopt;
   Ctc c(log_probs, targets, input, target, blank);
   c.p.zero_infinity = zero_infinity;
   const Tensor result = at::empty(log_probs.sizes(), log_probs.options());
@@ -125,23 +125,23 @@ std::vector<int64_t> numbers(const Tensor& lengths) {
   const Tensor t = lengths.to(at::kCPU, at::kLong).contiguous();
   return {t.const_data_ptr<int64_t>(), t.const_data_ptr<int64_t>() + t.numel()};
 }
-Pair ctc_loss_tensor(const Tensor& log_probs, const Tensor& targets, const Tensor& input, const Tensor& target,
-                     int64_t blank, bool zero_infinity) {
+std::optional<Pair> ctc_loss_tensor(const Tensor& log_probs, const Tensor& targets, const Tensor& input,
+                                    const Tensor& target, int64_t blank, bool zero_infinity) {
   return ctc_loss(log_probs, targets, numbers(input), numbers(target), blank, zero_infinity);
 }
-Tensor ctc_backward_tensor(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, const Tensor& input,
-                           const Tensor& target, const Tensor& loss, const Tensor& alpha, int64_t blank,
-                           bool zero_infinity) {
+std::optional<Tensor> ctc_backward_tensor(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                                          const Tensor& input, const Tensor& target, const Tensor& loss,
+                                          const Tensor& alpha, int64_t blank, bool zero_infinity) {
   return ctc_backward(grad, log_probs, targets, numbers(input), numbers(target), loss, alpha, blank, zero_infinity);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_ctc_loss", &ctc_loss);
-  m.impl("_ctc_loss.Tensor", &ctc_loss_tensor);
-  m.impl("_ctc_loss_backward", &ctc_backward);
-  m.impl("_ctc_loss_backward.Tensor", &ctc_backward_tensor);
+  op<"_ctc_loss", &ctc_loss>(m);
+  op<"_ctc_loss.Tensor", &ctc_loss_tensor>(m);
+  op<"_ctc_loss_backward", &ctc_backward>(m);
+  op<"_ctc_loss_backward.Tensor", &ctc_backward_tensor>(m);
 }
 
 }  // namespace mpsx::ops

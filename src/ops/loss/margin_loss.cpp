@@ -1,11 +1,11 @@
 // multi_margin_loss and multilabel_margin_loss, and their gradients.
 #include <ATen/core/Reduction.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "loss/params.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "runtime/device_error.h"
 
 namespace mpsx::ops {
@@ -13,7 +13,6 @@ namespace {
 
 using at::Scalar;
 using OptionalTensor = std::optional<Tensor>;
-using Pair = std::tuple<Tensor, Tensor>;
 
 bool has_kernels(const Tensor& self, const Tensor& target) {
   return is_plain(self) && self.scalar_type() == at::kFloat && is_plain(target) && target.scalar_type() == at::kLong;
@@ -25,11 +24,6 @@ Tensor reduced(const Tensor& rows, int64_t reduction, bool single) {
   if (reduction == at::Reduction::Sum) return rows.sum();
   return single ? rows.squeeze(0) : rows;
 }
-Tensor& deliver(const Tensor& result, Tensor& out) {
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
-
 void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor& target) {
   const bool rows = (self.dim() == 2 && self.size(1) > 0) || (self.dim() == 1 && self.size(0) > 0) || self.dim() == 0;
   TORCH_CHECK(rows, name,
@@ -69,7 +63,7 @@ struct MarginProblem {
 };
 
 MarginProblem multi_margin(const Tensor& self, const Tensor& where, const Scalar& p, const Scalar& margin,
-                     const OptionalTensor& weight) {
+                           const OptionalTensor& weight) {
   constexpr const char* kName = "multi_margin_loss";
   const int64_t power = p.toLong();
   TORCH_CHECK(power == 1 || power == 2, "multi_margin_loss: Invalid p, expected 1 or 2 but got ", power);
@@ -85,11 +79,10 @@ MarginProblem multi_margin(const Tensor& self, const Tensor& where, const Scalar
   return q;
 }
 
-Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
-                         const OptionalTensor& weight, int64_t reduction) {
+bool multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
+                       const OptionalTensor& weight, int64_t reduction, Tensor& out) {
   static const KernelSet kernels("multi_margin");
-  if (!has_kernels(self, target))
-    return fallback_call<Tensor>("aten::multi_margin_loss", "", self, target, p, margin, weight, reduction);
+  if (!has_kernels(self, target) || !takes(out, self.scalar_type())) return false;
   const MarginProblem q = multi_margin(self, target, p, margin, weight);
   const Tensor rows = at::empty({q.rows}, self.options());
   if (q.rows > 0) {
@@ -100,44 +93,26 @@ Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar&
         .pointer(data_or_null(q.weight));
     q.run(launch, "multi_margin_loss", q.params.classes);
   }
-  return reduced(rows, reduction, target.dim() == 0);
+  return deliver("multi_margin_loss", reduced(rows, reduction, target.dim() == 0), out);
 }
-Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
-                              const OptionalTensor& weight, int64_t reduction, Tensor& out) {
-  if (!has_kernels(self, target) || !is_plain(out) || out.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::multi_margin_loss", "out", self, target, p, margin, weight, reduction, out),
-           out;
-  return deliver(ops::multi_margin_loss(self, target, p, margin, weight, reduction), out);
-}
-Tensor multi_margin_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Scalar& p,
-                             const Scalar& margin, const OptionalTensor& weight, int64_t reduction) {
+bool multi_margin_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Scalar& p,
+                           const Scalar& margin, const OptionalTensor& weight, int64_t reduction, Tensor& grad_input) {
   static const KernelSet kernels("multi_margin_bwd");
-  if (!has_kernels(self, target) || !is_plain(grad) || grad.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::multi_margin_loss_backward", "", grad, self, target, p, margin, weight,
-                                 reduction);
+  if (!has_kernels(self, target) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
+      !takes(grad_input, self.scalar_type()))
+    return false;
   MarginProblem q = multi_margin(self, target, p, margin, weight);
-  const Tensor grad_input = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
-  if (q.rows == 0) return grad_input;
+  const Tensor result = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
+  if (q.rows == 0) return deliver("multi_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
-  launch.pointer(grad_input.mutable_data_ptr())
+  launch.pointer(result.mutable_data_ptr())
       .pointer(from.const_data_ptr())
       .pointer(q.x.const_data_ptr())
       .pointer(q.target.const_data_ptr())
       .pointer(data_or_null(q.weight));
   q.run(launch, "multi_margin_loss", 2 * uint64_t(q.params.classes));
-  return grad_input;
+  return deliver("multi_margin_loss_backward", result, grad_input);
 }
-Tensor& multi_margin_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, const Scalar& p,
-                                  const Scalar& margin, const OptionalTensor& weight, int64_t reduction,
-                                  Tensor& grad_input) {
-  if (!has_kernels(self, target) || !is_plain(grad) || !is_plain(grad_input) ||
-      grad_input.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::multi_margin_loss_backward", "grad_input", grad, self, target, p, margin,
-                                 weight, reduction, grad_input),
-           grad_input;
-  return deliver(ops::multi_margin_backward(grad, self, target, p, margin, weight, reduction), grad_input);
-}
-
 MarginProblem multilabel_margin(const Tensor& self, const Tensor& target) {
   constexpr const char* kName = "multilabel_margin_loss";
   check_shapes(kName, self, target.sizes() == self.sizes(), target);
@@ -146,72 +121,52 @@ MarginProblem multilabel_margin(const Tensor& self, const Tensor& target) {
 // Pairs of a target and a class, of which there may be as many.
 uint64_t pairs(const MarginProblem& q) { return uint64_t(q.params.classes) * q.params.classes; }
 
-Pair multilabel(const Tensor& self, const Tensor& target, int64_t reduction) {
+bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out,
+                               Tensor& is_target) {
   static const KernelSet kernels("multilabel_margin");
-  if (!has_kernels(self, target))
-    return fallback_call<Pair>("aten::multilabel_margin_loss_forward", "", self, target, reduction);
+  if (!has_kernels(self, target) || !takes(out, self.scalar_type())) return false;
   const MarginProblem q = multilabel_margin(self, target);
-  const Tensor rows = at::empty({q.rows}, self.options()), is_target = at::empty(target.sizes(), self.options());
+  const Tensor rows = at::empty({q.rows}, self.options()), marks = at::empty(target.sizes(), self.options());
   if (q.rows > 0) {
     Launch launch(kernels.get(tag_of(self)));
     launch.pointer(rows.mutable_data_ptr())
-        .pointer(is_target.mutable_data_ptr())
+        .pointer(marks.mutable_data_ptr())
         .pointer(q.x.const_data_ptr())
         .pointer(q.target.const_data_ptr());
     q.run(launch, "multilabel_margin_loss", pairs(q));
   }
-  return {reduced(rows, reduction, target.dim() <= 1), is_target};
+  return deliver("multilabel_margin_loss", reduced(rows, reduction, target.dim() <= 1), out) &&
+         deliver("multilabel_margin_loss", marks, is_target);
 }
-std::tuple<Tensor&, Tensor&> multilabel_out(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out,
-                                            Tensor& is_target) {
-  if (!has_kernels(self, target) || !is_plain(out) || !is_plain(is_target) || out.scalar_type() != self.scalar_type()) {
-    fallback_call<Pair>("aten::multilabel_margin_loss_forward", "output", self, target, reduction, out, is_target);
-    return {out, is_target};
-  }
-  const auto [result, marks] = ops::multilabel(self, target, reduction);
-  return {deliver(result, out), deliver(marks, is_target)};
-}
-Tensor multilabel_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                           const Tensor& is_target) {
+bool multilabel_margin_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                                const Tensor& is_target, Tensor& grad_input) {
   static const KernelSet kernels("multilabel_margin_bwd");
-  if (!has_kernels(self, target) || !is_plain(grad) || !is_plain(is_target) || grad.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::multilabel_margin_loss_backward", "", grad, self, target, reduction, is_target);
+  if (!has_kernels(self, target) || !is_plain(grad) || !is_plain(is_target) ||
+      grad.scalar_type() != self.scalar_type() || !takes(grad_input, self.scalar_type()))
+    return false;
   MarginProblem q = multilabel_margin(self, target);
   TORCH_CHECK(is_target.sizes() == target.sizes(), "multilabel_margin_loss_backward: expected is_target of shape ",
               target.sizes(), ", got ", is_target.sizes());
-  const Tensor grad_input = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
+  const Tensor result = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
   const Tensor marks = is_target.to(self.scalar_type()).contiguous();
-  if (q.rows == 0) return grad_input;
+  if (q.rows == 0) return deliver("multilabel_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
-  launch.pointer(grad_input.mutable_data_ptr())
+  launch.pointer(result.mutable_data_ptr())
       .pointer(from.const_data_ptr())
       .pointer(marks.const_data_ptr())
       .pointer(q.x.const_data_ptr())
       .pointer(q.target.const_data_ptr());
   q.run(launch, "multilabel_margin_loss", pairs(q));
-  return grad_input;
-}
-Tensor& multilabel_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                                const Tensor& is_target, Tensor& grad_input) {
-  if (!has_kernels(self, target) || !is_plain(grad) || !is_plain(is_target) || !is_plain(grad_input) ||
-      grad_input.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::multilabel_margin_loss_backward", "grad_input", grad, self, target, reduction,
-                                 is_target, grad_input),
-           grad_input;
-  return deliver(ops::multilabel_backward(grad, self, target, reduction, is_target), grad_input);
+  return deliver("multilabel_margin_loss_backward", result, grad_input);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("multi_margin_loss", &multi_margin_loss);
-  m.impl("multi_margin_loss.out", &multi_margin_loss_out);
-  m.impl("multi_margin_loss_backward", &multi_margin_backward);
-  m.impl("multi_margin_loss_backward.grad_input", &multi_margin_backward_out);
-  m.impl("multilabel_margin_loss_forward", &multilabel);
-  m.impl("multilabel_margin_loss_forward.output", &multilabel_out);
-  m.impl("multilabel_margin_loss_backward", &multilabel_backward);
-  m.impl("multilabel_margin_loss_backward.grad_input", &multilabel_backward_out);
+  op<"multi_margin_loss", &multi_margin_loss>(m);
+  op<"multi_margin_loss_backward", &multi_margin_backward>(m);
+  op<"multilabel_margin_loss_forward", &multilabel_margin_forward>(m);
+  op<"multilabel_margin_loss_backward", &multilabel_margin_backward>(m);
 }
 
 }  // namespace mpsx::ops

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include "loss/params.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 #include "runtime/device_error.h"
 
@@ -24,7 +25,7 @@ struct NllProblem {
 };
 
 NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t ignore_index,
-             bool read_input) {
+                bool read_input) {
   TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
               "expected target dtype to be Long or Byte, but got ", target.scalar_type());
   TORCH_CHECK(target.device() == self.device(), "nll_loss: expected input and target on the same device, got ",
@@ -138,68 +139,26 @@ OptionalTensorRef as_ref(const MaybeTensor& t) {
 // A single sample without a batch dimension has one loss whatever the reduction.
 bool is_reduced(const Tensor& self, int64_t reduction) { return reduction != at::Reduction::None || self.dim() == 1; }
 
-template <typename Outputs>
-void run_forward(Outputs& outputs, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                 int64_t reduction, int64_t ignore_index) {
+bool nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
+                      c10::SymInt ignored, Tensor& output, Tensor& total_weight) {
+  if (!has_float_kernel(self)) return false;
+  const int64_t ignore_index = ignored.expect_int();
+  Structured<at::meta::structured_nll_loss_forward, 2> outputs(output, total_weight);
   outputs.meta(self, target, as_ref(weight), reduction, ignore_index);
   forward(outputs.result(0), outputs.result(1), plan(self, target, weight, ignore_index, true), reduction,
           is_reduced(self, reduction));
-  outputs.finish();
+  return outputs.finish(output, total_weight);
 }
 
-std::tuple<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                                            int64_t reduction, c10::SymInt ignore_index) {
-  if (!has_float_kernel(self))
-    return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "", self, target, weight, reduction,
-                                                     ignore_index);
-  Structured<at::meta::structured_nll_loss_forward, 2> outputs;
-  run_forward(outputs, self, target, weight, reduction, ignore_index.expect_int());
-  return {outputs.result(0), outputs.result(1)};
-}
-
-std::tuple<Tensor&, Tensor&> nll_loss_forward_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                                                  int64_t reduction, c10::SymInt ignore_index, Tensor& output,
-                                                  Tensor& total_weight) {
-  if (!has_float_kernel(self)) {
-    fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss_forward", "output", self, target, weight, reduction,
-                                              ignore_index, output, total_weight);
-    return {output, total_weight};
-  }
-  Structured<at::meta::structured_nll_loss_forward, 2> outputs(output, total_weight);
-  run_forward(outputs, self, target, weight, reduction, ignore_index.expect_int());
-  return {output, total_weight};
-}
-
-template <typename Outputs>
-void run_backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                  const MaybeTensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+bool nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                       int64_t reduction, c10::SymInt ignored, const Tensor& total_weight, Tensor& grad_input) {
+  if (!has_float_kernel(self)) return false;
+  const int64_t ignore_index = ignored.expect_int();
+  Structured<at::meta::structured_nll_loss_backward> outputs(grad_input);
   outputs.meta(grad_output, self, target, as_ref(weight), reduction, ignore_index, total_weight);
   backward(outputs.result(), grad_output, plan(self, target, weight, ignore_index, false), reduction,
            is_reduced(self, reduction), total_weight);
-  outputs.finish();
-}
-
-Tensor nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                         int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
-  if (!has_float_kernel(self))
-    return fallback_call<Tensor>("aten::nll_loss_backward", "", grad_output, self, target, weight, reduction,
-                                 ignore_index, total_weight);
-  Structured<at::meta::structured_nll_loss_backward> outputs;
-  run_backward(outputs, grad_output, self, target, weight, reduction, ignore_index.expect_int(), total_weight);
-  return outputs.result();
-}
-
-Tensor& nll_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                              const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
-                              const Tensor& total_weight, Tensor& grad_input) {
-  if (!has_float_kernel(self)) {
-    fallback_call<Tensor>("aten::nll_loss_backward", "grad_input", grad_output, self, target, weight, reduction,
-                          ignore_index, total_weight, grad_input);
-    return grad_input;
-  }
-  Structured<at::meta::structured_nll_loss_backward> outputs(grad_input);
-  run_backward(outputs, grad_output, self, target, weight, reduction, ignore_index.expect_int(), total_weight);
-  return grad_input;
+  return outputs.finish(grad_input);
 }
 
 void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weight) {
@@ -213,67 +172,38 @@ void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weigh
               "weight tensor should be defined either for all or no classes");
 }
 
-std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                                              int64_t reduction, c10::SymInt ignore_index) {
-  if (!has_float_kernel(self))
-    return fallback_call<std::tuple<Tensor, Tensor>>("aten::nll_loss2d_forward", "", self, target, weight, reduction,
-                                                     ignore_index);
+bool nll_loss2d_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
+                        c10::SymInt ignore_index, Tensor& output, Tensor& total_weight) {
+  if (!has_float_kernel(self)) return false;
   check_2d(self, target, weight);
   const bool reduced = reduction != at::Reduction::None;
-  const Tensor output = at::empty(reduced ? at::IntArrayRef() : target.sizes(), self.options());
-  const Tensor total_weight = at::empty({}, self.options());
-  forward(output, total_weight, plan(self, target, weight, ignore_index.expect_int(), true), reduction, reduced);
-  return {output, total_weight};
+  const Tensor loss = at::empty(reduced ? at::IntArrayRef() : target.sizes(), self.options());
+  const Tensor total = at::empty({}, self.options());
+  forward(loss, total, plan(self, target, weight, ignore_index.expect_int(), true), reduction, reduced);
+  return deliver("nll_loss2d", loss, output) && deliver("nll_loss2d", total, total_weight);
 }
 
-std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                                                    int64_t reduction, c10::SymInt ignore_index, Tensor& output,
-                                                    Tensor& total_weight) {
-  const auto [result, total] = nll_loss2d_forward(self, target, weight, reduction, std::move(ignore_index));
-  at::native::resize_output(output, result.sizes());
-  at::native::resize_output(total_weight, total.sizes());
-  output.copy_(result);
-  total_weight.copy_(total);
-  return {output, total_weight};
-}
-
-Tensor nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                           const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
-                           const Tensor& total_weight) {
-  if (!has_float_kernel(self))
-    return fallback_call<Tensor>("aten::nll_loss2d_backward", "", grad_output, self, target, weight, reduction,
-                                 ignore_index, total_weight);
+bool nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
+                         int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight, Tensor& grad_input) {
+  if (!has_float_kernel(self)) return false;
   check_2d(self, target, weight);
   const bool reduced = reduction != at::Reduction::None;
   TORCH_CHECK(reduced ? grad_output.numel() == 1 : grad_output.sizes() == target.sizes(),
               "nll_loss2d_backward: expected a grad_output of shape ", reduced ? at::IntArrayRef() : target.sizes(),
               ", got ", grad_output.sizes());
-  const Tensor grad_input = at::empty(self.sizes(), self.options());
-  backward(grad_input, grad_output, plan(self, target, weight, ignore_index.expect_int(), false), reduction, reduced,
+  const Tensor result = at::empty(self.sizes(), self.options());
+  backward(result, grad_output, plan(self, target, weight, ignore_index.expect_int(), false), reduction, reduced,
            total_weight);
-  return grad_input;
-}
-
-Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                const MaybeTensor& weight, int64_t reduction, c10::SymInt ignore_index,
-                                const Tensor& total_weight, Tensor& grad_input) {
-  const Tensor result =
-      nll_loss2d_backward(grad_output, self, target, weight, reduction, std::move(ignore_index), total_weight);
-  at::native::resize_output(grad_input, result.sizes());
-  return grad_input.copy_(result), grad_input;
+  return deliver("nll_loss2d_backward", result, grad_input);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("nll_loss_forward", &nll_loss_forward);
-  m.impl("nll_loss_forward.output", &nll_loss_forward_out);
-  m.impl("nll_loss_backward", &nll_loss_backward);
-  m.impl("nll_loss_backward.grad_input", &nll_loss_backward_out);
-  m.impl("nll_loss2d_forward", &nll_loss2d_forward);
-  m.impl("nll_loss2d_forward.output", &nll_loss2d_forward_out);
-  m.impl("nll_loss2d_backward", &nll_loss2d_backward);
-  m.impl("nll_loss2d_backward.grad_input", &nll_loss2d_backward_out);
+  op<"nll_loss_forward", &nll_loss_forward>(m);
+  op<"nll_loss_backward", &nll_loss_backward>(m);
+  op<"nll_loss2d_forward", &nll_loss2d_forward>(m);
+  op<"nll_loss2d_backward", &nll_loss2d_backward>(m);
 }
 
 }  // namespace mpsx::ops

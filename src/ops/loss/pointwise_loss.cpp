@@ -1,12 +1,11 @@
 // mse_loss, smooth_l1_loss, huber_loss, binary_cross_entropy and their backwards.
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "loss/params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "runtime/device_error.h"
 
 namespace mpsx::ops {
@@ -173,117 +172,59 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   return grad_input;
 }
 
-Tensor& into(Tensor& out, const Tensor& result) {
-  TORCH_CHECK(out.scalar_type() == result.scalar_type() || c10::canCast(result.scalar_type(), out.scalar_type()),
-              "result type ", result.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result), out;
+bool mse_loss(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
+  return has_kernel(self, target) && deliver("mse_loss", forward(mse(), self, target, {}, reduction, 0), out);
+}
+bool mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
+  return has_kernel(self, target) && same_kind(self, grad) &&
+         deliver("mse_loss_backward", backward(mse(), grad, self, target, {}, reduction, 0), out);
 }
 
-Tensor mse_loss_new(const Tensor& self, const Tensor& target, int64_t reduction) {
-  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::mse_loss", "", self, target, reduction);
-  return forward(mse(), self, target, {}, reduction, 0);
-}
-Tensor& mse_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
-  return into(out, mse_loss_new(self, target, reduction));
-}
-Tensor mse_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
-  if (!has_kernel(self, target) || !same_kind(self, grad))
-    return fallback_call<Tensor>("aten::mse_loss_backward", "", grad, self, target, reduction);
-  return backward(mse(), grad, self, target, {}, reduction, 0);
-}
-Tensor& mse_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                              Tensor& out) {
-  return into(out, mse_loss_backward_new(grad, self, target, reduction));
-}
-
-Tensor smooth_l1_loss_new(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
+bool smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
-  if (!has_kernel(self, target))
-    return fallback_call<Tensor>("aten::smooth_l1_loss", "", self, target, reduction, beta);
-  return forward(smooth_l1(), self, target, {}, reduction, beta);
+  return has_kernel(self, target) &&
+         deliver("smooth_l1_loss", forward(smooth_l1(), self, target, {}, reduction, beta), out);
 }
-Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
-  return into(out, smooth_l1_loss_new(self, target, reduction, beta));
-}
-Tensor smooth_l1_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                                   double beta) {
-  if (!has_kernel(self, target) || !same_kind(self, grad))
-    return fallback_call<Tensor>("aten::smooth_l1_loss_backward", "", grad, self, target, reduction, beta);
-  return backward(smooth_l1(), grad, self, target, {}, reduction, beta);
-}
-Tensor& smooth_l1_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                                    double beta, Tensor& out) {
-  if (!has_kernel(self, target) || !same_kind(self, grad)) {
-    fallback_call<Tensor>("aten::smooth_l1_loss_backward", "grad_input", grad, self, target, reduction, beta, out);
-    return out;
-  }
-  return into(out, backward(smooth_l1(), grad, self, target, {}, reduction, beta));
+bool smooth_l1_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
+                             double beta, Tensor& out) {
+  return has_kernel(self, target) && same_kind(self, grad) &&
+         deliver("smooth_l1_loss_backward", backward(smooth_l1(), grad, self, target, {}, reduction, beta), out);
 }
 
-Tensor huber_loss_new(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+bool huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  if (!has_kernel(self, target)) return fallback_call<Tensor>("aten::huber_loss", "", self, target, reduction, delta);
-  return forward(huber(), self, target, {}, reduction, delta);
+  return has_kernel(self, target) && deliver("huber_loss", forward(huber(), self, target, {}, reduction, delta), out);
 }
-Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
-  return into(out, huber_loss_new(self, target, reduction, delta));
-}
-Tensor huber_loss_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                               double delta) {
-  if (!has_kernel(self, target) || !same_kind(self, grad))
-    return fallback_call<Tensor>("aten::huber_loss_backward", "", grad, self, target, reduction, delta);
-  return backward(huber(), grad, self, target, {}, reduction, delta);
-}
-Tensor& huber_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
-                                double delta, Tensor& out) {
-  if (!has_kernel(self, target) || !same_kind(self, grad)) {
-    fallback_call<Tensor>("aten::huber_loss_backward", "out", grad, self, target, reduction, delta, out);
-    return out;
-  }
-  return into(out, backward(huber(), grad, self, target, {}, reduction, delta));
+bool huber_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, double delta,
+                         Tensor& out) {
+  return has_kernel(self, target) && same_kind(self, grad) &&
+         deliver("huber_loss_backward", backward(huber(), grad, self, target, {}, reduction, delta), out);
 }
 
-Tensor bce_new(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction) {
-  if (!has_kernel(self, target, weight))
-    return fallback_call<Tensor>("aten::binary_cross_entropy", "", self, target, weight, reduction);
+bool binary_cross_entropy(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
+                          Tensor& out) {
+  if (!has_kernel(self, target, weight)) return false;
   check_unit(bce().name, self, 0);
   check_unit(bce().name, target, 1);
-  return forward(bce(), self, target, weight, reduction, 0);
+  return deliver(bce().name, forward(bce(), self, target, weight, reduction, 0), out);
 }
-Tensor& bce_out(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction, Tensor& out) {
-  return into(out, bce_new(self, target, weight, reduction));
-}
-Tensor bce_backward_new(const Tensor& grad, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                        int64_t reduction) {
-  if (!has_kernel(self, target, weight) || !same_kind(self, grad))
-    return fallback_call<Tensor>("aten::binary_cross_entropy_backward", "", grad, self, target, weight, reduction);
-  return backward(bce(), grad, self, target, weight, reduction, 0);
-}
-Tensor& bce_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
-                         int64_t reduction, Tensor& out) {
-  return into(out, bce_backward_new(grad, self, target, weight, reduction));
+bool binary_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
+                                   const MaybeTensor& weight, int64_t reduction, Tensor& out) {
+  return has_kernel(self, target, weight) && same_kind(self, grad) &&
+         deliver("binary_cross_entropy_backward", backward(bce(), grad, self, target, weight, reduction, 0), out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("mse_loss", &mse_loss_new);
-  m.impl("mse_loss.out", &mse_loss_out);
-  m.impl("mse_loss_backward", &mse_loss_backward_new);
-  m.impl("mse_loss_backward.grad_input", &mse_loss_backward_out);
-  m.impl("smooth_l1_loss", &smooth_l1_loss_new);
-  m.impl("smooth_l1_loss.out", &smooth_l1_loss_out);
-  m.impl("smooth_l1_loss_backward", &smooth_l1_loss_backward_new);
-  m.impl("smooth_l1_loss_backward.grad_input", &smooth_l1_loss_backward_out);
-  m.impl("huber_loss", &huber_loss_new);
-  m.impl("huber_loss.out", &huber_loss_out);
-  m.impl("huber_loss_backward", &huber_loss_backward_new);
-  m.impl("huber_loss_backward.out", &huber_loss_backward_out);
-  m.impl("binary_cross_entropy", &bce_new);
-  m.impl("binary_cross_entropy.out", &bce_out);
-  m.impl("binary_cross_entropy_backward", &bce_backward_new);
-  m.impl("binary_cross_entropy_backward.grad_input", &bce_backward_out);
+  op<"mse_loss", &mse_loss>(m);
+  op<"mse_loss_backward", &mse_loss_backward>(m);
+  op<"smooth_l1_loss", &smooth_l1_loss>(m);
+  op<"smooth_l1_loss_backward", &smooth_l1_loss_backward>(m);
+  op<"huber_loss", &huber_loss>(m);
+  op<"huber_loss_backward", &huber_loss_backward>(m);
+  op<"binary_cross_entropy", &binary_cross_entropy>(m);
+  op<"binary_cross_entropy_backward", &binary_cross_entropy_backward>(m);
 }
 
 }  // namespace mpsx::ops

@@ -80,11 +80,8 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
     bind(l).groups({p.columns, p.rows}, runtime::threads_for_row(p.depth / kInt4Block)).work(p.depth / 2 + 16).run();
     return out;
   }
-  const TileSize tile = tile_size(p.rows, p.columns, 1);
-  p.tile_rows = tile.rows;
-  p.tile_columns = tile.columns;
   Launch l(tiles.get(tag_of(self)));
-  over_tiles(bind(l), tile, p.rows, p.columns, 1, p.depth).run();
+  over_tiles(bind(l), p.rows, p.columns, 1, p.depth).run();
   return out;
 }
 

@@ -11,10 +11,10 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
-#include "backend/vendor.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/structured.h"
 #include "ops/tiles.h"
+#include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
 namespace {
@@ -59,11 +59,8 @@ void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a
         .bytes(p);
   };
   if (has_tiles && p.rows > 1) {
-    const TileSize tile = tile_size(p.rows, p.columns, batch);
-    p.tile_rows = tile.rows;
-    p.tile_columns = tile.columns;
     Launch l(kernels.tiles.get(in, second));
-    over_tiles(bind(l), tile, p.rows, p.columns, batch, p.depth).run();
+    over_tiles(bind(l), p.rows, p.columns, batch, p.depth).run();
   } else if (p.b.row == 1 || p.b.column != 1 || p.has_scale) {
     Launch l(kernels.rows.get(in, second));
     bind(l).groups({p.columns, p.rows, uint32_t(batch)}, runtime::threads_for_row(p.depth)).work(p.depth + 16).run();
@@ -292,22 +289,20 @@ static bool few_products(const torch::jit::Stack& stack) {
   return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
 }
 
-// Beside the vendor's.
-[[maybe_unused]] static const bool registered = [](backend::VendorAlternatives m) {
-  m.impl("mm.out", &mm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
-  m.impl("bmm.out", &bmm_out, [](const torch::jit::Stack& s) { return few_products<3>(s); });
-  m.impl("addmm.out", &addmm_out);
-  m.impl("_addmm_activation.out", &addmm_activation_out);
-  m.impl("baddbmm.out", &baddbmm_out);
-  m.impl("addbmm", &addbmm);
-  m.impl("addbmm.out", &addbmm_out);
-  m.impl("addbmm_", &addbmm_);
-  m.impl("_int_mm", &int_mm);
-  m.impl("_int_mm.out", &int_mm_out);
-  return true;
-}(backend::VendorAlternatives());
-
-// The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_weight_int8pack_mm", &weight_int8pack_mm); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  vendor::Library(m, vendor::kGemm)
+      .impl("mm.out", &mm_out, &few_products<3>)
+      .impl("bmm.out", &bmm_out, &few_products<3>)
+      .impl("addmm.out", &addmm_out)
+      .impl("_addmm_activation.out", &addmm_activation_out)
+      .impl("baddbmm.out", &baddbmm_out)
+      .impl("addbmm", &addbmm)
+      .impl("addbmm.out", &addbmm_out)
+      .impl("addbmm_", &addbmm_)
+      .impl("_int_mm", &int_mm)
+      .impl("_int_mm.out", &int_mm_out);
+  // The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
+  m.impl("_weight_int8pack_mm", &weight_int8pack_mm);
+}
 
 }  // namespace mpsx::ops

@@ -7,10 +7,10 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include "backend/vendor.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/structured.h"
+#include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
 namespace {
@@ -159,17 +159,17 @@ bool few_outer(const torch::jit::Stack& stack) {
   const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
   return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kFewProducts;
 }
-// Beside the vendor's.
-[[maybe_unused]] const bool vectors_registered = [](backend::VendorAlternatives m) {
-  m.impl("addmv.out", &addmv_out, few_elements<6, 1>);
-  m.impl("dot", &dot_product, &few_elements<2, 0>);
-  m.impl("vdot", &vdot, &few_elements<2, 0>);
-  m.impl("addr", &addr, &few_outer<5>);
-  m.impl("addr.out", &addr_out, &few_outer<6>);
-  m.impl("addr_", &addr_, &few_outer<5>);
-  return true;
-}(backend::VendorAlternatives());
-
 }  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  vendor::Library(m, vendor::kGemm)
+      .impl("addmv.out", &addmv_out, &few_elements<6, 1>)
+      .impl("dot", &dot_product, &few_elements<2, 0>)
+      .impl("vdot", &vdot, &few_elements<2, 0>);
+  vendor::Library(m, vendor::kAten)
+      .impl("addr", &addr, &few_outer<5>)
+      .impl("addr.out", &addr_out, &few_outer<6>)
+      .impl("addr_", &addr_, &few_outer<5>);
+}
 
 }  // namespace mpsx::ops

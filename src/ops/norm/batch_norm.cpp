@@ -1,6 +1,5 @@
-// batch_norm and its backward, over (images, channels, …): statistics by chunks of a fixed partition, then one scaling.
-// F.batch_norm and instance_norm take native_batch_norm on a PrivateUse1 device.
-#include <ATen/native/Resize.h>
+// batch_norm and its backward, over (images, channels, …): statistics of chunks, merged in a fixed order, then one
+// scaling. F.batch_norm and instance_norm take native_batch_norm on a PrivateUse1 device.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -9,20 +8,16 @@
 #include <numeric>
 
 #include "norm/batch_norm_params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
 
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
-using ResultAndReserve = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-constexpr uint64_t kChunk = 8192;   // elements of one partial result: they stay in the first cache
-constexpr uint64_t kTile = 16384;   // of one tile of columns
-constexpr uint32_t kColumns = 256;  // kColumns in metal/norm/batch_norm.h
-constexpr uint32_t kWidth = 64;     // fewer channels than this are folded into wider rows
-constexpr uint32_t kVector = 16;    // … of a multiple of this many elements
+constexpr uint64_t kChunk = 8192;  // elements of one partial result: they stay in the first cache
+constexpr uint32_t kWidth = 64;    // fewer channels than this are folded into rows of at least this many elements
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -66,12 +61,11 @@ struct Plan {
  private:
   void cut_rows() {
     if (p.channels < kWidth) {
-      const uint32_t aligned = kVector / std::gcd(p.channels, kVector);
+      const uint32_t aligned = kColumnTile / std::gcd(p.channels, uint32_t(kColumnTile));
       p.fold = aligned * uint32_t(ceil_div(kWidth, uint64_t(aligned) * p.channels));
     }
-    p.chunk = uint32_t(kTile / std::min<uint64_t>(width(), kColumns));
     p.span_rows = p.elements / width();
-    p.chunks = p.span_chunks = uint32_t(std::max<uint64_t>(1, ceil_div(p.span_rows, p.chunk)));
+    p.chunks = p.span_chunks = uint32_t(std::max<uint64_t>(1, ceil_div(p.span_rows, kRowChunk)));
     p.groups = p.channels;
     p.group_channels = 1;
   }
@@ -82,8 +76,7 @@ struct Plan {
     p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
   }
   Launch& over_tiles(Launch& launch) const {
-    const uint32_t columns = runtime::driver().info().vector_bytes > 0 ? 1 : kColumns;
-    return launch.threads(ceil_div(width(), columns), p.chunks).work(uint64_t(columns) * p.chunk);
+    return launch.threads(ceil_div(width(), kColumnTile), p.chunks).work(kColumnTile * kRowChunk);
   }
 };
 
@@ -147,8 +140,15 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
     plan.over_chunks(launch.pointer(partial).pointer(x.const_data_ptr()).bytes(p)).run();
   }
   Launch channels(finish.get(tag_of(type)));
-  channels.pointer(coefficients).pointer(mutable_data_or_null(save_mean)).pointer(mutable_data_or_null(save_invstd)).pointer(mutable_data_or_null(mean));
-  channels.pointer(mutable_data_or_null(var)).pointer(partial).pointer(data_or_null(weight)).pointer(data_or_null(bias)).bytes(p);
+  channels.pointer(coefficients)
+      .pointer(mutable_data_or_null(save_mean))
+      .pointer(mutable_data_or_null(save_invstd))
+      .pointer(mutable_data_or_null(mean));
+  channels.pointer(mutable_data_or_null(var))
+      .pointer(partial)
+      .pointer(data_or_null(weight))
+      .pointer(data_or_null(bias))
+      .bytes(p);
   plan.over_channels(channels).run();
   if (p.elements) {
     Launch launch((plan.last ? scale_last : scale).get(tag_of(x)));
@@ -162,90 +162,59 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
   return {out, save_mean, save_invstd};
 }
 
-Result native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
-              const Optional& running_var, bool train, double momentum, double eps) {
-  if (!has_float_kernel(input))
-    return fallback_call<Result>("aten::native_batch_norm", "", input, weight, bias, running_mean, running_var, train,
-                                 momentum, eps);
-  return forward("native_batch_norm", input, weight, bias, value_or_none(running_mean), value_or_none(running_var),
-                 train, momentum, eps);
+bool deliver_all(const char* op, const Result& results, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  deliver(op, std::get<0>(results), out);
+  deliver(op, std::get<1>(results), save_mean);
+  return deliver(op, std::get<2>(results), save_invstd);
 }
 
-Result legit(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
-             Tensor& running_var, bool train, double momentum, double eps) {
-  if (!has_float_kernel(input))
-    return fallback_call<Result>("aten::_native_batch_norm_legit", "", input, weight, bias, running_mean, running_var,
-                                 train, momentum, eps);
-  return forward("_native_batch_norm_legit", input, weight, bias, running_mean, running_var, train, momentum, eps);
+bool native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+            const Optional& running_var, bool train, double momentum, double eps, Tensor& out, Tensor& save_mean,
+            Tensor& save_invstd) {
+  const char* op = "native_batch_norm";
+  return has_float_kernel(input) && deliver_all(op,
+                                                forward(op, input, weight, bias, value_or_none(running_mean),
+                                                        value_or_none(running_var), train, momentum, eps),
+                                                out, save_mean, save_invstd);
+}
+bool legit(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean, Tensor& running_var,
+           bool train, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const char* op = "_native_batch_norm_legit";
+  return has_float_kernel(input) &&
+         deliver_all(op, forward(op, input, weight, bias, running_mean, running_var, train, momentum, eps), out,
+                     save_mean, save_invstd);
+}
+bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional& bias, bool train, double momentum,
+                    double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const char* op = "_native_batch_norm_legit";
+  return has_float_kernel(input) &&
+         deliver_all(op, forward(op, input, weight, bias, Tensor(), Tensor(), train, momentum, eps), out, save_mean,
+                     save_invstd);
 }
 
-Result legit_no_stats(const Tensor& input, const Optional& weight, const Optional& bias, bool train, double momentum,
-                      double eps) {
-  if (!has_float_kernel(input))
-    return fallback_call<Result>("aten::_native_batch_norm_legit", "no_stats", input, weight, bias, train, momentum,
-                                 eps);
-  return forward("_native_batch_norm_legit", input, weight, bias, Tensor(), Tensor(), train, momentum, eps);
+// What export and the compiler call: the same with a reserve, which is cuDNN's and empty here.
+bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
+  return deliver(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
+}
+bool with_update(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
+                 Tensor& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+                 Tensor& reserve) {
+  return legit(input, weight, bias, running_mean, running_var, true, momentum, eps, out, save_mean, save_invstd) &&
+         empty_reserve("_batch_norm_with_update", input, reserve);
+}
+bool no_update(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+               const Optional& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean,
+               Tensor& save_invstd, Tensor& reserve) {
+  return native(input, weight, bias, running_mean, running_var, false, momentum, eps, out, save_mean, save_invstd) &&
+         empty_reserve("_batch_norm_no_update", input, reserve);
 }
 
-// Brings a result into the tensor given as out=.
-Tensor& deliver(Tensor& out, const Tensor& value) {
-  at::native::resize_output(out, value.sizes());
-  return out.copy_(value), out;
-}
-std::tuple<Tensor&, Tensor&, Tensor&> deliver(const Result& r, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return {deliver(out, std::get<0>(r)), deliver(save_mean, std::get<1>(r)), deliver(save_invstd, std::get<2>(r))};
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> native_out(const Tensor& input, const Optional& weight, const Optional& bias,
-                                                 const Optional& running_mean, const Optional& running_var, bool train,
-                                                 double momentum, double eps, Tensor& out, Tensor& save_mean,
-                                                 Tensor& save_invstd) {
-  return deliver(native_batch_norm(input, weight, bias, running_mean, running_var, train, momentum, eps), out,
-                 save_mean, save_invstd);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> legit_out(const Tensor& input, const Optional& weight, const Optional& bias,
-                                                Tensor& running_mean, Tensor& running_var, bool train, double momentum,
-                                                double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return deliver(legit(input, weight, bias, running_mean, running_var, train, momentum, eps), out, save_mean,
-                 save_invstd);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> legit_no_stats_out(const Tensor& input, const Optional& weight,
-                                                         const Optional& bias, bool train, double momentum, double eps,
-                                                         Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return deliver(legit_no_stats(input, weight, bias, train, momentum, eps), out, save_mean, save_invstd);
-}
-
-// What export and the compiler call: the same, plus an empty reserve (cuDNN's).
-ResultAndReserve with_reserve(const Tensor& input, Result r) {
-  return {std::get<0>(r), std::get<1>(r), std::get<2>(r), at::empty({0}, input.options().dtype(at::kByte))};
-}
-ResultAndReserve with_update(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
-                             Tensor& running_var, double momentum, double eps) {
-  return with_reserve(input, legit(input, weight, bias, running_mean, running_var, true, momentum, eps));
-}
-std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> with_update_out(const Tensor& input, const Optional& weight,
-                                                               const Optional& bias, Tensor& running_mean,
-                                                               Tensor& running_var, double momentum, double eps,
-                                                               Tensor& out, Tensor& save_mean, Tensor& save_invstd,
-                                                               Tensor& reserve) {
-  const auto [y, mean, invstd, kept] = with_update(input, weight, bias, running_mean, running_var, momentum, eps);
-  return {deliver(out, y), deliver(save_mean, mean), deliver(save_invstd, invstd), deliver(reserve, kept)};
-}
-ResultAndReserve no_update(const Tensor& input, const Optional& weight, const Optional& bias,
-                           const Optional& running_mean, const Optional& running_var, double momentum, double eps) {
-  return with_reserve(input, native(input, weight, bias, running_mean, running_var, false, momentum, eps));
-}
-
-Result backward(const Tensor& grad_out, const Tensor& input, const Optional& weight_opt, const Optional& running_mean,
-                const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
-                double eps, std::array<bool, 3> mask) {
+std::optional<Result> backward(const Tensor& grad_out, const Tensor& input, const Optional& weight_opt,
+                               const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                               const Optional& save_invstd, bool train, double eps, std::array<bool, 3> mask) {
   static const KernelSet sums("batch_norm_bwd_sums"), sums_last("batch_norm_bwd_sums_last"),
       finish("batch_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
-  if (!has_float_kernel(input) || !has_float_kernel(grad_out))
-    return fallback_call<Result>("aten::native_batch_norm_backward", "", grad_out, input, weight_opt, running_mean,
-                                 running_var, save_mean, save_invstd, train, eps, mask);
+  if (!has_float_kernel(input) || !has_float_kernel(grad_out)) return std::nullopt;
   const char* op = "native_batch_norm_backward";
   Plan plan(op, input);
   TORCH_CHECK(grad_out.sizes() == input.sizes() && grad_out.scalar_type() == input.scalar_type(), op,
@@ -279,11 +248,18 @@ Result backward(const Tensor& grad_out, const Tensor& input, const Optional& wei
     float* coefficients = partial + 2 * slots;
     if (p.elements) {
       Launch launch((plan.last ? sums_last : sums).get(tag_of(x), tag_of(type)));
-      launch.pointer(partial).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr()).pointer(data_or_null(mean)).bytes(p);
+      launch.pointer(partial)
+          .pointer(dy.const_data_ptr())
+          .pointer(x.const_data_ptr())
+          .pointer(data_or_null(mean))
+          .bytes(p);
       plan.over_chunks(launch).run();
     }
     Launch channels(finish.get(tag_of(type)));
-    channels.pointer(coefficients).pointer(mutable_data_or_null(grad_weight)).pointer(mutable_data_or_null(grad_bias)).pointer(partial);
+    channels.pointer(coefficients)
+        .pointer(mutable_data_or_null(grad_weight))
+        .pointer(mutable_data_or_null(grad_bias))
+        .pointer(partial);
     channels.pointer(data_or_null(mean)).pointer(data_or_null(spread)).pointer(data_or_null(weight)).bytes(p);
     plan.over_channels(channels).run();
     if (mask[0] && p.elements) {
@@ -292,30 +268,26 @@ Result backward(const Tensor& grad_out, const Tensor& input, const Optional& wei
       plan.over_planes(launch.pointer(coefficients).bytes(p)).run();
     }
   }
-  return {grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor()};
+  return Result(grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor());
 }
 
-Result backward_with_reserve(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
-                             const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
-                             const Optional& save_invstd, bool update, double eps, std::array<bool, 3> mask,
-                             const Tensor& /*reserve*/) {
+std::optional<Result> backward_with_reserve(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
+                                            const Optional& running_mean, const Optional& running_var,
+                                            const Optional& save_mean, const Optional& save_invstd, bool update,
+                                            double eps, std::array<bool, 3> mask, const Tensor& /*reserve*/) {
   return backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, update, eps, mask);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_batch_norm", &native);
-  m.impl("native_batch_norm.out", &native_out);
-  m.impl("_native_batch_norm_legit", &legit);
-  m.impl("_native_batch_norm_legit.out", &legit_out);
-  m.impl("_native_batch_norm_legit.no_stats", &legit_no_stats);
-  m.impl("_native_batch_norm_legit.no_stats_out", &legit_no_stats_out);
-  m.impl("_batch_norm_with_update", &with_update);
-  m.impl("_batch_norm_with_update.out", &with_update_out);
-  m.impl("_batch_norm_no_update", &no_update);
-  m.impl("native_batch_norm_backward", &backward);
-  m.impl("batch_norm_backward", &backward_with_reserve);
+  op<"native_batch_norm", &native>(m);
+  op<"_native_batch_norm_legit", &legit>(m);
+  op<"_native_batch_norm_legit.no_stats", &legit_no_stats>(m);
+  op<"_batch_norm_with_update", &with_update>(m);
+  op<"_batch_norm_no_update", &no_update>(m);
+  op<"native_batch_norm_backward", &backward>(m);
+  op<"batch_norm_backward", &backward_with_reserve>(m);
 }
 
 }  // namespace mpsx::ops

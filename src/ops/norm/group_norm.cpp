@@ -4,20 +4,14 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
-#include <algorithm>
-
 #include "norm/batch_norm_params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
 
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
-
-constexpr uint32_t kImageTile = 64;      // kTile in metal/norm/group_norm.metal
-constexpr uint32_t kGroupColumns = 256;  // kColumns in metal/norm/batch_norm.h
-constexpr uint32_t kColumnChunk = 16384;  // elements of a tile of columns
 
 Tensor contiguous_or_none(const Optional& t) { return t.has_value() && t->defined() ? t->contiguous() : Tensor(); }
 GroupNormParams check(const char* op, const Tensor& input, int64_t images, int64_t channels, int64_t plane,
@@ -66,14 +60,9 @@ BatchNormParams row_params(const GroupNormParams& p) {
   r.channels = p.groups * p.channels;
   r.plane = p.plane;
   r.elements = p.images * p.plane * r.channels;
-  // A CPU's thread takes several pixels of few channels as one row.
-  constexpr uint32_t kWidth = 64;
   r.fold = 1;
-  if (runtime::driver().info().vector_bytes == 0)
-    while (r.channels * r.fold < kWidth && p.plane % (2 * r.fold) == 0) r.fold *= 2;
-  r.span_rows = p.plane / r.fold;
-  r.chunk = kColumnChunk / std::min(r.channels * r.fold, kGroupColumns);
-  r.span_chunks = uint32_t((r.span_rows + r.chunk - 1) / r.chunk);
+  r.span_rows = p.plane;
+  r.span_chunks = uint32_t(ceil_div(p.plane, kRowChunk));
   r.chunks = r.span_chunks * p.images;
   r.train = 1;
   r.groups = p.groups;
@@ -84,11 +73,10 @@ BatchNormParams row_params(const GroupNormParams& p) {
   return r;
 }
 void run_over_tiles(Launch& launch, const BatchNormParams& r) {
-  const uint32_t columns = runtime::driver().info().vector_bytes > 0 ? 1 : kGroupColumns;
-  launch.threads((r.channels * r.fold + columns - 1) / columns, r.chunks).work(uint64_t(columns) * r.chunk).run();
+  launch.threads(ceil_div(r.channels, kColumnTile), r.chunks).work(kColumnTile * kRowChunk).run();
 }
 void run_over_groups(Launch& launch, const BatchNormParams& r) {
-  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks * r.fold;
+  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
   launch.groups({r.groups, r.images}, runtime::threads_for_row(r.group_channels)).work(size).run();
 }
 
@@ -96,14 +84,18 @@ void forward_last(const BatchNormParams& r, const Tensor& x, const Tensor& out, 
                   const Tensor& weight, const Tensor& bias) {
   static const KernelSet stats("batch_norm_stats_last"), finish("group_norm_finish_last"),
       scale("batch_norm_scale_last");
-  const int64_t width = int64_t(r.channels) * r.fold, slots = 3 * width * r.chunks;
+  const int64_t width = int64_t(r.channels), slots = 3 * width * r.chunks;
   const Tensor scratch = at::empty({slots + 3 * width * r.images}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + slots;
   Launch chunks(stats.get(tag_of(x)));
   run_over_tiles(chunks.pointer(partial).pointer(data_or_null(x)).bytes(r), r);
   Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients).pointer(mutable_data_or_null(mean)).pointer(mutable_data_or_null(rstd)).pointer(partial).pointer(data_or_null(weight));
+  groups.pointer(coefficients)
+      .pointer(mutable_data_or_null(mean))
+      .pointer(mutable_data_or_null(rstd))
+      .pointer(partial)
+      .pointer(data_or_null(weight));
   run_over_groups(groups.pointer(data_or_null(bias)).bytes(r), r);
   Launch all(scale.get(tag_of(x)));
   run_over_tiles(all.pointer(mutable_data_or_null(out)).pointer(data_or_null(x)).pointer(coefficients).bytes(r), r);
@@ -113,26 +105,35 @@ void backward_last(const BatchNormParams& r, const Tensor& dy, const Tensor& x, 
                    const Tensor& weight, const Tensor& grad_input, const Tensor& sums) {
   static const KernelSet stats("batch_norm_bwd_sums_last"), finish("group_norm_bwd_finish_last"),
       scale("batch_norm_bwd_input_last");
-  const int64_t width = int64_t(r.channels) * r.fold, slots = 2 * width * r.chunks;
+  const int64_t width = int64_t(r.channels), slots = 2 * width * r.chunks;
   const Tensor scratch = at::empty({slots + 4 * width * r.images}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + slots;
   Launch chunks(stats.get(tag_of(x), tag_of(mean)));
-  run_over_tiles(chunks.pointer(partial).pointer(data_or_null(dy)).pointer(data_or_null(x)).pointer(data_or_null(mean)).bytes(r), r);
+  run_over_tiles(
+      chunks.pointer(partial).pointer(data_or_null(dy)).pointer(data_or_null(x)).pointer(data_or_null(mean)).bytes(r),
+      r);
   Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients).pointer(mutable_data_or_null(sums)).pointer(partial).pointer(data_or_null(mean)).pointer(data_or_null(rstd));
+  groups.pointer(coefficients)
+      .pointer(mutable_data_or_null(sums))
+      .pointer(partial)
+      .pointer(data_or_null(mean))
+      .pointer(data_or_null(rstd));
   run_over_groups(groups.pointer(data_or_null(weight)).bytes(r), r);
   if (!grad_input.defined()) return;
   Launch all(scale.get(tag_of(x)));
-  run_over_tiles(all.pointer(mutable_data_or_null(grad_input)).pointer(data_or_null(dy)).pointer(data_or_null(x)).pointer(coefficients).bytes(r), r);
+  run_over_tiles(all.pointer(mutable_data_or_null(grad_input))
+                     .pointer(data_or_null(dy))
+                     .pointer(data_or_null(x))
+                     .pointer(coefficients)
+                     .bytes(r),
+                 r);
 }
 
-Result group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt, int64_t images,
-                  int64_t channels, int64_t plane, int64_t groups, double eps) {
+std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt,
+                                 int64_t images, int64_t channels, int64_t plane, int64_t groups, double eps) {
   static const KernelSet kernels("group_norm");
-  if (!has_float_kernel(input))
-    return fallback_call<Result>("aten::native_group_norm", "", input, weight_opt, bias_opt, images, channels, plane,
-                                 groups, eps);
+  if (!has_float_kernel(input)) return std::nullopt;
   const char* op = "native_group_norm";
   GroupNormParams p = check(op, input, images, channels, plane, groups);
   const Tensor weight = contiguous_or_none(weight_opt), bias = contiguous_or_none(bias_opt);
@@ -149,19 +150,21 @@ Result group_norm(const Tensor& input, const Optional& weight_opt, const Optiona
     forward_last(row_params(p), x, out, mean, rstd, weight, bias);
   } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
-    launch.pointer(mutable_data_or_null(out)).pointer(mutable_data_or_null(mean)).pointer(mutable_data_or_null(rstd)).pointer(data_or_null(x)).pointer(data_or_null(weight));
+    launch.pointer(mutable_data_or_null(out))
+        .pointer(mutable_data_or_null(mean))
+        .pointer(mutable_data_or_null(rstd))
+        .pointer(data_or_null(x))
+        .pointer(data_or_null(weight));
     over_groups(launch.pointer(data_or_null(bias)).bytes(p), p).run();
   }
-  return {out, mean, rstd};
+  return Result(out, mean, rstd);
 }
 
-Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& rstd,
-                           const Optional& weight_opt, int64_t images, int64_t channels, int64_t plane, int64_t groups,
-                           std::array<bool, 3> mask) {
+std::optional<Result> group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
+                                          const Tensor& rstd, const Optional& weight_opt, int64_t images,
+                                          int64_t channels, int64_t plane, int64_t groups, std::array<bool, 3> mask) {
   static const KernelSet kernels("group_norm_bwd"), sums_of("group_norm_bwd_params");
-  if (!has_float_kernel(input) || !has_float_kernel(grad_out))
-    return fallback_call<Result>("aten::native_group_norm_backward", "", grad_out, input, mean, rstd, weight_opt,
-                                 images, channels, plane, groups, mask);
+  if (!has_float_kernel(input) || !has_float_kernel(grad_out)) return std::nullopt;
   const char* op = "native_group_norm_backward";
   GroupNormParams p = check(op, input, images, channels, plane, groups);
   TORCH_CHECK(grad_out.sizes() == input.sizes() && grad_out.scalar_type() == input.scalar_type(), op,
@@ -185,26 +188,32 @@ Result group_norm_backward(const Tensor& grad_out, const Tensor& input, const Te
     backward_last(row_params(p), dy, x, m, r, weight, grad_input, sums);
   } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
-    launch.pointer(mutable_data_or_null(grad_input)).pointer(mutable_data_or_null(sums)).pointer(data_or_null(dy)).pointer(data_or_null(x)).pointer(data_or_null(m));
+    launch.pointer(mutable_data_or_null(grad_input))
+        .pointer(mutable_data_or_null(sums))
+        .pointer(data_or_null(dy))
+        .pointer(data_or_null(x))
+        .pointer(data_or_null(m));
     over_groups(launch.pointer(data_or_null(r)).pointer(data_or_null(weight)).bytes(p), p).run();
   }
   Tensor grad_weight, grad_bias;
   if (p.wants_sums) {
     grad_weight = at::empty({channels}, options);
     grad_bias = at::empty({channels}, options);
-    const uint32_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kImageTile;
     Launch launch(sums_of.get(tag_of(type)));
-    launch.pointer(mutable_data_or_null(grad_weight)).pointer(mutable_data_or_null(grad_bias)).pointer(data_or_null(sums)).bytes(p);
-    if (channels > 0) launch.threads((uint64_t(channels) + tile - 1) / tile).work(2 * uint64_t(images) * tile).run();
+    launch.pointer(mutable_data_or_null(grad_weight))
+        .pointer(mutable_data_or_null(grad_bias))
+        .pointer(data_or_null(sums))
+        .bytes(p);
+    if (channels > 0) launch.threads(uint64_t(channels)).work(2 * uint64_t(images)).run();
   }
-  return {grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor()};
+  return Result(grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor());
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_group_norm", &group_norm);
-  m.impl("native_group_norm_backward", &group_norm_backward);
+  op<"native_group_norm", &group_norm>(m);
+  op<"native_group_norm_backward", &group_norm_backward>(m);
 }
 
 }  // namespace mpsx::ops

@@ -26,13 +26,12 @@ at::ScalarType parameter_type(const Tensor& x, const Tensor& weight, const Tenso
   return weight.defined() ? weight.scalar_type() : bias.defined() ? bias.scalar_type() : x.scalar_type();
 }
 
-Three layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight_given,
-                 const OptionalTensor& bias_given, double eps) {
+std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight_given,
+                                const OptionalTensor& bias_given, double eps) {
   static const KernelSet kernels("layer_norm");
   const Tensor weight_or_none = or_none(weight_given), bias_or_none = or_none(bias_given);
   const auto [rows, size] = at::native::_check_layer_norm_inputs(input, shape, weight_or_none, bias_or_none);
-  if (!fits(input, weight_or_none, bias_or_none))
-    return fallback_call<Three>("aten::native_layer_norm", "", input, shape, weight_given, bias_given, eps);
+  if (!fits(input, weight_or_none, bias_or_none)) return std::nullopt;
   const Tensor x = input.contiguous(), weight = contiguous_or_none(weight_or_none);
   const Tensor bias = contiguous_or_none(bias_or_none);
   const at::ScalarType type = parameter_type(x, weight, bias);
@@ -40,8 +39,8 @@ Three layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& w
   std::fill(stats.end() - std::ptrdiff_t(shape.size()), stats.end(), 1);
   const Tensor y = at::empty(x.sizes(), x.options());
   const Tensor mean = at::empty(stats, x.options().dtype(type)), rstd = at::empty(stats, x.options().dtype(type));
-  if (rows == 0) return {y, mean, rstd};
-  if (size == 0) return {y, mean.zero_(), rstd.fill_(NAN)};
+  if (rows == 0) return Three(y, mean, rstd);
+  if (size == 0) return Three(y, mean.zero_(), rstd.fill_(NAN));
   RowNormParams p = row_norm_params(rows, size, eps);
   p.has_weight = weight.defined(), p.has_bias = bias.defined();
   Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
@@ -55,7 +54,7 @@ Three layer_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor& w
       .groups({p.rows}, runtime::threads_for_row(p.size))
       .work(uint64_t(p.size) * 2)
       .run();
-  return {y, mean, rstd};
+  return Three(y, mean, rstd);
 }
 
 // Rows of the fused gradient: what a threadgroup's memory holds (two floats a column, 32 KiB), and enough rows that
@@ -112,17 +111,17 @@ std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, co
   return merge_gradients(parts, p, shape, mean.options(), mask);
 }
 
-Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef shape, const Tensor& mean_given,
-                          const Tensor& rstd_given, const OptionalTensor& weight_given,
-                          const OptionalTensor& bias_given, std::array<bool, 3> mask) {
+std::optional<Three> layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef shape,
+                                         const Tensor& mean_given, const Tensor& rstd_given,
+                                         const OptionalTensor& weight_given, const OptionalTensor& bias_given,
+                                         std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward");
   const Tensor weight_or_none = or_none(weight_given), bias_or_none = or_none(bias_given);
   const auto [rows, size] = at::native::_check_layer_norm_inputs(input, shape, weight_or_none, bias_or_none);
   const at::ScalarType type = parameter_type(input, weight_or_none, bias_or_none);
   if (!fits(input, weight_or_none, bias_or_none) || !is_plain(grad) || grad.scalar_type() != input.scalar_type() ||
       mean_given.scalar_type() != type || rstd_given.scalar_type() != type)
-    return fallback_call<Three>("aten::native_layer_norm_backward", "", grad, input, shape, mean_given, rstd_given,
-                                weight_given, bias_given, mask);
+    return std::nullopt;
   const Tensor x = input.contiguous(), dy = grad.contiguous(), weight = contiguous_or_none(weight_or_none);
   const Tensor mean = mean_given.contiguous(), rstd = rstd_given.contiguous();
   Three gradients;
@@ -159,8 +158,8 @@ Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef s
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_layer_norm", &layer_norm);
-  m.impl("native_layer_norm_backward", &layer_norm_backward);
+  op<"native_layer_norm", &layer_norm>(m);
+  op<"native_layer_norm_backward", &layer_norm_backward>(m);
 }
 
 }  // namespace mpsx::ops

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "norm/params.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 

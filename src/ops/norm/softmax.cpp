@@ -13,8 +13,6 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr uint32_t kSoftmaxColumns = 256;  // as kSoftmaxColumns of the kernels
-
 struct SoftmaxKernels {
   explicit SoftmaxKernels(const std::string& name) : rows(name + "_rows"), columns(name + "_columns") {}
   KernelSet rows, columns;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/operator.h"
 #include "ops/optim/lists.h"
 
 namespace mpsx::ops {
@@ -126,40 +127,37 @@ constexpr const char* adam_name() {
 }
 
 template <bool Decoupled>
-void fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
                 TensorList max_exp_avg_sqs, TensorList steps, double lr, double beta1, double beta2,
                 double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
                 const OptionalTensor& found_inf) {
-  if (params.empty()) return;
+  if (params.empty()) return true;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
   const AlignedGradients aligned(step);
-  if (!is_native(step))
-    return fallback_call<void>(adam_name<Decoupled>(), "", params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps,
-                               lr, beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
+  if (!is_native(step)) return false;
   run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
       adam_params(lr, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
+  return true;
 }
 
 template <bool Decoupled>
-void fused_adam_tensor_lr(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+bool fused_adam_tensor_lr(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
                           TensorList max_exp_avg_sqs, TensorList steps, const Tensor& lr, double beta1, double beta2,
                           double weight_decay, double eps, bool amsgrad, bool maximize,
                           const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   if (lr.device().is_cpu())
     return fused_adam<Decoupled>(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, lr.item<double>(), beta1,
                                  beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
-  if (params.empty()) return;
+  if (params.empty()) return true;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
   const AlignedGradients aligned(step);
   step.rate = lr;
-  if (!is_native(step))
-    return fallback_call<void>(adam_name<Decoupled>(), "tensor_lr", params, grads, exp_avgs, exp_avg_sqs,
-                               max_exp_avg_sqs, steps, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize,
-                               grad_scale, found_inf);
+  if (!is_native(step)) return false;
   run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
       adam_params(0, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
+  return true;
 }
 
 OptimizerParams sgd_params(double rate, double weight_decay, double momentum, double dampening, bool maximize,
@@ -185,45 +183,43 @@ const KernelSet& sgd_kernels(bool momentum, bool nesterov) {
   return !momentum ? plain : nesterov ? with_nesterov : with_momentum;
 }
 
-void fused_sgd(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum, double lr,
+bool fused_sgd(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum, double lr,
                double dampening, bool nesterov, bool maximize, bool is_first_step, const OptionalTensor& grad_scale,
                const OptionalTensor& found_inf) {
-  if (params.empty()) return;
+  if (params.empty()) return true;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
   const AlignedGradients aligned(step);
-  if (!is_native(step))
-    return fallback_call<void>("aten::_fused_sgd_", "", params, grads, buffers, weight_decay, momentum, lr, dampening,
-                               nesterov, maximize, is_first_step, grad_scale, found_inf);
+  if (!is_native(step)) return false;
   run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
       sgd_params(lr, weight_decay, momentum, dampening, maximize, is_first_step));
+  return true;
 }
 
-void fused_sgd_tensor_lr(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum,
+bool fused_sgd_tensor_lr(TensorList params, TensorList grads, TensorList buffers, double weight_decay, double momentum,
                          const Tensor& lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
                          const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   if (lr.device().is_cpu())
     return fused_sgd(params, grads, buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize,
                      is_first_step, grad_scale, found_inf);
-  if (params.empty()) return;
+  if (params.empty()) return true;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
   const AlignedGradients aligned(step);
   step.rate = lr;
-  if (!is_native(step))
-    return fallback_call<void>("aten::_fused_sgd_", "tensor_lr", params, grads, buffers, weight_decay, momentum, lr,
-                               dampening, nesterov, maximize, is_first_step, grad_scale, found_inf);
+  if (!is_native(step)) return false;
   run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
       sgd_params(0, weight_decay, momentum, dampening, maximize, is_first_step));
+  return true;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_adam_", &fused_adam<false>);
-  m.impl("_fused_adam_.tensor_lr", &fused_adam_tensor_lr<false>);
-  m.impl("_fused_adamw_", &fused_adam<true>);
-  m.impl("_fused_adamw_.tensor_lr", &fused_adam_tensor_lr<true>);
-  m.impl("_fused_sgd_", &fused_sgd);
-  m.impl("_fused_sgd_.tensor_lr", &fused_sgd_tensor_lr);
+  op<"_fused_adam_", &fused_adam<false>>(m);
+  op<"_fused_adam_.tensor_lr", &fused_adam_tensor_lr<false>>(m);
+  op<"_fused_adamw_", &fused_adam<true>>(m);
+  op<"_fused_adamw_.tensor_lr", &fused_adam_tensor_lr<true>>(m);
+  op<"_fused_sgd_", &fused_sgd>(m);
+  op<"_fused_sgd_.tensor_lr", &fused_sgd_tensor_lr>(m);
 }
 
 }  // namespace mpsx::ops

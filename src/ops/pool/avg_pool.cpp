@@ -1,209 +1,216 @@
-// avg_pool2d and adaptive_avg_pool2d with their backwards; avg_pool1d and adaptive_avg_pool1d go through them.
-#include <ATen/native/Resize.h>
+// avg_pool2d, avg_pool3d, their adaptive forms, and their backwards; those of one dimension go through them. A small
+// box is averaged at once. A large one is averaged along one dimension after the other, and so is every backward: an
+// average is a sum with weights that are a product of one a dimension.
+#include <ATen/native/AdaptivePooling.h>
+#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
+#include <ATen/ops/avg_pool3d_backward_meta.h>
+#include <ATen/ops/avg_pool3d_meta.h>
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
 
+#include <algorithm>
+
+#include "ops/operator.h"
 #include "ops/pool/pool.h"
+#include "ops/resample/resample.h"
 #include "ops/structured.h"
-#include "ops/pool/whole_avg_pool.h"
 
 namespace mpsx::ops {
 namespace {
 
 using at::IntArrayRef;
+using Divisor = std::optional<int64_t>;
 
-struct Kernels {
-  KernelSet planes, last;
-  explicit Kernels(const std::string& stem) : planes(stem), last(stem + "_last") {}
+constexpr int64_t kSmallBox = 64;  // elements that a thread adds up
+
+bool averages(const Tensor& t) { return has_float_kernel(t); }
+bool averages_whole(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
+
+// A pooling of the last `dims` dimensions.
+struct AvgPool {
+  size_t dims;
+  bool adaptive = true;
+  IntArrayRef kernel, stride, padding;
+  bool count_include_pad = false;
+  Divisor divisor;
+
+  int64_t size(size_t d) const { return window_argument(kernel, d, 1); }
+  int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
+  int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
+
+  // What output `o` of dimension d averages, and what its sum is divided by: the divisor of a box is the product over
+  // its dimensions.
+  struct Window {
+    int64_t first, last;
+    double divisor;
+  };
+  Window window(size_t d, int64_t o, int64_t in, int64_t out) const {
+    if (adaptive) {
+      const int64_t first = at::native::start_index(o, out, in), last = at::native::end_index(o, out, in);
+      return {first, last, double(last - first)};
+    }
+    const int64_t start = o * step(d) - pad(d), end = std::min(start + size(d), in + pad(d));
+    const int64_t first = std::max<int64_t>(start, 0), last = std::min(end, in);
+    if (divisor) return {first, last, d == 0 ? double(*divisor) : 1.0};
+    return {first, last, double(count_include_pad ? end - start : last - first)};
+  }
+
+  // Both of a whole batch.
+  std::vector<Resampling> steps(IntArrayRef in, IntArrayRef out, bool backward) const {
+    std::vector<Resampling> result;
+    for (size_t d = 0; d < dims; ++d) {
+      const size_t dim = in.size() - dims + d;
+      Taps taps(in[dim]);
+      for (int64_t o = 0; o < out[dim]; ++o) {
+        const Window w = window(d, o, in[dim], out[dim]);
+        for (int64_t i = w.first; i < w.last; ++i) taps.add(i, 1 / w.divisor);
+        taps.end_element();
+      }
+      result.emplace_back(int64_t(dim), std::move(taps), backward);
+    }
+    return result;
+  }
+
+  AvgPoolParams params(IntArrayRef in, IntArrayRef out) const {
+    AvgPoolParams p{{1, 1, 1}, {1, 1, 1},        {1, 1, 1},         {1, 1, 1},
+                    {0, 0, 0}, pool_size(in[1]), count_include_pad, pool_size(divisor.value_or(0))};
+    for (size_t d = 0; d < dims; ++d) {
+      const size_t to = 3 - dims + d, dim = in.size() - dims + d;
+      p.in[to] = pool_size(in[dim]);
+      p.out[to] = pool_size(out[dim]);
+      if (adaptive) continue;
+      p.kernel[to] = pool_size(size(d));
+      p.stride[to] = pool_size(step(d));
+      p.pad[to] = pool_size(pad(d));
+    }
+    return p;
+  }
+  // Elements of the largest box.
+  int64_t taps(IntArrayRef in, IntArrayRef out) const {
+    int64_t n = 1;
+    for (size_t d = 0; d < dims; ++d) {
+      const int64_t from = in[in.size() - dims + d], to = out[in.size() - dims + d];
+      n *= adaptive ? from / to + (from % to == 0 ? 0 : 2) : size(d);
+    }
+    return n;
+  }
 };
 
-// `to` (of h x w planes) is computed from `from`, both dense in `layout`. Backwards a CPU thread does some rows (of
-// them, channels_last, some pixels) in turn.
-void launch(const Kernels& kernels, const PoolLayout& layout, const Tensor& to, const Tensor& from, Pool2dParams p,
-            uint64_t taps, bool backward) {
-  const bool tiles = runtime::driver().info().vector_bytes == 0;
-  p.band = tiles && backward ? (layout.last ? kPoolTile : kPoolBand) : 1;
-  p.row_band = tiles && backward ? kPoolBand : 1;
-  const auto pieces = [](int64_t n, int64_t piece) { return (n + piece - 1) / piece; };
-  const int64_t h = to.size(-2), w = to.size(-1);
-  Launch run((layout.last ? kernels.last : kernels.planes).get(tag_of(to)));
-  run.pointer(to.data_ptr()).pointer(from.const_data_ptr()).bytes(p);
-  if (layout.last) {
-    const int64_t pixels = std::min<int64_t>(p.band, w) * std::min<int64_t>(p.row_band, h);
-    run.groups(layout.grid(pieces(h, p.row_band), pieces(w, p.band)),
-               runtime::threads_for_row(uint64_t(layout.channels) * 4))
-        .work(uint64_t(layout.channels * pixels) * taps);
-  } else {
-    const int64_t tile = tiles ? kPoolTile : 1;
-    run.threads(uint64_t(pieces(w, tile)), uint64_t(pieces(h, p.band)), uint64_t(layout.images * layout.channels))
-        .work(uint64_t(std::min(tile, w) * p.band) * taps);
-  }
-  run.run();
+Tensor batched(const Tensor& t, size_t dims) { return size_t(t.dim()) == dims + 1 ? t.unsqueeze(0) : t; }
+
+// Writes `result`, dense in the memory format that it suggests.
+void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
+  static const KernelSet regular("avg_pool"), regular_last("avg_pool_last"), adaptive("adaptive_avg_pool"),
+      adaptive_last("adaptive_avg_pool_last");
+  if (result.numel() == 0) return;
+  const Tensor from = batched(self, pool.dims), out = batched(result, pool.dims);
+  const int64_t plane = c10::multiply_integers(from.sizes().slice(2));
+  const int64_t taps = pool.taps(from.sizes(), out.sizes());
+  const bool whole = averages_whole(self);
+  if (!whole && (taps > kSmallBox || plane > INT32_MAX))
+    return resample(from, pool.steps(from.sizes(), out.sizes(), false), out);
+  TORCH_CHECK(plane <= INT32_MAX, "avg_pool: expected planes of at most 2^31-1 elements, got ", self.sizes());
+  const auto format = whole ? at::MemoryFormat::Contiguous : out.suggest_memory_format();
+  const bool last = format != at::MemoryFormat::Contiguous;
+  const Tensor in = from.contiguous(format),
+               to = out.is_contiguous(format) ? out : at::empty(out.sizes(), out.options());
+  const AvgPoolParams p = pool.params(from.sizes(), out.sizes());
+  const uint64_t rows = uint64_t(p.out[0]) * uint64_t(p.out[1]), images = uint64_t(out.size(0));
+  Launch launch((pool.adaptive ? (last ? adaptive_last : adaptive) : (last ? regular_last : regular)).get(tag_of(to)));
+  launch.pointer(to.mutable_data_ptr()).pointer(in.const_data_ptr()).bytes(p);
+  if (last)
+    launch.groups({uint32_t(p.out[2]), uint32_t(rows), uint32_t(images)}, threads_for_channels(p.channels))
+        .work(uint64_t(p.channels * taps));
+  else
+    launch.threads(uint64_t(p.out[2]), rows, images * uint64_t(p.channels)).work(uint64_t(taps));
+  launch.run();
+  if (!to.is_same(out)) out.copy_(to);
+}
+void spread(const AvgPool& pool, const Tensor& grad, const Tensor& grad_input) {
+  const Tensor from = batched(grad, pool.dims), to = batched(grad_input, pool.dims);
+  if (from.numel() == 0)
+    to.zero_();
+  else
+    resample(from, pool.steps(to.sizes(), from.sizes(), true), to);
 }
 
-void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool count_include_pad,
-                std::optional<int64_t> divisor) {
-  p.kernel_h = pool_size(first_of(kernel));
-  p.kernel_w = pool_size(second_of(kernel));
-  p.stride_h = pool_size(first_of(stride, p.kernel_h));
-  p.stride_w = pool_size(second_of(stride, p.kernel_w));
-  p.pad_h = pool_size(first_of(padding));
-  p.pad_w = pool_size(second_of(padding));
-  p.count_include_pad = count_include_pad;
-  p.divisor = pool_size(divisor.value_or(0));
-}
-
-const Kernels& regular() {
-  static const Kernels kernels("avg_pool2d");
-  return kernels;
-}
-
-template <typename Outputs>
-void forward(Outputs& outputs, const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-             bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
+template <size_t D, typename Meta>
+bool avg_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+              bool count_include_pad, Divisor divisor, Tensor& out) {
+  if (!averages(self) && !averages_whole(self)) return false;
+  Structured<Meta> outputs(out);
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  const Tensor& out = outputs.result();
-  if (out.numel() > 0 && is_whole_pool(self)) {
-    whole_avg_pool(self, out, kernel, stride, padding, count_include_pad, divisor, 2);
-  } else if (out.numel() > 0) {
-    const PoolLayout layout(self, self.suggest_memory_format());
-    const Tensor in = self.contiguous(layout.format);
-    Pool2dParams p = pool_params(in, out.sizes());
-    set_window(p, kernel, stride, padding, count_include_pad, divisor);
-    launch(regular(), layout, out, in, p, uint64_t(p.kernel_h) * uint64_t(p.kernel_w), false);
-  }
-  outputs.finish();
+  average({D, false, kernel, stride, padding, count_include_pad, divisor}, self, outputs.result());
+  return outputs.finish(out);
 }
 
-Tensor avg_pool2d_new(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                      bool count_include_pad, std::optional<int64_t> divisor) {
-  if (!has_float_kernel(self) && !is_whole_pool(self))
-    return fallback_call<Tensor>("aten::avg_pool2d", "", self, kernel, stride, padding, ceil_mode, count_include_pad,
-                                 divisor);
-  Structured<at::meta::structured_avg_pool2d> outputs;
-  forward(outputs, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  return outputs.result();
+template <size_t D, typename Meta>
+bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                       IntArrayRef padding, bool ceil_mode, bool count_include_pad, Divisor divisor,
+                       Tensor& grad_input) {
+  if (!averages(self) || !averages(grad) || grad.scalar_type() != self.scalar_type()) return false;
+  Structured<Meta> outputs(grad_input);
+  outputs.meta(grad, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
+  spread({D, false, kernel, stride, padding, count_include_pad, divisor}, grad, outputs.result());
+  return outputs.finish(grad_input);
 }
 
-Tensor& avg_pool2d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                       bool count_include_pad, std::optional<int64_t> divisor, Tensor& out) {
-  if ((!has_float_kernel(self) && !is_whole_pool(self)) || out.scalar_type() != self.scalar_type()) {
-    fallback_call<Tensor>("aten::avg_pool2d", "out", self, kernel, stride, padding, ceil_mode, count_include_pad,
-                          divisor, out);
-    return out;
-  }
-  Structured<at::meta::structured_avg_pool2d> outputs(out);
-  forward(outputs, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  return out;
-}
-
-template <typename Outputs>
-void backward(Outputs& outputs, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-              IntArrayRef padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
-  static const Kernels kernels("avg_pool2d_bwd");
-  outputs.meta(grad_output, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  const Tensor& grad_input = outputs.result();
-  if (grad_input.numel() > 0) {
-    const PoolLayout layout(self, self.suggest_memory_format());
-    const Tensor grad = grad_output.contiguous(layout.format);
-    Pool2dParams p = pool_params(self, grad.sizes());
-    set_window(p, kernel, stride, padding, count_include_pad, divisor);
-    launch(kernels, layout, grad_input, grad, p, 4, true);
-  }
-  outputs.finish();
-}
-
-Tensor avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                               IntArrayRef padding, bool ceil_mode, bool count_include_pad,
-                               std::optional<int64_t> divisor) {
-  if (!has_float_kernel(self))
-    return fallback_call<Tensor>("aten::avg_pool2d_backward", "", grad_output, self, kernel, stride, padding, ceil_mode,
-                                 count_include_pad, divisor);
-  Structured<at::meta::structured_avg_pool2d_backward> outputs;
-  backward(outputs, grad_output, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  return outputs.result();
-}
-
-Tensor& avg_pool2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                                IntArrayRef padding, bool ceil_mode, bool count_include_pad,
-                                std::optional<int64_t> divisor, Tensor& grad_input) {
-  if (!has_float_kernel(self)) {
-    fallback_call<Tensor>("aten::avg_pool2d_backward", "grad_input", grad_output, self, kernel, stride, padding,
-                          ceil_mode, count_include_pad, divisor, grad_input);
-    return grad_input;
-  }
-  Structured<at::meta::structured_avg_pool2d_backward> outputs(grad_input);
-  backward(outputs, grad_output, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  return grad_input;
-}
-
-Tensor adaptive_avg_pool2d_new(const Tensor& self, IntArrayRef output_size) {
-  static const Kernels kernels("adaptive_avg_pool2d");
-  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::_adaptive_avg_pool2d", "", self, output_size);
-  TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
-  const int64_t ndim = self.dim();
-  TORCH_CHECK(ndim == 3 || ndim == 4, "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", self.sizes());
-  for (const int64_t d : {-2, -1})
-    TORCH_CHECK(
-        self.size(d) > 0,
-        "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
-        self.sizes(), " with dimension ", d + ndim, " being empty");
-  at::DimVector sizes(self.sizes().begin(), self.sizes().end());
-  sizes[size_t(ndim - 2)] = output_size[0];
-  sizes[size_t(ndim - 1)] = output_size[1];
-  const PoolLayout layout(self, self.suggest_memory_format());
-  const Tensor out = at::empty(sizes, self.options().memory_format(layout.format));
-  if (out.numel() == 0) return out;
-  const Tensor in = self.contiguous(layout.format);
-  Pool2dParams p = pool_params(in, sizes);
-  if (p.in_h % p.out_h == 0 && p.in_w % p.out_w == 0 && p.out_w > 1) {
-    const int64_t window[] = {p.in_h / p.out_h, p.in_w / p.out_w};
-    set_window(p, window, window, {0}, true, {});
-    launch(regular(), layout, out, in, p, uint64_t(window[0] * window[1]), false);
-    return out;
-  }
-  launch(kernels, layout, out, in, p, uint64_t((p.in_h / p.out_h + 1) * (p.in_w / p.out_w + 1)), false);
-  return out;
-}
-
-Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
-  if (!has_float_kernel(self))
-    return fallback_call<Tensor>("aten::adaptive_avg_pool2d", "out", self, output_size, out), out;
-  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "expected dtype ", self.scalar_type(),
+template <size_t D>
+bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
+  static const std::string op = "adaptive_avg_pool" + std::to_string(D) + "d";
+  if (!averages(self)) return false;
+  TORCH_CHECK(!out.defined() || out.scalar_type() == self.scalar_type(), "expected dtype ", self.scalar_type(),
               " for `output` but got dtype ", out.scalar_type());
-  const Tensor result = adaptive_avg_pool2d_new(self, output_size);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result), out;
+  TORCH_CHECK(size.size() == D, op,
+              D == 2 ? ": output_size must be 2" : ": internal error: output_size.size() must be 3");
+  TORCH_CHECK(self.dim() == int64_t(D) + 1 || self.dim() == int64_t(D) + 2, op, "(): Expected ", D + 1, "D or ", D + 2,
+              "D tensor, but got ", self.sizes());
+  c10::DimVector sizes(self.sizes());
+  for (size_t d = 0; d < D; ++d) {
+    int64_t& n = sizes[sizes.size() - D + d];
+    TORCH_CHECK(n > 0, op, "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+                self.sizes(), " with dimension ", sizes.size() - D + d, " being empty");
+    TORCH_CHECK(D == 2 || size[d] >= 0, op, ": elements of output_size must be greater than or equal to 0, got ", size);
+    n = size[d];
+  }
+  const Tensor result = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
+  average({D}, self, result);
+  return deliver(op.c_str(), result, out);
 }
 
-Tensor adaptive_avg_pool2d_backward_new(const Tensor& grad_output, const Tensor& self) {
-  static const Kernels kernels("adaptive_avg_pool2d_bwd");
-  if (!has_float_kernel(self))
-    return fallback_call<Tensor>("aten::_adaptive_avg_pool2d_backward", "", grad_output, self);
-  TORCH_CHECK(grad_output.dim() == self.dim() && (self.dim() == 3 || self.dim() == 4),
-              "adaptive_avg_pool2d_backward(): Expected 3D or 4D tensor, but got ", self.sizes());
-  TORCH_CHECK(self.scalar_type() == grad_output.scalar_type(), "expected dtype ", self.scalar_type(),
-              " for `grad_output` but got dtype ", grad_output.scalar_type());
-  const PoolLayout layout(self, self.suggest_memory_format());
-  const Tensor grad_input = at::empty(self.sizes(), self.options().memory_format(layout.format));
-  if (grad_input.numel() == 0 || grad_output.numel() == 0) return grad_input.zero_();
-  const Tensor grad = grad_output.contiguous(layout.format);
-  launch(kernels, layout, grad_input, grad, pool_params(self, grad.sizes()), 4, true);
-  return grad_input;
+template <size_t D>
+bool adaptive_avg_pool_backward(const Tensor& grad, const Tensor& self, Tensor& grad_input) {
+  static const std::string op = "adaptive_avg_pool" + std::to_string(D) + "d_backward";
+  if (!averages(self)) return false;
+  TORCH_CHECK(grad.dim() == self.dim() && (self.dim() == int64_t(D) + 1 || self.dim() == int64_t(D) + 2), op,
+              "(): Expected ", D + 1, "D or ", D + 2, "D tensor, but got ", self.sizes());
+  TORCH_CHECK(self.scalar_type() == grad.scalar_type(), "expected dtype ", self.scalar_type(),
+              " for `grad_output` but got dtype ", grad.scalar_type());
+  const Tensor result = at::empty(self.sizes(), self.options().memory_format(self.suggest_memory_format()));
+  if (result.numel() > 0) spread({D}, grad, result);
+  return deliver(op.c_str(), result, grad_input);
+}
+
+// torch has only this form of it by this name.
+Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad, const Tensor& self, Tensor& grad_input) {
+  return write_out("adaptive_avg_pool3d_backward", at::_adaptive_avg_pool3d_backward(grad, self), grad_input);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("avg_pool2d", &avg_pool2d_new);
-  m.impl("avg_pool2d.out", &avg_pool2d_out);
-  m.impl("avg_pool2d_backward", &avg_pool2d_backward_new);
-  m.impl("avg_pool2d_backward.grad_input", &avg_pool2d_backward_out);
-  m.impl("_adaptive_avg_pool2d", &adaptive_avg_pool2d_new);
-  m.impl("adaptive_avg_pool2d.out", &adaptive_avg_pool2d_out);
-  m.impl("_adaptive_avg_pool2d_backward", &adaptive_avg_pool2d_backward_new);
+  op<"avg_pool2d", &avg_pool<2, at::meta::structured_avg_pool2d>>(m);
+  op<"avg_pool2d_backward", &avg_pool_backward<2, at::meta::structured_avg_pool2d_backward>>(m);
+  op<"avg_pool3d", &avg_pool<3, at::meta::structured_avg_pool3d>>(m);
+  op<"avg_pool3d_backward", &avg_pool_backward<3, at::meta::structured_avg_pool3d_backward>>(m);
+  op<"adaptive_avg_pool2d", &adaptive_avg_pool<2>>(m);
+  op<"_adaptive_avg_pool2d", &adaptive_avg_pool<2>>(m);
+  op<"_adaptive_avg_pool2d_backward", &adaptive_avg_pool_backward<2>>(m);
+  op<"adaptive_avg_pool3d", &adaptive_avg_pool<3>>(m);
+  op<"_adaptive_avg_pool3d", &adaptive_avg_pool<3>>(m);
+  op<"_adaptive_avg_pool3d_backward", &adaptive_avg_pool_backward<3>>(m);
+  m.impl("adaptive_avg_pool3d_backward.grad_input", &adaptive_avg_pool3d_backward_out);
 }
 
 }  // namespace mpsx::ops

@@ -1,5 +1,4 @@
 // im2col and its transpose col2im; the gradient of Tensor.unfold.
-#include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/col2im.h>
 #include <ATen/ops/complex.h>
@@ -8,10 +7,10 @@
 #include <ATen/ops/real.h>
 #include <ATen/ops/unfold_backward.h>
 #include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
 #include "ops/indexing.h"
-#include "pool/params.h"
+#include "ops/operator.h"
+#include "ops/pool/pool.h"
 #include "pool/window_params.h"
 
 namespace mpsx::ops {
@@ -53,11 +52,10 @@ void check_pairs(const char* op, std::initializer_list<IntArrayRef> arguments) {
     TORCH_CHECK(v.size() == 2, op, ": expected two elements in kernel_size, dilation, padding and stride, got ", v);
 }
 
-Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                   IntArrayRef stride, Tensor& out) {
+bool im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride,
+            Tensor& out) {
   static const KernelSet kernels("im2col");
-  if (!movable(self) || !is_plain(out) || out.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::im2col", "out", self, kernel, dilation, padding, stride, out), out;
+  if (!movable(self)) return false;
   check_pairs("im2col", {kernel, dilation, padding, stride});
   at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
                                  stride[0], stride[1]);
@@ -67,37 +65,23 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
   const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), places = kernel[0] * kernel[1];
   c10::DimVector sizes{images, x.size(-3) * places, int64_t(p.windows_h) * p.windows_w};
   if (!batched) sizes.erase(sizes.begin());
-  at::native::resize_output(out, sizes);
-  if (out.numel() == 0) return out;
+  fit_result(out, sizes, self.options());
+  if (out.numel() == 0) return true;
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
-  const bool row = runtime::driver().info().vector_bytes == 0;
   Launch(kernels.get(bits_tag(x)))
       .pointer(result.mutable_data_ptr())
       .pointer(x.const_data_ptr())
       .bytes(p)
-      .threads(row ? uint64_t(p.windows_h) : uint64_t(sizes.back()), uint64_t(places), uint64_t(planes))
-      .work(row ? uint64_t(p.windows_w) : 1)
+      .threads(uint64_t(p.windows_w), uint64_t(p.windows_h), uint64_t(places * planes))
       .run();
   if (!result.is_same(out)) out.copy_(result);
-  return out;
-}
-Tensor im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride) {
-  Tensor out = at::empty({0}, self.options());
-  return im2col_out(self, kernel, dilation, padding, stride, out);
+  return true;
 }
 
-Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                   IntArrayRef stride, Tensor& out);
-Tensor col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-              IntArrayRef stride) {
-  Tensor out = at::empty({0}, self.options());
-  return col2im_out(self, size, kernel, dilation, padding, stride, out);
-}
-Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
-                   IntArrayRef stride, Tensor& out) {
+bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding,
+            IntArrayRef stride, Tensor& out) {
   const bool complex = self.scalar_type() == at::kComplexFloat && is_plain(self);
-  if (!(has_float_kernel(self) || complex) || !is_plain(out) || out.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::col2im", "out", self, size, kernel, dilation, padding, stride, out), out;
+  if (!has_float_kernel(self) && !complex) return false;
   check_pairs("col2im", {size, kernel, dilation, padding, stride});
   at::native::col2im_shape_check(self, Tensor(), size[0], size[1], kernel[0], kernel[1], dilation[0], dilation[1],
                                  padding[0], padding[1], stride[0], stride[1]);
@@ -105,23 +89,23 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, Int
   const int64_t channels = self.size(-2) / (kernel[0] * kernel[1]), images = batched ? self.size(0) : 1;
   c10::DimVector sizes{images, channels, size[0], size[1]};
   if (!batched) sizes.erase(sizes.begin());
-  at::native::resize_output(out, sizes);
+  fit_result(out, sizes, self.options());
   if (complex) {
     const auto half = [&](const Tensor& part) { return at::col2im(part, size, kernel, dilation, padding, stride); };
-    return out.copy_(at::complex(half(at::real(self)), half(at::imag(self))));
+    out.copy_(at::complex(half(at::real(self)), half(at::imag(self))));
+    return true;
   }
   const FoldParams p = fold_params(size, kernel, dilation, padding, stride);
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   fold(result, self.contiguous(), images * channels, p);
   if (!result.is_same(out)) out.copy_(result);
-  return out;
+  return true;
 }
 
 // grad has the windows along `dim` and their elements in a last dimension.
-Tensor unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
+std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
   const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
-  if (!(has_float_kernel(grad) || complex))
-    return fallback_call<Tensor>("aten::unfold_backward", "", grad, sizes, dim, size, step);
+  if (!has_float_kernel(grad) && !complex) return std::nullopt;
   if (sizes.empty()) return grad.sum();  // a number has one window of at most one element
   if (complex)
     return at::complex(at::unfold_backward(at::real(grad), sizes, dim, size, step),
@@ -138,13 +122,12 @@ Tensor unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64
   p.windows_w = narrow(windows.size(-2));
   p.kernel_w = narrow(size);
   p.stride_w = narrow(step);
-  const uint64_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kPoolTile;
   Launch(kernels.get(tag_of(out)))
       .pointer(out.data_ptr())
       .pointer(windows.const_data_ptr())
       .bytes(p)
-      .threads((uint64_t(p.width) + tile - 1) / tile, uint64_t(out.numel() / p.width))
-      .work(tile * (1 + uint64_t(size) / uint64_t(step)))
+      .threads(uint64_t(p.width), uint64_t(out.numel() / p.width))
+      .work(1 + uint64_t(size) / uint64_t(step))
       .run();
   return out.movedim(-1, dim).contiguous();
 }
@@ -152,11 +135,9 @@ Tensor unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("im2col", &im2col);
-  m.impl("im2col.out", &im2col_out);
-  m.impl("col2im", &col2im);
-  m.impl("col2im.out", &col2im_out);
-  m.impl("unfold_backward", &unfold_backward);
+  op<"im2col", &im2col>(m);
+  op<"col2im", &col2im>(m);
+  op<"unfold_backward", &unfold_backward>(m);
 }
 
 }  // namespace mpsx::ops

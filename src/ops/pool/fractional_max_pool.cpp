@@ -1,20 +1,18 @@
 // Fractional pooling, whose windows are drawn for each plane, and max_unpool, which is a write along the indices.
 #include <ATen/native/FractionalMaxPooling.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
+#include "ops/operator.h"
 #include "ops/pool/window_pool.h"
 
 namespace mpsx::ops {
 namespace {
 
 using at::IntArrayRef;
-using Pair = std::tuple<Tensor, Tensor>;
 
 // (in - size) / (windows - 1), rounded as the type is: where the windows lie depends on it.
 double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
@@ -64,19 +62,14 @@ c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size
 }
 
 template <size_t D>
-std::tuple<Tensor&, Tensor&> fractional_out(const Tensor& self, IntArrayRef kernel, IntArrayRef size,
-                                            const Tensor& samples, Tensor& out, Tensor& indices) {
-  if (!has_float_kernel(self) || !is_plain(samples) || !is_plain(out) || !is_plain(indices) ||
-      out.scalar_type() != self.scalar_type() || indices.scalar_type() != at::kLong) {
-    fallback_call<Pair>(D == 2 ? "aten::fractional_max_pool2d" : "aten::fractional_max_pool3d", "output", self, kernel,
-                        size, samples, out, indices);
-    return {out, indices};
-  }
+bool fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const Tensor& samples, Tensor& out,
+                Tensor& indices) {
+  if (!has_float_kernel(self) || !is_plain(samples)) return false;
   const c10::DimVector sizes = shape_of<D>(self, kernel, size);
   check_drawn(self, samples, D);
-  at::native::resize_output(out, sizes);
-  at::native::resize_output(indices, sizes);
-  if (out.numel() == 0) return {out, indices};
+  fit_result(out, sizes, self.options());
+  fit_result(indices, sizes, self.options().dtype(at::kLong));
+  if (out.numel() == 0) return true;
   Windows w(self.sizes(), sizes, D);
   const int64_t images = self.dim() == int64_t(D) + 2 ? self.size(0) : 1;
   const Tensor drawn = samples.slice(0, 0, images).reshape({-1, int64_t(D)});
@@ -90,44 +83,28 @@ std::tuple<Tensor&, Tensor&> fractional_out(const Tensor& self, IntArrayRef kern
     begins.push_back(starts(drawn.slice(1, sample, sample + 1), w.p.in[3 - D + d], kernel[d], w.p.out[3 - D + d]));
     ends.push_back(begins.back().add(kernel[d]));
   }
-  w.widest(kernel[D - 1]);
   begins.insert(begins.end(), ends.begin(), ends.end());
   Tensor tables = at::cat(begins, 1);
   w.p.table = pool_size(tables.size(1));
   w.table = LaunchTable(std::move(tables));
   window_max(self, w, out, indices);
-  return {out, indices};
+  return true;
 }
 template <size_t D>
-Pair fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const Tensor& samples) {
-  Tensor out = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
-  fractional_out<D>(self, kernel, size, samples, out, indices);
-  return {out, indices};
-}
-template <size_t D>
-Tensor& fractional_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef size,
-                                const Tensor& indices, Tensor& grad_input) {
-  if (!has_float_kernel(grad) || !is_plain(grad_input) || grad_input.scalar_type() != grad.scalar_type())
-    return fallback_call<Tensor>(
-               D == 2 ? "aten::fractional_max_pool2d_backward" : "aten::fractional_max_pool3d_backward", "grad_input",
-               grad, self, kernel, size, indices, grad_input),
-           grad_input;
+bool fractional_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef size,
+                         const Tensor& indices, Tensor& grad_input) {
+  if (!has_float_kernel(grad)) return false;
   TORCH_CHECK(grad.sizes() == shape_of<D>(self, kernel, size) && indices.sizes() == grad.sizes(),
               "fractional_max_pool_backward: expected a gradient and indices of the result's shape, got ", grad.sizes(),
               " and ", indices.sizes());
-  at::native::resize_output(grad_input, self.sizes());
+  fit_result(grad_input, self.sizes(), grad.options());
   spread_gradient("fractional_max_pool", grad, indices, grad_input, D, false);
-  return grad_input;
-}
-template <size_t D>
-Tensor fractional_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef size,
-                           const Tensor& indices) {
-  Tensor grad_input = at::empty({0}, self.options());
-  return fractional_backward_out<D>(grad, self, kernel, size, indices, grad_input);
+  return true;
 }
 
 template <size_t D>
-void unpool(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor& out) {
+bool unpool(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor& out) {
+  if (!has_float_kernel(self) || !is_plain(indices)) return false;
   static const std::string name = "max_unpool" + std::to_string(D) + "d";
   TORCH_CHECK(indices.scalar_type() == at::kLong,
               "elements in indices should be type int64 but got: ", indices.scalar_type());
@@ -142,63 +119,32 @@ void unpool(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor&
     TORCH_CHECK(sizes[d] > 0 || (d == 0 && sizes.size() == D + 2), name,
                 "(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes());
   std::copy(size.begin(), size.end(), sizes.end() - D);
-  const auto format = D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  if (at::native::resize_output(out, sizes)) out.unsafeGetTensorImpl()->empty_tensor_restride(format);
-  if (out.numel() == 0 || self.numel() == 0) {
-    out.zero_();
-    return;
-  }
+  fit_result(out, sizes, self.options(), D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  if (out.numel() == 0 || self.numel() == 0) return out.zero_(), true;
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   result.zero_();
   planes_as_rows(result, D).scatter_(1, planes_as_rows(indices, D), planes_as_rows(self, D));
   if (!result.is_same(out)) out.copy_(result);
+  return true;
 }
-bool unpools(const Tensor& self, const Tensor& indices, const Tensor& out) {
-  return has_float_kernel(self) && is_plain(indices) && is_plain(out) && out.scalar_type() == self.scalar_type();
-}
-
-Tensor& max_unpool2d_out(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor& out) {
-  if (!unpools(self, indices, out))
-    return fallback_call<Tensor>("aten::max_unpool2d", "out", self, indices, size, out), out;
-  unpool<2>(self, indices, size, out);
-  return out;
-}
-Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntArrayRef size) {
-  Tensor out = at::empty({0}, self.options());
-  return max_unpool2d_out(self, indices, size, out);
-}
-Tensor& max_unpool3d_out(const Tensor& self, const Tensor& indices, IntArrayRef size, IntArrayRef stride,
-                         IntArrayRef padding, Tensor& out) {
-  if (!unpools(self, indices, out))
-    return fallback_call<Tensor>("aten::max_unpool3d", "out", self, indices, size, stride, padding, out), out;
+bool unpool3d(const Tensor& self, const Tensor& indices, IntArrayRef size, IntArrayRef stride, IntArrayRef padding,
+              Tensor& out) {
   TORCH_CHECK(stride.size() == 3 && padding.size() == 3,
               "max_unpool3d: expected three elements in stride and in padding, got ", stride, " and ", padding);
   TORCH_CHECK(std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s > 0; }),
               "strides should be greater than zero, but got stride: ", stride);
-  unpool<3>(self, indices, size, out);
-  return out;
-}
-Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntArrayRef size, IntArrayRef stride,
-                    IntArrayRef padding) {
-  Tensor out = at::empty({0}, self.options());
-  return max_unpool3d_out(self, indices, size, stride, padding, out);
+  return unpool<3>(self, indices, size, out);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("fractional_max_pool2d", &fractional<2>);
-  m.impl("fractional_max_pool2d.output", &fractional_out<2>);
-  m.impl("fractional_max_pool2d_backward", &fractional_backward<2>);
-  m.impl("fractional_max_pool2d_backward.grad_input", &fractional_backward_out<2>);
-  m.impl("fractional_max_pool3d", &fractional<3>);
-  m.impl("fractional_max_pool3d.output", &fractional_out<3>);
-  m.impl("fractional_max_pool3d_backward", &fractional_backward<3>);
-  m.impl("fractional_max_pool3d_backward.grad_input", &fractional_backward_out<3>);
-  m.impl("max_unpool2d", &max_unpool2d);
-  m.impl("max_unpool2d.out", &max_unpool2d_out);
-  m.impl("max_unpool3d", &max_unpool3d);
-  m.impl("max_unpool3d.out", &max_unpool3d_out);
+  op<"fractional_max_pool2d", &fractional<2>>(m);
+  op<"fractional_max_pool2d_backward", &fractional_backward<2>>(m);
+  op<"fractional_max_pool3d", &fractional<3>>(m);
+  op<"fractional_max_pool3d_backward", &fractional_backward<3>>(m);
+  op<"max_unpool2d", &unpool<2>>(m);
+  op<"max_unpool3d", &unpool3d>(m);
 }
 
 }  // namespace mpsx::ops

@@ -31,13 +31,12 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes.back() = p.out;
   const Tensor out = at::empty(sizes, self.options()), in = self.contiguous();
-  const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kPoolTile : 1, columns = uint32_t(p.out);
   Launch(kernels.get(tag_of(self)))
       .pointer(out.mutable_data_ptr())
       .pointer(in.const_data_ptr())
       .bytes(p)
-      .threads((columns + tile - 1) / tile, uint64_t(in.numel() / p.in))
-      .work(uint64_t(std::min(tile, columns)) * uint64_t(p.kernel))
+      .threads(uint64_t(p.out), uint64_t(in.numel() / p.in))
+      .work(uint64_t(p.kernel))
       .run();
   return out;
 }

@@ -6,15 +6,23 @@
 
 namespace mpsx::ops {
 
+// Whether the kernels of maxima have the type.
+inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
+
+// The threads that share the channels of a pixel.
+inline uint32_t threads_for_channels(int64_t channels) {
+  return runtime::threads_for_row(4 * ceil_div(uint64_t(channels), kChannelTile));
+}
+
 // An input of 2-D pooling, dense in the layout that its kernels walk.
 struct PoolLayout {
-  bool last = false;  // channels_last
-  at::MemoryFormat format = at::MemoryFormat::Contiguous;
-  int64_t images = 1, channels = 1;
+  at::MemoryFormat format;
+  bool last;  // channels_last
+  int64_t images, channels;
 
-  PoolLayout(const Tensor& in, at::MemoryFormat f)
-      : last(f == at::MemoryFormat::ChannelsLast),
-        format(f),
+  explicit PoolLayout(const Tensor& in)
+      : format(in.suggest_memory_format()),
+        last(format == at::MemoryFormat::ChannelsLast),
         images(in.dim() == 4 ? in.size(0) : 1),
         channels(in.size(-3)) {}
 
@@ -25,9 +33,16 @@ struct PoolLayout {
     return last ? driver::Size{uint32_t(w), uint32_t(h), uint32_t(planes)}
                 : driver::Size{uint32_t(h), uint32_t(planes), 1};
   }
-  // Elements of a row (or the channels of a pixel).
+  // The threads that share a row, or the channels of a pixel, and how many elements it has.
   uint64_t row(int64_t w) const { return uint64_t(last ? channels : w); }
+  uint32_t threads(int64_t w) const {
+    return last ? threads_for_channels(channels) : runtime::threads_for_row(4 * uint64_t(w));
+  }
 };
+
+// The result `out`, of this size, dense in `format` where it is made or resized.
+void fit_result(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
+                at::MemoryFormat format = at::MemoryFormat::Contiguous);
 
 // A size argument: one number or two.
 inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }

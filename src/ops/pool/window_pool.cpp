@@ -3,21 +3,30 @@
 
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool2d_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_meta.h>
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
-
-#include <algorithm>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/pool/pool.h"
 #include "ops/structured.h"
 #include "runtime/device_error.h"
 
 namespace mpsx::ops {
+
+void fit_result(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options, at::MemoryFormat format) {
+  if (!out.defined()) {
+    out = at::empty(sizes, options.memory_format(format));
+    return;
+  }
+  TORCH_CHECK(out.dtype() == options.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
+              out.dtype(), " instead");
+  if (at::native::resize_output(out, sizes)) out.unsafeGetTensorImpl()->empty_tensor_restride(format);
+}
 
 void Windows::upload(const Tensor& like) {
   begins.insert(begins.end(), ends.begin(), ends.end());
@@ -31,21 +40,18 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
   const bool dense = out.is_contiguous() && indices.is_contiguous();
   const Tensor best = dense ? out : at::empty(out.sizes(), out.options());
   const Tensor where = dense ? indices : at::empty(out.sizes(), indices.options());
-  constexpr int64_t kSmall = 64;  // windows of a plane that a CPU's thread takes at once
-  WindowPoolParams p = windows.p;
+  const WindowPoolParams& p = windows.p;
   const int64_t rows = int64_t(p.out[0]) * p.out[1], planes = out.numel() / (rows * p.out[2]);
   TORCH_CHECK(rows <= int64_t(UINT32_MAX) && planes <= int64_t(UINT32_MAX),
               "max_pool: expected a result of fewer rows than 2^32, got ", out.sizes());
-  const bool small = runtime::driver().info().vector_bytes == 0 && rows * p.out[2] <= kSmall;
-  p.rows = small ? int32_t(rows) : 1;
   Launch(kernels.get(tag_of(x)))
       .pointer(best.data_ptr())
       .pointer(where.data_ptr())
       .pointer(x.const_data_ptr())
       .pointer(windows.table.data())
       .bytes(p)
-      .groups({small ? 1 : uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
-      .work(uint64_t(p.out[2]) * uint64_t(p.width) * 8 * uint64_t(p.rows))
+      .groups({uint32_t(rows), uint32_t(planes), 1}, runtime::threads_for_row(uint64_t(p.out[2]) * 4))
+      .work(uint64_t(p.out[2]) * 16)
       .run();
   if (dense) return;
   out.copy_(best);
@@ -60,7 +66,7 @@ Tensor planes_as_rows(const Tensor& t, size_t dims) {
 
 void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
                      bool apart) {
-  static const KernelSet moved("window_max_bwd"), added("window_max_bwd_shared");
+  static const KernelSet kernels("window_max_bwd");
   if (grad_input.numel() == 0) return;
   if (!grad_input.is_contiguous()) {
     const Tensor dense = at::empty(grad_input.sizes(), grad_input.options());
@@ -69,16 +75,14 @@ void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, 
     return;
   }
   const Tensor to = planes_as_rows(grad_input, dims);
-  // On a GPU threads would add to one place at once.
-  const bool kernel = apart || (runtime::driver().info().vector_bytes == 0 && is_float_tag(tag_of(to)));
-  if (grad.numel() == 0 || !kernel || to.size(0) > int64_t(UINT32_MAX)) {
+  if (grad.numel() == 0 || !apart || to.size(0) > int64_t(UINT32_MAX)) {
     grad_input.zero_();
     if (grad.numel() > 0) to.scatter_add_(1, planes_as_rows(indices, dims), planes_as_rows(grad, dims));
     return;
   }
   const Tensor from = planes_as_rows(grad, dims), places = planes_as_rows(indices, dims);
-  const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1)), 0};
-  Launch(apart ? moved.get(bits_tag(to)) : added.get(tag_of(to)))
+  const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1))};
+  Launch(kernels.get(bits_tag(to)))
       .pointer(to.data_ptr())
       .pointer(from.const_data_ptr())
       .pointer(places.const_data_ptr())
@@ -93,7 +97,6 @@ void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, 
 namespace {
 
 using at::IntArrayRef;
-using Pair = std::tuple<Tensor, Tensor>;
 
 // The arguments of max_pool3d, checked in PyTorch's words.
 struct Pool3d {
@@ -133,120 +136,78 @@ struct Pool3d {
         w.add(start + outside, std::min(start + reach, in));
       }
       w.p.dilation[d] = dilation[d];
-      if (d == 2) w.widest(reach);
     }
     w.upload(self);
     return w;
   }
 };
 
-std::tuple<Tensor&, Tensor&> max_pool3d_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                                            IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out,
-                                            Tensor& indices) {
-  if (!has_window_kernel(self) || !is_plain(out) || !is_plain(indices) || out.scalar_type() != self.scalar_type() ||
-      indices.scalar_type() != at::kLong) {
-    fallback_call<Pair>("aten::max_pool3d_with_indices", "out", self, kernel, stride, padding, dilation, ceil_mode, out,
-                        indices);
-    return {out, indices};
-  }
+bool max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                bool ceil_mode, Tensor& out, Tensor& indices) {
+  if (!has_window_kernel(self)) return false;
   const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
   const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  for (const Tensor* t : {&out, &indices})
-    if (at::native::resize_output(*t, pool.sizes)) t->unsafeGetTensorImpl()->empty_tensor_restride(format);
+  fit_result(out, pool.sizes, self.options(), format);
+  fit_result(indices, pool.sizes, self.options().dtype(at::kLong), format);
   window_max(self, pool.windows(self), out, indices);
-  return {out, indices};
-}
-Pair max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                bool ceil_mode) {
-  if (!has_window_kernel(self))
-    return fallback_call<Pair>("aten::max_pool3d_with_indices", "", self, kernel, stride, padding, dilation, ceil_mode);
-  Tensor out = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
-  max_pool3d_out(self, kernel, stride, padding, dilation, ceil_mode, out, indices);
-  return {out, indices};
+  return true;
 }
 
-Tensor& max_pool3d_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices,
-                                Tensor& grad_input) {
-  if (!has_window_kernel(grad) || !is_plain(grad_input) || grad_input.scalar_type() != grad.scalar_type())
-    return fallback_call<Tensor>("aten::max_pool3d_with_indices_backward", "grad_input", grad, self, kernel, stride,
-                                 padding, dilation, ceil_mode, indices, grad_input),
-           grad_input;
+bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices,
+                         Tensor& grad_input) {
+  if (!has_window_kernel(grad)) return false;
   const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
   TORCH_CHECK(grad.sizes() == pool.sizes && indices.sizes() == pool.sizes,
               "max_pool3d_with_indices_backward: expected a gradient and indices of shape ", IntArrayRef(pool.sizes),
               ", got ", grad.sizes(), " and ", indices.sizes());
-  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  if (at::native::resize_output(grad_input, self.sizes()))
-    grad_input.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  fit_result(grad_input, self.sizes(), grad.options(),
+             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool apart = true;
   for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
   spread_gradient("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, apart);
-  return grad_input;
-}
-Tensor max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                           IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
-  if (!has_window_kernel(grad))
-    return fallback_call<Tensor>("aten::max_pool3d_with_indices_backward", "", grad, self, kernel, stride, padding,
-                                 dilation, ceil_mode, indices);
-  Tensor grad_input = at::empty({0}, self.options());
-  return max_pool3d_backward_out(grad, self, kernel, stride, padding, dilation, ceil_mode, indices, grad_input);
+  return true;
 }
 
 // Windows that cover the input evenly.
-template <typename Meta, size_t D>
-std::tuple<Tensor&, Tensor&> adaptive_out(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
-  if (!has_float_kernel(self)) {
-    fallback_call<Pair>(D == 2 ? "aten::adaptive_max_pool2d" : "aten::adaptive_max_pool3d", "out", self, size, out,
-                        indices);
-    return {out, indices};
-  }
+template <size_t D, typename Meta>
+bool adaptive_max_pool(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
+  if (!has_float_kernel(self)) return false;
   Structured<Meta, 2> outputs(out, indices);
   outputs.meta(self, size);
   if (outputs.result(0).numel() > 0) {
     Windows w(self.sizes(), outputs.result(0).sizes(), D);
     for (size_t d = 3 - D; d < 3; ++d)
-      for (int64_t o = 0; o < w.p.out[d]; ++o) {
-        const int64_t begin = at::native::start_index(o, w.p.out[d], w.p.in[d]);
-        const int64_t end = at::native::end_index(o, w.p.out[d], w.p.in[d]);
-        w.add(begin, end);
-        if (d == 2) w.widest(end - begin);
-      }
+      for (int64_t o = 0; o < w.p.out[d]; ++o)
+        w.add(at::native::start_index(o, w.p.out[d], w.p.in[d]), at::native::end_index(o, w.p.out[d], w.p.in[d]));
     w.upload(self);
     window_max(self, w, outputs.result(0), outputs.result(1));
   }
-  outputs.finish();
-  return {out, indices};
+  return outputs.finish(out, indices);
 }
-template <typename Meta, size_t D>
-Tensor& adaptive_backward_out(const Tensor& grad, const Tensor& self, const Tensor& indices, Tensor& grad_input) {
-  if (!has_float_kernel(grad))
-    return fallback_call<Tensor>(D == 2 ? "aten::adaptive_max_pool2d_backward" : "aten::adaptive_max_pool3d_backward",
-                                 "grad_input", grad, self, indices, grad_input),
-           grad_input;
+template <size_t D, typename Meta>
+bool adaptive_max_pool_backward(const Tensor& grad, const Tensor& self, const Tensor& indices, Tensor& grad_input) {
+  if (!has_float_kernel(grad)) return false;
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, indices);
   bool apart = true;
   for (int64_t d = 1; d <= int64_t(D); ++d) apart = apart && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
   spread_gradient(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
                   outputs.result(), D, apart);
-  outputs.finish();
-  return grad_input;
+  return outputs.finish(grad_input);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("max_pool3d_with_indices", &max_pool3d);
-  m.impl("max_pool3d_with_indices.out", &max_pool3d_out);
-  m.impl("max_pool3d_with_indices_backward", &max_pool3d_backward);
-  m.impl("max_pool3d_with_indices_backward.grad_input", &max_pool3d_backward_out);
-  m.impl("adaptive_max_pool2d.out", &adaptive_out<at::meta::structured_adaptive_max_pool2d, 2>);
-  m.impl("adaptive_max_pool3d.out", &adaptive_out<at::meta::structured_adaptive_max_pool3d, 3>);
-  m.impl("adaptive_max_pool2d_backward.grad_input",
-         &adaptive_backward_out<at::meta::structured_adaptive_max_pool2d_backward, 2>);
-  m.impl("adaptive_max_pool3d_backward.grad_input",
-         &adaptive_backward_out<at::meta::structured_adaptive_max_pool3d_backward, 3>);
+  op<"max_pool3d_with_indices", &max_pool3d>(m);
+  op<"max_pool3d_with_indices_backward", &max_pool3d_backward>(m);
+  op<"adaptive_max_pool2d", &adaptive_max_pool<2, at::meta::structured_adaptive_max_pool2d>>(m);
+  op<"adaptive_max_pool3d", &adaptive_max_pool<3, at::meta::structured_adaptive_max_pool3d>>(m);
+  op<"adaptive_max_pool2d_backward", &adaptive_max_pool_backward<2, at::meta::structured_adaptive_max_pool2d_backward>>(
+      m);
+  op<"adaptive_max_pool3d_backward", &adaptive_max_pool_backward<3, at::meta::structured_adaptive_max_pool3d_backward>>(
+      m);
 }
 
 }  // namespace mpsx::ops

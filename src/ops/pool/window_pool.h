@@ -1,7 +1,6 @@
 // Maxima of windows that tables name (metal/pool/window_pool.metal), and writes where they were.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "ops/launch_table.h"
@@ -12,7 +11,7 @@ namespace mpsx::ops {
 
 // Windows of `dims` dimensions, as kernels take them.
 struct Windows {
-  WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 1, 1};
+  WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0};
   std::vector<int32_t> begins, ends;
   LaunchTable table;  // both, one after the other
 
@@ -33,13 +32,8 @@ struct Windows {
     begins.push_back(int32_t(begin));
     ends.push_back(int32_t(end));
   }
-  // The dimension last added has windows [begins[i], ends[i]) this wide.
-  void widest(int64_t n) { p.width = std::max(p.width, pool_size(n)); }
   void upload(const Tensor& like);
 };
-
-// Whether kernels have the type.
-inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
 
 // Writes results and indices of any layout.
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);

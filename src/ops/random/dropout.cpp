@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include "ops/operator.h"
 #include "ops/random/random.h"
 
 namespace mpsx::ops {
@@ -11,14 +12,13 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
-Result native_dropout(const Tensor& input, double p, std::optional<bool> train) {
+std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   static const KernelSet kernels("dropout");
   TORCH_CHECK(p >= 0 && p <= 1, "native_dropout: expected a probability in [0, 1], got ", p);
-  if (!is_plain(input) || !is_float_tag(tag_of(input)))
-    return fallback_call<Result>("aten::native_dropout", "", input, p, train);
+  if (!has_float_kernel(input)) return std::nullopt;
   const auto mask_options = input.options().dtype(at::kBool);
-  if (p == 0 || !train.value_or(true)) return {input.clone(), at::ones_like(input, mask_options)};
-  if (p == 1) return {at::zeros_like(input), at::zeros_like(input, mask_options)};
+  if (p == 0 || !train.value_or(true)) return Result(input.clone(), at::ones_like(input, mask_options));
+  if (p == 1) return Result(at::zeros_like(input), at::zeros_like(input, mask_options));
 
   const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
   const Tensor out = at::empty_like(dense), mask = at::empty_like(dense, mask_options);
@@ -28,10 +28,10 @@ Result native_dropout(const Tensor& input, double p, std::optional<bool> train) 
   Launch launch(kernels.get(tag_of(dense)));
   launch.pointer(out.mutable_data_ptr()).pointer(mask.mutable_data_ptr()).pointer(dense.const_data_ptr());
   over_chunks(launch.bytes(params), params).run();
-  return {out, mask};
+  return Result(out, mask);
 }
 
-Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
+std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
   static const KernelSet kernels("dropout_backward");
   TORCH_CHECK(mask.scalar_type() == at::kBool, "native_dropout_backward: expected a mask of type Bool, got ",
               mask.scalar_type());
@@ -39,8 +39,7 @@ Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double sc
               mask.sizes(), ", got ", grad.sizes());
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
-  if (!is_plain(grad) || !is_float_tag(tag_of(grad)))
-    return fallback_call<Tensor>("aten::native_dropout_backward", "", grad, mask, scale);
+  if (!has_float_kernel(grad)) return std::nullopt;
   const bool aligned = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();
   const Tensor g = aligned ? grad : grad.contiguous(), m = aligned ? mask : mask.contiguous();
   const Tensor out = at::empty_like(g);
@@ -56,8 +55,8 @@ Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double sc
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_dropout", &native_dropout);
-  m.impl("native_dropout_backward", &native_dropout_backward);
+  op<"native_dropout", &native_dropout>(m);
+  op<"native_dropout_backward", &native_dropout_backward>(m);
 }
 
 }  // namespace mpsx::ops

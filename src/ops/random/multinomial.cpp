@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "backend/generator.h"
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "random/params.h"
 #include "runtime/device_error.h"
 
@@ -25,8 +25,7 @@ constexpr int64_t kLeastBlock = 64;
 // Columns of a block of the kernel, or 0 where its samples would take longer than sums of all elements do.
 int64_t block_of(int64_t columns, int64_t samples) {
   const int64_t block = std::max(kLeastBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
-  // A GPU's thread reads a block alone.
-  if (runtime::driver().info().vector_bytes > 0 && block > 4 * kLeastBlock) return 0;
+  if (block > 4 * kLeastBlock) return 0;  // a thread reads a block alone
   return samples * block <= 4 * columns + (1 << 16) ? block : 0;
 }
 
@@ -72,10 +71,9 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }
 
-Tensor& multinomial_out(const Tensor& self, int64_t samples, bool replacement, Generator generator, Tensor& out) {
-  if (!is_plain(self) || !is_float_tag(tag_of(self)) || !is_plain(out))
-    return fallback_call<Tensor>("aten::multinomial", "out", self, samples, replacement, generator, out), out;
-  TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
+bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generator generator, Tensor& out) {
+  if (!has_float_kernel(self)) return false;
+  TORCH_CHECK(takes(out, at::kLong), "multinomial expects Long tensor out, got: ", out.scalar_type());
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
   TORCH_CHECK(samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || samples <= self.size(-1),
@@ -83,29 +81,29 @@ Tensor& multinomial_out(const Tensor& self, int64_t samples, bool replacement, G
   TORCH_CHECK(self.size(-1) <= int64_t(1) << 24, "number of categories cannot exceed 2^24");
   std::vector<int64_t> shape(self.sizes().vec());
   shape.back() = samples;
-  at::native::resize_output(out, shape);
-  if (out.numel() == 0) return out;
+  if (out.defined())
+    at::native::resize_output(out, shape);
+  else
+    out = at::empty(shape, self.options().dtype(at::kLong));
+  if (out.numel() == 0) return true;
   const int64_t block = self.size(-1) > 0 && (replacement || samples == 1) ? block_of(self.size(-1), samples) : 0;
-  if (block > 0 && out.is_contiguous()) return draw_by_blocks(self.contiguous(), block, samples, generator, out), out;
+  if (block > 0 && out.is_contiguous()) {
+    draw_by_blocks(self.contiguous(), block, samples, generator, out);
+    return true;
+  }
   const Tensor weights = self.to(at::kFloat).contiguous();
-  // All are on their way before the first is waited for. A NaN is both extrema, and in no order with a number.
+  // All are on their way before the first is waited for. A NaN is both extrema, and compares with no number.
   const auto [least, most] = at::aminmax(weights);
   const Tensor sum = weights.sum(-1), smallest = sum.dim() == 0 ? sum : sum.amin();
   TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,
               "probability tensor contains either `inf`, `nan` or element < 0");
   TORCH_CHECK(smallest.item<float>() > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
-  return out.copy_(draw(weights, samples, replacement, generator));
-}
-Tensor multinomial(const Tensor& self, int64_t samples, bool replacement, Generator generator) {
-  Tensor out = at::empty({0}, self.options().dtype(at::kLong));
-  return multinomial_out(self, samples, replacement, std::move(generator), out);
+  out.copy_(draw(weights, samples, replacement, generator));
+  return true;
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("multinomial", &multinomial);
-  m.impl("multinomial.out", &multinomial_out);
-}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"multinomial", &multinomial>(m); }
 
 }  // namespace mpsx::ops

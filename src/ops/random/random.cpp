@@ -10,6 +10,7 @@
 
 #include "backend/generator.h"
 #include "ops/elementwise/complex.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 
@@ -81,7 +82,7 @@ double greatest_below(Tag tag, double from, double to) {
                             : greatest_below<float>(from, to);
 }
 
-// What PyTorch's templates call, once the arguments are checked.
+// PyTorch's templates call these once they have checked the arguments.
 
 template <typename>
 struct UniformFill {
@@ -205,136 +206,79 @@ struct RandomFill {
   static at::ScalarType promoted(at::ScalarType type) { return type == at::kBool ? at::kByte : type; }
 };
 
-// Runs `native`, or the CPU's operator for element types that kernels lack.
-template <typename Native, typename... Arguments>
-Tensor& dispatch(bool native, const char* op, const char* overload, Native&& run, Tensor& self,
-                 Arguments... arguments) {
-  if (native) return run(self, arguments...);
-  fallback_call<Tensor>(op, overload, self, arguments...);
-  return self;
+// Runs one of PyTorch's templates where kernels have the element type.
+template <auto HAS_KERNEL, auto TEMPLATE, typename... Arguments>
+bool fill_in_place(Tensor& self, Arguments... arguments) {
+  if (!HAS_KERNEL(self)) return false;
+  TEMPLATE(self, arguments...);
+  return true;
 }
 
-Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
-  return dispatch(has_native_halves(self), "aten::uniform_", "", templates::uniform_impl_<UniformFill, at::Generator>,
-                  self, from, to, generator);
+bool has_cauchy(const Tensor& self) {  // the template refuses integers
+  return is_native_float(self) || !at::isFloatingType(self.scalar_type());
+}
+bool has_geometric(const Tensor& self) { return is_native(self) && self.scalar_type() != at::kBool; }
+
+void bernoulli_by_number(Tensor& self, double p, const Generator& generator) {
+  templates::bernoulli_impl_<BernoulliFill, at::Generator>(self, p, generator);
+}
+void bernoulli_by_tensor(Tensor& self, const Tensor& p, const Generator& generator) {
+  templates::bernoulli_impl_<BernoulliTensorFill, at::Generator>(self, p, generator);
+}
+bool bernoulli(const Tensor& p, Generator generator, Tensor& out) {
+  if (!is_native(p) || (out.defined() && !is_native(out))) return false;
+  if (!out.defined()) out = at::empty_like(p);
+  templates::bernoulli_out_impl<BernoulliTensorFill, at::Generator>(out, p, std::move(generator));
+  return true;
 }
 
-Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
-  return dispatch(has_native_halves(self), "aten::normal_", "", templates::normal_impl_<NormalFill, at::Generator>,
-                  self, mean, std, generator);
+bool random_to(Tensor& self, int64_t to, Generator generator) {
+  return fill_in_place<&is_native, &templates::random_from_to_impl<RandomFromToFill, at::Generator>>(
+      self, int64_t(0), std::optional<int64_t>(to), std::move(generator));
 }
 
-Tensor& log_normal_(Tensor& self, double mean, double std, Generator generator) {
-  return dispatch(is_native_float(self), "aten::log_normal_", "",
-                  templates::log_normal_impl_<LogNormalFill, at::Generator>, self, mean, std, generator);
-}
-
-Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
-  return dispatch(is_native_float(self), "aten::exponential_", "",
-                  templates::exponential_impl_<ExponentialFill, at::Generator>, self, lambda, generator);
-}
-
-Tensor& cauchy_(Tensor& self, double median, double sigma, Generator generator) {
-  const bool native =
-      is_native_float(self) || !at::isFloatingType(self.scalar_type());  // the template refuses integers
-  return dispatch(native, "aten::cauchy_", "", templates::cauchy_impl_<CauchyFill, at::Generator>, self, median, sigma,
-                  generator);
-}
-
-Tensor& geometric_(Tensor& self, double p, Generator generator) {
-  return dispatch(is_native(self) && self.scalar_type() != at::kBool, "aten::geometric_", "",
-                  templates::geometric_impl_<GeometricFill, at::Generator>, self, p, generator);
-}
-
-Tensor& bernoulli_(Tensor& self, double p, Generator generator) {
-  const auto run = [](Tensor& t, double q, const Generator& g) -> Tensor& {
-    return templates::bernoulli_impl_<BernoulliFill, at::Generator>(t, q, g);
-  };
-  return dispatch(is_native(self), "aten::bernoulli_", "float", run, self, p, generator);
-}
-
-Tensor& bernoulli_tensor_(Tensor& self, const Tensor& p, Generator generator) {
-  const auto run = [](Tensor& t, const Tensor& q, const Generator& g) -> Tensor& {
-    return templates::bernoulli_impl_<BernoulliTensorFill, at::Generator>(t, q, g);
-  };
-  return dispatch(is_native(self), "aten::bernoulli_", "Tensor", run, self, p, generator);
-}
-
-Tensor& bernoulli_out(const Tensor& p, Generator generator, Tensor& out) {
-  if (is_native(out) && is_plain(p))
-    return templates::bernoulli_out_impl<BernoulliTensorFill, at::Generator>(out, p, std::move(generator));
-  fallback_call<Tensor>("aten::bernoulli", "out", p, generator, out);
-  return out;
-}
-
-Tensor& random_(Tensor& self, Generator generator) {
-  return dispatch(is_native(self), "aten::random_", "", templates::random_impl<RandomFill, at::Generator>, self,
-                  generator);
-}
-
-Tensor& random_from_(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
-  return dispatch(is_native(self), "aten::random_", "from",
-                  templates::random_from_to_impl<RandomFromToFill, at::Generator>, self, from, to, generator);
-}
-
-Tensor& random_to_(Tensor& self, int64_t to, Generator generator) {
-  return random_from_(self, 0, to, std::move(generator));
-}
-
-// normal with a tensor for the mean or the deviation (or both).
+// normal with a tensor for the mean or the deviation, or both.
 template <typename Mean, typename Std>
-Tensor& normal_out(const char* overload, const Mean& mean, const Std& std, const Generator& generator, Tensor& out) {
-  if (is_native_float(out)) return templates::normal_out_impl<NormalFill, at::Generator>(out, mean, std, generator);
-  fallback_call<Tensor>("aten::normal", overload, mean, std, generator, out);
-  return out;
-}
-
-template <typename Mean, typename Std>
-Tensor normal(const char* overload, const Tensor& like, const Mean& mean, const Std& std, const Generator& generator) {
-  if (is_native_float(like)) return templates::normal_impl<NormalFill, at::Generator>(mean, std, generator);
-  return fallback_call<Tensor>("aten::normal", overload, mean, std, generator);
-}
-
-Tensor normal_tensor_float(const Tensor& mean, double std, Generator generator) {
-  return normal("Tensor_float", mean, mean, std, generator);
-}
-Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) {
-  return normal("float_Tensor", std, mean, std, generator);
-}
-Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, Generator generator) {
-  return normal("Tensor_Tensor", mean, mean, std, generator);
-}
-Tensor& normal_tensor_float_out(const Tensor& mean, double std, Generator generator, Tensor& out) {
-  return normal_out("Tensor_float_out", mean, std, generator, out);
-}
-Tensor& normal_float_tensor_out(double mean, const Tensor& std, Generator generator, Tensor& out) {
-  return normal_out("float_Tensor_out", mean, std, generator, out);
-}
-Tensor& normal_tensor_tensor_out(const Tensor& mean, const Tensor& std, Generator generator, Tensor& out) {
-  return normal_out("Tensor_Tensor_out", mean, std, generator, out);
+bool normal(Mean mean, Std std, Generator generator, Tensor& out) {
+  if constexpr (std::is_same_v<Mean, double>) {
+    if (!is_native_float(out.defined() ? out : std)) return false;
+  } else {
+    if (!is_native_float(out.defined() ? out : mean)) return false;
+  }
+  if (out.defined())
+    templates::normal_out_impl<NormalFill, at::Generator>(out, mean, std, std::move(generator));
+  else
+    out = templates::normal_impl<NormalFill, at::Generator>(mean, std, std::move(generator));
+  return true;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("uniform_", &uniform_);
-  m.impl("normal_", &normal_);
-  m.impl("normal.Tensor_float", &normal_tensor_float);
-  m.impl("normal.Tensor_float_out", &normal_tensor_float_out);
-  m.impl("normal.float_Tensor", &normal_float_tensor);
-  m.impl("normal.float_Tensor_out", &normal_float_tensor_out);
-  m.impl("normal.Tensor_Tensor", &normal_tensor_tensor);
-  m.impl("normal.Tensor_Tensor_out", &normal_tensor_tensor_out);
-  m.impl("log_normal_", &log_normal_);
-  m.impl("exponential_", &exponential_);
-  m.impl("cauchy_", &cauchy_);
-  m.impl("geometric_", &geometric_);
-  m.impl("bernoulli_.float", &bernoulli_);
-  m.impl("bernoulli_.Tensor", &bernoulli_tensor_);
-  m.impl("bernoulli.out", &bernoulli_out);
-  m.impl("random_", &random_);
-  m.impl("random_.from", &random_from_);
-  m.impl("random_.to", &random_to_);
+  using at::Generator;
+  using MaybeGenerator = std::optional<Generator>;
+  op<"uniform_", &fill_in_place<&has_native_halves, &templates::uniform_impl_<UniformFill, Generator>, double, double,
+                                MaybeGenerator>>(m);
+  op<"normal_", &fill_in_place<&has_native_halves, &templates::normal_impl_<NormalFill, Generator>, double, double,
+                               MaybeGenerator>>(m);
+  op<"log_normal_", &fill_in_place<&is_native_float, &templates::log_normal_impl_<LogNormalFill, Generator>, double,
+                                   double, MaybeGenerator>>(m);
+  op<"exponential_", &fill_in_place<&is_native_float, &templates::exponential_impl_<ExponentialFill, Generator>, double,
+                                    MaybeGenerator>>(m);
+  op<"cauchy_",
+     &fill_in_place<&has_cauchy, &templates::cauchy_impl_<CauchyFill, Generator>, double, double, MaybeGenerator>>(m);
+  op<"geometric_",
+     &fill_in_place<&has_geometric, &templates::geometric_impl_<GeometricFill, Generator>, double, MaybeGenerator>>(m);
+  op<"bernoulli_.float", &fill_in_place<&is_native, &bernoulli_by_number, double, MaybeGenerator>>(m);
+  op<"bernoulli_.Tensor", &fill_in_place<&is_native, &bernoulli_by_tensor, const Tensor&, MaybeGenerator>>(m);
+  op<"bernoulli", &bernoulli>(m);
+  op<"random_", &fill_in_place<&is_native, &templates::random_impl<RandomFill, Generator>, MaybeGenerator>>(m);
+  op<"random_.from", &fill_in_place<&is_native, &templates::random_from_to_impl<RandomFromToFill, Generator>, int64_t,
+                                    std::optional<int64_t>, MaybeGenerator>>(m);
+  op<"random_.to", &random_to>(m);
+  op<"normal.Tensor_float", &normal<const Tensor&, double>>(m);
+  op<"normal.float_Tensor", &normal<double, const Tensor&>>(m);
+  op<"normal.Tensor_Tensor", &normal<const Tensor&, const Tensor&>>(m);
 }
 
 }  // namespace mpsx::ops

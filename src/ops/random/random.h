@@ -1,4 +1,4 @@
-// What every launcher of random kernels shares: the state taken from a generator, and where the elements go.
+// Shared by launchers of random kernels: taking state from a generator, and launching over chunks of elements.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -11,20 +11,13 @@ namespace mpsx::ops {
 namespace {
 
 void permute(int64_t n, const std::optional<at::Generator>& generator, const Tensor& out) {
-  static const KernelSet short_kernels("randperm_short"), long_kernels("randperm_long");
-  const bool is_short = n <= kShortPermutation;
-  const uint64_t blocks = is_short ? (n + 3) / 4 : kFeistelRounds / 4 + 1;
-  const auto state = backend::next_philox(generator, blocks);
+  static const KernelSet kernels("randperm");
+  const auto state = backend::next_philox(generator, kFeistelRounds / 4 + 1);
   PermutationParams params{state.seed, state.offset, uint64_t(n), 0, 0};
-  if (is_short) {
-    Launch launch(short_kernels.get(tag_of(out)));
-    launch.pointer(out.mutable_data_ptr()).bytes(params).threads(1).work(n).run();
-    return;
-  }
   const uint32_t bits = c10::llvm::Log2_64_Ceil(n);
   params.low_bits = bits / 2;
   params.high_bits = bits - params.low_bits;
-  Launch launch(long_kernels.get(tag_of(out)));
+  Launch launch(kernels.get(tag_of(out)));
   launch.pointer(out.mutable_data_ptr()).bytes(params);
   launch.groups({uint32_t(random_chunks(n))}, kRandomBlocks).work(kRandomChunk * 16).run();
 }
@@ -36,7 +29,7 @@ Tensor& randperm_out(c10::SymInt size, std::optional<at::Generator> generator, T
               "' generator device but found '", generator->device(), "'");
   at::native::check_supported_max_int_with_precision(n, out);
   out.resize_({n});
-  if (n == 0) return out;
+  if (n <= 1) return out.zero_();
   const Tag tag = tag_of(out);
   const bool direct = is_plain(out) && out.is_contiguous() && (tag == Tag::i64 || tag == Tag::i32);
   const Tensor target = direct ? out : at::empty({n}, out.options().dtype(at::kLong));

@@ -7,6 +7,7 @@
 
 #include "backend/generator.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/operator.h"
 #include "random/params.h"
 
 namespace mpsx::ops {
@@ -33,38 +34,36 @@ Tensor sample(const char* op, runtime::KernelEntry& kernel, const Tensor& first,
   return out;
 }
 
-Tensor gamma_samples(const Tensor& self, Generator generator) {
+std::optional<Tensor> gamma_samples(const Tensor& self, Generator generator) {
   static const KernelSet kernels("sample_gamma");
-  if (!has_sampler(self)) return fallback_call<Tensor>("aten::_standard_gamma", "", self, generator);
+  if (!has_sampler(self)) return std::nullopt;
   return sample("_standard_gamma", kernels.get(Tag::f32), self, Tensor(), generator);
 }
 
-// Gamma samples, of which each row is made to sum up to 1; none is an end of the range, where densities are infinite.
-Tensor dirichlet(const Tensor& self, Generator generator) {
-  if (!has_sampler(self)) return fallback_call<Tensor>("aten::_sample_dirichlet", "", self, generator);
-  const Tensor parts = gamma_samples(self, std::move(generator));
+// Gamma samples, scaled so that each row sums up to 1; none is 0 or 1, where densities are infinite.
+std::optional<Tensor> dirichlet(const Tensor& self, Generator generator) {
+  if (!has_sampler(self)) return std::nullopt;
+  const Tensor parts = *gamma_samples(self, std::move(generator));
   const float least = std::numeric_limits<float>::min(), most = std::nextafter(1.0f, 0.0f);
   return parts.div_(parts.sum(-1, true)).clamp_(least, most);
 }
 
-Tensor poisson(const Tensor& self, Generator generator) {
+std::optional<Tensor> poisson(const Tensor& self, Generator generator) {
   static const KernelSet kernels("sample_poisson");
-  if (!has_float_kernel(self)) return fallback_call<Tensor>("aten::poisson", "", self, generator);
+  if (!has_float_kernel(self)) return std::nullopt;
   TORCH_CHECK(self.numel() == 0 || self.min().item<float>() >= 0, "poisson: expected rates of at least 0");
   return sample("poisson", kernels.get(tag_of(self)), self, Tensor(), generator);
 }
 
-Tensor binomial(const Tensor& count, const Tensor& probability, Generator generator) {
+std::optional<Tensor> binomial(const Tensor& count, const Tensor& probability, Generator generator) {
   static const KernelSet kernels("sample_binomial");
-  if (!has_sampler(count) || !has_sampler(probability))
-    return fallback_call<Tensor>("aten::binomial", "", count, probability, generator);
+  if (!has_sampler(count) || !has_sampler(probability)) return std::nullopt;
   return sample("binomial", kernels.get(Tag::f32), count, probability, generator);
 }
 
-Tensor gamma_gradient(const Tensor& self, const Tensor& output) {
+std::optional<Tensor> gamma_gradient(const Tensor& self, const Tensor& output) {
   static const ElementwiseKernels kernels("standard_gamma_grad", 2);
-  if (!has_sampler(self) || !has_sampler(output))
-    return fallback_call<Tensor>("aten::_standard_gamma_grad", "", self, output);
+  if (!has_sampler(self) || !has_sampler(output)) return std::nullopt;
   const Tensor none;  // allocated by the iterator
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(none).add_const_input(self).add_const_input(output).build();
@@ -72,10 +71,9 @@ Tensor gamma_gradient(const Tensor& self, const Tensor& output) {
   return iter.output();
 }
 
-Tensor dirichlet_gradient(const Tensor& x, const Tensor& alpha, const Tensor& total) {
+std::optional<Tensor> dirichlet_gradient(const Tensor& x, const Tensor& alpha, const Tensor& total) {
   static const ElementwiseKernels kernels("dirichlet_grad", 3);
-  if (!has_sampler(x) || !has_sampler(alpha) || !has_sampler(total))
-    return fallback_call<Tensor>("aten::_dirichlet_grad", "", x, alpha, total);
+  if (!has_sampler(x) || !has_sampler(alpha) || !has_sampler(total)) return std::nullopt;
   const Tensor none;
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .add_output(none)
@@ -90,12 +88,12 @@ Tensor dirichlet_gradient(const Tensor& x, const Tensor& alpha, const Tensor& to
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_standard_gamma", &gamma_samples);
-  m.impl("_sample_dirichlet", &dirichlet);
-  m.impl("poisson", &poisson);
-  m.impl("binomial", &binomial);
-  m.impl("_standard_gamma_grad", &gamma_gradient);
-  m.impl("_dirichlet_grad", &dirichlet_gradient);
+  op<"_standard_gamma", &gamma_samples>(m);
+  op<"_sample_dirichlet", &dirichlet>(m);
+  op<"poisson", &poisson>(m);
+  op<"binomial", &binomial>(m);
+  op<"_standard_gamma_grad", &gamma_gradient>(m);
+  op<"_dirichlet_grad", &dirichlet_gradient>(m);
 }
 
 }  // namespace mpsx::ops

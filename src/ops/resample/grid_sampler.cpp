@@ -2,11 +2,8 @@
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/library.h>
 
-#include <algorithm>
-
-#include "ops/op.h"
+#include "ops/operator.h"
 #include "resample/grid_params.h"
 
 namespace mpsx::ops {
@@ -19,7 +16,7 @@ bool has_kernels(const Tensor& input, const Tensor& grid) {
 }
 
 GridSamplerParams parameters(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
-  GridSamplerParams p{int32_t(mode), int32_t(padding), align, {1, 1, 1}, 1, 1, uint32_t(input.size(1)), 1};
+  GridSamplerParams p{int32_t(mode), int32_t(padding), align, {1, 1, 1}, 1, 1, uint32_t(input.size(1))};
   int64_t pixels = 1, plane = 1;
   for (int64_t d = 2; d < input.dim(); ++d) {
     plane *= input.size(d);
@@ -37,26 +34,20 @@ uint64_t taps(const GridSamplerParams& p, int64_t dims) {
   return dims == 2 ? each * each : each * each * each;
 }
 
-// The grid's pieces, in which each thread works for all channels.
+// A pixel of the grid a thread, for all channels.
 void over_pixels(Launch& launch, const GridSamplerParams& p, int64_t images, int64_t dims) {
-  const uint64_t tile = runtime::driver().info().vector_bytes > 0 ? 1 : kGridTile;
-  launch.bytes(p)
-      .threads((p.pixels + tile - 1) / tile, 1, uint64_t(images))
-      .work(tile * (16 + taps(p, dims) * p.channels))
-      .run();
+  launch.bytes(p).threads(p.pixels, 1, uint64_t(images)).work(16 + taps(p, dims) * p.channels).run();
 }
 
 template <int D>
-Tensor forward(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
+std::optional<Tensor> forward(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
   static const KernelSet kernels("grid_sampler_" + std::to_string(D) + "d");
   at::native::check_grid_sampler_common(input, grid);
   if constexpr (D == 2)
     at::native::check_grid_sampler_2d(input, grid);
   else
     at::native::check_grid_sampler_3d(input, grid, mode);
-  if (!has_kernels(input, grid))
-    return fallback_call<Tensor>(D == 2 ? "aten::grid_sampler_2d" : "aten::grid_sampler_3d", "", input, grid, mode,
-                                 padding, align);
+  if (!has_kernels(input, grid)) return std::nullopt;
   c10::DimVector sizes(input.sizes());
   for (size_t d = 2; d < sizes.size(); ++d) sizes[d] = grid.size(int64_t(d) - 1);
   const Tensor out = at::empty(sizes, input.options());
@@ -70,8 +61,8 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t mode, int64_t pa
 }
 
 template <int D>
-Pair backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding,
-              bool align, std::array<bool, 2> mask) {
+std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, int64_t mode,
+                             int64_t padding, bool align, std::array<bool, 2> mask) {
   static const std::string stem = "grid_sampler_" + std::to_string(D) + "d_bwd_";
   static const KernelSet of_input(stem + "input"), of_grid(stem + "grid");
   at::native::check_grid_sampler_common(input, grid);
@@ -80,25 +71,20 @@ Pair backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid
   else
     at::native::check_grid_sampler_3d(input, grid, mode);
   if (!has_kernels(input, grid) || !is_plain(grad_output) || grad_output.scalar_type() != input.scalar_type())
-    return fallback_call<Pair>(D == 2 ? "aten::grid_sampler_2d_backward" : "aten::grid_sampler_3d_backward", "",
-                               grad_output, input, grid, mode, padding, align, mask);
+    return std::nullopt;
   const Tensor g = grad_output.contiguous(), x = input.contiguous(), where = grid.contiguous();
-  GridSamplerParams p = parameters(x, where, mode, padding, align);
+  const GridSamplerParams p = parameters(x, where, mode, padding, align);
   Tensor grad_input, grad_grid;
   if (mask[0]) {
     grad_input = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
-    // What pixels take is the same for all channels of a block; there are enough blocks for several CPU threads.
-    constexpr int64_t kBlocks = 8, kBlock = 16;
-    const bool one = runtime::driver().info().vector_bytes > 0;
-    p.block = one ? 1 : uint32_t(std::clamp<int64_t>(x.size(0) * x.size(1) / kBlocks, 1, kBlock));
     if (g.numel() > 0)
       Launch(of_input.get(tag_of(x)))
           .pointer(grad_input.data_ptr())
           .pointer(g.const_data_ptr())
           .pointer(where.const_data_ptr())
           .bytes(p)
-          .threads((p.channels + p.block - 1) / p.block, uint64_t(x.size(0)))
-          .work(p.pixels * (16 + taps(p, D) * p.block))
+          .threads(ceil_div(p.channels, kGridChannels), uint64_t(x.size(0)))
+          .work(p.pixels * (16 + taps(p, D) * kGridChannels))
           .run();
     grad_input = grad_input.to(x.scalar_type());
   }
@@ -113,16 +99,16 @@ Pair backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid
         .pointer(where.const_data_ptr());
     over_pixels(launch, p, x.size(0), D);
   }
-  return {grad_input, grad_grid};
+  return Pair(grad_input, grad_grid);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("grid_sampler_2d", &forward<2>);
-  m.impl("grid_sampler_3d", &forward<3>);
-  m.impl("grid_sampler_2d_backward", &backward<2>);
-  m.impl("grid_sampler_3d_backward", &backward<3>);
+  op<"grid_sampler_2d", &forward<2>>(m);
+  op<"grid_sampler_3d", &forward<3>>(m);
+  op<"grid_sampler_2d_backward", &backward<2>>(m);
+  op<"grid_sampler_3d_backward", &backward<3>>(m);
 }
 
 }  // namespace mpsx::ops

@@ -1,15 +1,14 @@
 // Reflection and replication padding in one to three dimensions, and their backwards.
 #include <ATen/native/Padding.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
 #include <ATen/ops/reflection_pad1d_meta.h>
 #include <ATen/ops/replication_pad1d_backward_meta.h>
 #include <ATen/ops/replication_pad1d_meta.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "ops/indexing.h"
+#include "ops/operator.h"
 #include "ops/resample/resample.h"
 #include "ops/structured.h"
 #include "resample/pad_params.h"
@@ -79,8 +78,7 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
   const auto format = out.suggest_memory_format();
   const Tensor in = self.contiguous(format);
   const auto dims = int64_t(padding.size() / 2);
-  PadParams p{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1, reflects};
-  int64_t inside = 1;
+  PadParams p{{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, reflects};
   const auto length = [](int64_t n) {
     TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
     return int32_t(n);
@@ -90,99 +88,58 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
   if (format != at::MemoryFormat::Contiguous) order.push_back(1);
   for (int64_t dim = self.dim(); dim-- > 0;)
     if (order.empty() || dim != order[0]) order.push_back(dim);
-  size_t next = 0;
-  if (order[0] < self.dim() - dims) p.inner = length(out.size(order[next++]));
-  for (int64_t d = 0; d < dims; ++d) {
-    const int64_t dim = order[next++];
+  const auto is_padded = [&](int64_t dim) { return dim >= self.dim() - dims; };
+  int64_t inside = 1;
+  for (size_t i = 0, d = 0; d < 4 && i < order.size(); ++i) {
+    const int64_t dim = order[i];
+    if (i > 0 && !is_padded(dim)) break;
     p.in[d] = length(in.size(dim));
     p.out[d] = length(out.size(dim));
-    p.before[d] = length(padding[size_t(2 * (self.dim() - 1 - dim))]);
+    p.before[d++] = is_padded(dim) ? length(padding[size_t(2 * (self.dim() - 1 - dim))]) : 0;
     inside *= out.size(dim);
   }
-  const int64_t width = length(int64_t(p.out[0]) * p.inner), boxes = out.numel() / (inside * p.inner);
-  const bool wide = runtime::driver().info().vector_bytes == 0;
-  const int64_t run = wide ? kPadRun : 1, rows = wide ? kPadRows : 1;
   Launch(kernels.get(bits_tag(out)))
       .pointer(out.mutable_data_ptr())
       .pointer(in.const_data_ptr())
       .bytes(p)
-      .threads(uint64_t((width + run - 1) / run), uint64_t((p.out[1] + rows - 1) / rows),
-               grid_size("padding", boxes * p.out[2]))
-      .work(uint64_t(std::min(run, width) * std::min<int64_t>(rows, p.out[1])))
+      .threads(ceil_div(uint64_t(p.out[0]), kPadTile), uint64_t(p.out[1]),
+               grid_size("padding", out.numel() / inside * p.out[2] * p.out[3]))
+      .work(kPadTile)
       .run();
 }
 
-template <typename Row>
-struct Pad {
-  static Tensor& forward_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
-    if (!pads(self) || out.scalar_type() != self.scalar_type())
-      return fallback_call<Tensor>(Row::kName, "out", self, padding, out), out;
-    Structured<typename Row::Forward> outputs(out);
-    outputs.meta(self, padding);
-    pad(self, padding, Row::kReflects, outputs.result());
-    outputs.finish();
-    return out;
-  }
-  static Tensor forward(const Tensor& self, IntArrayRef padding) {
-    Tensor out = at::empty({0}, self.options());
-    return forward_out(self, padding, out);
-  }
-  static Tensor& backward_out(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
-    if (!resamples(grad) || !resamples(self) || grad_input.scalar_type() != self.scalar_type() ||
-        grad.scalar_type() != self.scalar_type())
-      return fallback_call<Tensor>(Row::kBackwardName, "grad_input", grad, self, padding, grad_input), grad_input;
-    Structured<typename Row::Backward> outputs(grad_input);
-    outputs.meta(grad, self, padding);
-    const Tensor& result = outputs.result();
-    resample(grad, plan(self, padding, Row::kReflects), result);
-    outputs.finish();
-    return grad_input;
-  }
-  static Tensor backward(const Tensor& grad, const Tensor& self, IntArrayRef padding) {
-    Tensor grad_input = at::empty({0}, self.options());
-    return backward_out(grad, self, padding, grad_input);
-  }
-};
-
-#define ROW(OP, REFLECTS, FORWARD, BACKWARD)                               \
-  struct OP##_row {                                                        \
-    static constexpr const char* kName = "aten::" #OP;                     \
-    static constexpr const char* kBackwardName = "aten::" #OP "_backward"; \
-    static constexpr bool kReflects = REFLECTS;                            \
-    using Forward = FORWARD;                                               \
-    using Backward = BACKWARD;                                             \
-  };
-ROW(reflection_pad1d, true, at::meta::structured_reflection_pad1d, at::meta::structured_reflection_pad1d_backward)
-using Reflection2d = ForwardMeta<2, true>;
-using Reflection3d = ForwardMeta<3, true>;
-using Replication2d = ForwardMeta<2, false>;
-using Replication3d = ForwardMeta<3, false>;
-ROW(reflection_pad2d, true, Reflection2d, BackwardMeta)
-ROW(reflection_pad3d, true, Reflection3d, BackwardMeta)
-ROW(replication_pad1d, false, at::meta::structured_replication_pad1d, at::meta::structured_replication_pad1d_backward)
-ROW(replication_pad2d, false, Replication2d, BackwardMeta)
-ROW(replication_pad3d, false, Replication3d, BackwardMeta)
+template <bool kReflects, typename Meta>
+bool forward(const Tensor& self, IntArrayRef padding, Tensor& out) {
+  if (!pads(self)) return false;
+  Structured<Meta> outputs(out);
+  outputs.meta(self, padding);
+  pad(self, padding, kReflects, outputs.result());
+  return outputs.finish(out);
+}
+template <bool kReflects, typename Meta>
+bool backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
+  if (!resamples(grad) || !resamples(self) || grad.scalar_type() != self.scalar_type()) return false;
+  Structured<Meta> outputs(grad_input);
+  outputs.meta(grad, self, padding);
+  resample(grad, plan(self, padding, kReflects), outputs.result());
+  return outputs.finish(grad_input);
+}
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-#define OUT_FORMS(OP)                              \
-  m.impl(#OP ".out", &Pad<OP##_row>::forward_out); \
-  m.impl(#OP "_backward.grad_input", &Pad<OP##_row>::backward_out);
-  OUT_FORMS(reflection_pad1d)
-  OUT_FORMS(reflection_pad2d)
-  OUT_FORMS(reflection_pad3d)
-  OUT_FORMS(replication_pad1d)
-  OUT_FORMS(replication_pad2d)
-  OUT_FORMS(replication_pad3d)
-  m.impl("reflection_pad2d", &Pad<reflection_pad2d_row>::forward);
-  m.impl("reflection_pad3d", &Pad<reflection_pad3d_row>::forward);
-  m.impl("replication_pad2d", &Pad<replication_pad2d_row>::forward);
-  m.impl("replication_pad3d", &Pad<replication_pad3d_row>::forward);
-  m.impl("reflection_pad2d_backward", &Pad<reflection_pad2d_row>::backward);
-  m.impl("reflection_pad3d_backward", &Pad<reflection_pad3d_row>::backward);
-  m.impl("replication_pad2d_backward", &Pad<replication_pad2d_row>::backward);
-  m.impl("replication_pad3d_backward", &Pad<replication_pad3d_row>::backward);
+  op<"reflection_pad1d", &forward<true, at::meta::structured_reflection_pad1d>>(m);
+  op<"reflection_pad1d_backward", &backward<true, at::meta::structured_reflection_pad1d_backward>>(m);
+  op<"reflection_pad2d", &forward<true, ForwardMeta<2, true>>>(m);
+  op<"reflection_pad2d_backward", &backward<true, BackwardMeta>>(m);
+  op<"reflection_pad3d", &forward<true, ForwardMeta<3, true>>>(m);
+  op<"reflection_pad3d_backward", &backward<true, BackwardMeta>>(m);
+  op<"replication_pad1d", &forward<false, at::meta::structured_replication_pad1d>>(m);
+  op<"replication_pad1d_backward", &backward<false, at::meta::structured_replication_pad1d_backward>>(m);
+  op<"replication_pad2d", &forward<false, ForwardMeta<2, false>>>(m);
+  op<"replication_pad2d_backward", &backward<false, BackwardMeta>>(m);
+  op<"replication_pad3d", &forward<false, ForwardMeta<3, false>>>(m);
+  op<"replication_pad3d_backward", &backward<false, BackwardMeta>>(m);
 }
 
 }  // namespace mpsx::ops

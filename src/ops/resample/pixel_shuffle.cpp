@@ -1,12 +1,11 @@
-// pixel_shuffle and pixel_unshuffle: a kernel for contiguous tensors, else a copy between two views of six dimensions.
+// pixel_shuffle and pixel_unshuffle: copies between two views of six dimensions.
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "ops/elementwise/copy.h"
-#include "ops/indexing.h"
-#include "resample/pixel_shuffle_params.h"
+#include "ops/op.h"
 
 namespace mpsx::ops {
 namespace {
@@ -42,38 +41,15 @@ void copy_into(const Tensor& to, const Tensor& from) {
   if (to.numel() > 0 && !copy_on_device(to, from)) to.copy_(from);
 }
 
-// `large` and `small`: one of them `out`, the other `in`.
-bool shuffle(const KernelSet& kernels, const Tensor& out, const Tensor& in, const Tensor& large, const Tensor& small,
-             int64_t r) {
-  if (!movable(in) || !in.is_contiguous() || !out.is_contiguous()) return false;
-  if (out.numel() == 0) return true;
-  if (large.size(-1) > INT32_MAX || large.size(-2) > INT32_MAX) return false;
-  const PixelShuffleParams p{uint32_t(r), uint32_t(small.size(-2)), uint32_t(small.size(-1))};
-  const bool row = runtime::driver().info().vector_bytes == 0;
-  const auto width = uint64_t(large.size(-1)), height = uint64_t(large.size(-2));
-  Launch(kernels.get(bits_tag(in)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(in.const_data_ptr())
-      .bytes(p)
-      .threads(row ? 1 : width, height, uint64_t(large.numel()) / (width * height))
-      .work(row ? width : 1)
-      .run();
-  return true;
-}
-
 Tensor pixel_shuffle(const Tensor& self, int64_t r) {
-  static const KernelSet kernels("pixel_shuffle");
   at::native::check_pixel_shuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) / (r * r), self.size(-2) * r, self.size(-1) * r);
-  if (shuffle(kernels, out, self, out, self, r)) return out;
   return copy_into(large_view(out, r), small_view(self, r)), out;
 }
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t r) {
-  static const KernelSet kernels("pixel_unshuffle");
   at::native::check_pixel_unshuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) * r * r, self.size(-2) / r, self.size(-1) / r);
-  if (shuffle(kernels, out, self, self, out, r)) return out;
   return copy_into(small_view(out, r), large_view(self, r)), out;
 }
 

@@ -87,8 +87,7 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   if (innermost) {
     launch.threads(p.out, length(e.outer)).work(taps);
   } else {
-    const uint32_t tile = runtime::driver().info().vector_bytes == 0 ? kResampleTile : 1;
-    launch.threads((p.inner + tile - 1) / tile, p.out, length(e.outer)).work(taps * std::min(tile, p.inner));
+    launch.threads(ceil_div(p.inner, kResampleTile), p.out, length(e.outer)).work(taps * kResampleTile);
   }
   launch.run();
 }

@@ -24,11 +24,11 @@
 #include <ATen/ops/upsample_nearest3d_meta.h>
 #include <ATen/ops/upsample_trilinear3d_backward_meta.h>
 #include <ATen/ops/upsample_trilinear3d_meta.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "ops/operator.h"
 #include "ops/resample/resample.h"
 #include "ops/structured.h"
 
@@ -139,11 +139,11 @@ std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<S
   return steps;
 }
 
-// An operator, by its row below: `Align` is bool where it takes align_corners.
-template <typename Row, typename Align, typename... Scales>
+// An operator by its taps and checks; `Align` is bool where it takes align_corners.
+template <typename Kind, typename Forward, typename Backward, typename Align, typename... Scales>
 struct Upsample;
-template <typename Row, typename... Align, typename... Scales>
-struct Upsample<Row, std::tuple<Align...>, Scales...> {
+template <typename Kind, typename Forward, typename Backward, typename... Align, typename... Scales>
+struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
   static constexpr size_t kDims = sizeof...(Scales);
 
   // Pictures of bytes, and whatever is copied.
@@ -152,72 +152,48 @@ struct Upsample<Row, std::tuple<Align...>, Scales...> {
     return bytes || resamples(t);
   }
 
-  static Tensor& forward(const Tensor& self, IntArrayRef size, Align... align, Scales... scales, Tensor& out) {
-    if (!takes(self) || out.scalar_type() != self.scalar_type())
-      return fallback_call<Tensor>(Row::kName, "out", self, size, align..., scales..., out), out;
-    Structured<typename Row::Forward> outputs(out);
+  static bool forward(const Tensor& self, IntArrayRef size, Align... align, Scales... scales, Tensor& out) {
+    if (!takes(self)) return false;
+    Structured<Forward> outputs(out);
     outputs.meta(self, size, align..., scales...);
     const Tensor& result = outputs.result();
-    resample(self, plan<typename Row::Kind, kDims>(self.sizes(), result.sizes(), {scales...}, false, align...), result);
-    outputs.finish();
-    return out;
+    resample(self, plan<Kind, kDims>(self.sizes(), result.sizes(), {scales...}, false, align...), result);
+    return outputs.finish(out);
   }
-  static Tensor& backward(const Tensor& grad, IntArrayRef size, IntArrayRef input_size, Align... align,
-                          Scales... scales, Tensor& grad_input) {
-    if (!resamples(grad) || grad_input.scalar_type() != grad.scalar_type())
-      return fallback_call<Tensor>(Row::kBackward, "grad_input", grad, size, input_size, align..., scales...,
-                                   grad_input),
-             grad_input;
-    Structured<typename Row::Backward> outputs(grad_input);
+  static bool backward(const Tensor& grad, IntArrayRef size, IntArrayRef input_size, Align... align, Scales... scales,
+                       Tensor& grad_input) {
+    if (!resamples(grad)) return false;
+    Structured<Backward> outputs(grad_input);
     outputs.meta(grad, size, input_size, align..., scales...);
     const Tensor& result = outputs.result();
-    resample(grad, plan<typename Row::Kind, kDims>(result.sizes(), grad.sizes(), {scales...}, true, align...), result);
-    outputs.finish();
-    return grad_input;
+    resample(grad, plan<Kind, kDims>(result.sizes(), grad.sizes(), {scales...}, true, align...), result);
+    return outputs.finish(grad_input);
   }
 };
-
-#define ROW(OP, KIND)                                                  \
-  struct OP##_row {                                                    \
-    using Kind = KIND;                                                 \
-    using Forward = at::meta::structured_##OP;                         \
-    using Backward = at::meta::structured_##OP##_backward;             \
-    static constexpr const char* kName = "aten::" #OP;                 \
-    static constexpr const char* kBackward = "aten::" #OP "_backward"; \
-  };
-ROW(upsample_nearest1d, Nearest)
-ROW(upsample_nearest2d, Nearest)
-ROW(upsample_nearest3d, Nearest)
-ROW(_upsample_nearest_exact1d, NearestExact)
-ROW(_upsample_nearest_exact2d, NearestExact)
-ROW(_upsample_nearest_exact3d, NearestExact)
-ROW(upsample_linear1d, Linear)
-ROW(upsample_bilinear2d, Linear)
-ROW(upsample_trilinear3d, Linear)
-ROW(upsample_bicubic2d, Cubic)
-ROW(_upsample_bilinear2d_aa, Smooth<Triangle>)
-ROW(_upsample_bicubic2d_aa, Smooth<Keys>)
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using Plain = std::tuple<>;
   using Aligned = std::tuple<bool>;
-#define UPSAMPLE_FORMS(OP, ...)                                  \
-  m.impl(#OP ".out", &Upsample<OP##_row, __VA_ARGS__>::forward); \
-  m.impl(#OP "_backward.grad_input", &Upsample<OP##_row, __VA_ARGS__>::backward);
-  UPSAMPLE_FORMS(upsample_nearest1d, Plain, Scale)
-  UPSAMPLE_FORMS(upsample_nearest2d, Plain, Scale, Scale)
-  UPSAMPLE_FORMS(upsample_nearest3d, Plain, Scale, Scale, Scale)
-  UPSAMPLE_FORMS(_upsample_nearest_exact1d, Plain, Scale)
-  UPSAMPLE_FORMS(_upsample_nearest_exact2d, Plain, Scale, Scale)
-  UPSAMPLE_FORMS(_upsample_nearest_exact3d, Plain, Scale, Scale, Scale)
-  UPSAMPLE_FORMS(upsample_linear1d, Aligned, Scale)
-  UPSAMPLE_FORMS(upsample_bilinear2d, Aligned, Scale, Scale)
-  UPSAMPLE_FORMS(upsample_trilinear3d, Aligned, Scale, Scale, Scale)
-  UPSAMPLE_FORMS(upsample_bicubic2d, Aligned, Scale, Scale)
-  UPSAMPLE_FORMS(_upsample_bilinear2d_aa, Aligned, Scale, Scale)
-  UPSAMPLE_FORMS(_upsample_bicubic2d_aa, Aligned, Scale, Scale)
+#define UPSAMPLE(OP, KIND, ...)                                                                               \
+  {                                                                                                           \
+    using Row = Upsample<KIND, at::meta::structured_##OP, at::meta::structured_##OP##_backward, __VA_ARGS__>; \
+    op<#OP, &Row::forward>(m);                                                                                \
+    op<#OP "_backward", &Row::backward>(m);                                                                   \
+  }
+  UPSAMPLE(upsample_nearest1d, Nearest, Plain, Scale)
+  UPSAMPLE(upsample_nearest2d, Nearest, Plain, Scale, Scale)
+  UPSAMPLE(upsample_nearest3d, Nearest, Plain, Scale, Scale, Scale)
+  UPSAMPLE(_upsample_nearest_exact1d, NearestExact, Plain, Scale)
+  UPSAMPLE(_upsample_nearest_exact2d, NearestExact, Plain, Scale, Scale)
+  UPSAMPLE(_upsample_nearest_exact3d, NearestExact, Plain, Scale, Scale, Scale)
+  UPSAMPLE(upsample_linear1d, Linear, Aligned, Scale)
+  UPSAMPLE(upsample_bilinear2d, Linear, Aligned, Scale, Scale)
+  UPSAMPLE(upsample_trilinear3d, Linear, Aligned, Scale, Scale, Scale)
+  UPSAMPLE(upsample_bicubic2d, Cubic, Aligned, Scale, Scale)
+  UPSAMPLE(_upsample_bilinear2d_aa, Smooth<Triangle>, Aligned, Scale, Scale)
+  UPSAMPLE(_upsample_bicubic2d_aa, Smooth<Keys>, Aligned, Scale, Scale)
 }
 
 }  // namespace mpsx::ops

@@ -7,19 +7,12 @@
 
 #include <algorithm>
 
+#include "ops/operator.h"
 #include "ops/structured.h"
 #include "sort/params.h"
 
 namespace mpsx::ops {
 namespace {
-
-using Pair = std::tuple<Tensor, Tensor>;
-using PairOut = std::tuple<Tensor&, Tensor&>;
-
-bool has_kernel(const Tensor& x, const Tensor& values, const Tensor& indices) {
-  return has_number_kernel(x) && is_plain(values) && is_plain(indices) && values.scalar_type() == x.scalar_type() &&
-         indices.scalar_type() == at::kLong;
-}
 
 // The dimension `dim` comes last; without a view where it does.
 Tensor with_last(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1 ? t : t.movedim(dim, -1); }
@@ -39,7 +32,7 @@ Tensor row_target(const Tensor& out, int64_t dim) {
   const Tensor moved = with_last(out, dim);
   return moved.is_contiguous() ? moved : at::empty(moved.sizes(), moved.options());
 }
-void deliver(const Tensor& rows, const Tensor& out, int64_t dim) {
+void put_back(const Tensor& rows, const Tensor& out, int64_t dim) {
   if (out.dim() > 0 && rows.data_ptr() != out.data_ptr()) out.movedim(dim, -1).copy_(rows);
 }
 
@@ -74,7 +67,7 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   }
 }
 
-// A thread has a column where these are short: nothing needs to be turned. False: they are not, or do not lie densely.
+// A thread sorts a column where these are short, so nothing is transposed. False: they are long, or not dense.
 bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
   static const KernelSet kernels("sort_columns");
   if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
@@ -104,27 +97,15 @@ void sort_to(const Tensor& x, int64_t dim_given, bool descending, const Tensor& 
   Tensor rows = as_rows(x, dim);
   if (rows.data_ptr() == sorted.data_ptr()) rows = rows.clone();
   sort_rows(rows, sorted, places, descending);
-  deliver(sorted, values, dim);
-  deliver(places, indices, dim);
+  put_back(sorted, values, dim);
+  put_back(places, indices, dim);
 }
-Pair sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending) {
-  if (!has_number_kernel(x)) return fallback_call<Pair>("aten::sort", "stable", x, stable, dim, descending);
-  Structured<at::meta::structured_sort_stable, 2> op;
-  op.meta(x, stable, dim, descending);
-  sort_to(x, dim, descending, op.result(0), op.result(1));
-  return {op.result(0), op.result(1)};
-}
-PairOut sort_out(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values,
-                 Tensor& indices) {
-  if (!has_kernel(x, values, indices)) {
-    fallback_call<Pair>("aten::sort", "values_stable", x, stable, dim, descending, values, indices);
-    return {values, indices};
-  }
-  Structured<at::meta::structured_sort_stable, 2> op(values, indices);
-  op.meta(x, stable, dim, descending);
-  sort_to(x, dim, descending, op.result(0), op.result(1));
-  op.finish();
-  return {values, indices};
+bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values, Tensor& indices) {
+  if (!has_number_kernel(x)) return false;
+  Structured<at::meta::structured_sort_stable, 2> outputs(values, indices);
+  outputs.meta(x, stable, dim, descending);
+  sort_to(x, dim, descending, outputs.result(0), outputs.result(1));
+  return outputs.finish(values, indices);
 }
 
 // ---- topk
@@ -157,34 +138,22 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor found = row_target(values, dim), places = row_target(indices, dim);
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
   launch_select(kernels, rows, count, p, found, places);
-  const bool few = k <= int64_t(kFew) && runtime::driver().info().vector_bytes == 0;
-  if (sorted && k > 1 && size > kRanked && !few) {
+  if (sorted && k > 1 && size > kRanked) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
     const Tensor moved = at::empty(places.sizes(), places.options());
     sort_rows(found, in_order, moved, largest);
     found.copy_(in_order);
     places.copy_(places.gather(-1, moved));
   }
-  deliver(found, values, dim);
-  deliver(places, indices, dim);
+  put_back(found, values, dim);
+  put_back(places, indices, dim);
 }
-Pair topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted) {
-  if (!has_number_kernel(x)) return fallback_call<Pair>("aten::topk", "", x, k, dim, largest, sorted);
-  Structured<at::meta::structured_topk, 2> op;
-  op.meta(x, k, dim, largest, sorted);
-  topk_to(x, k, dim, largest, sorted, op.result(0), op.result(1));
-  return {op.result(0), op.result(1)};
-}
-PairOut topk_out(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
-  if (!has_kernel(x, values, indices)) {
-    fallback_call<Pair>("aten::topk", "values", x, k, dim, largest, sorted, values, indices);
-    return {values, indices};
-  }
-  Structured<at::meta::structured_topk, 2> op(values, indices);
-  op.meta(x, k, dim, largest, sorted);
-  topk_to(x, k, dim, largest, sorted, op.result(0), op.result(1));
-  op.finish();
-  return {values, indices};
+bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
+  if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
+  Structured<at::meta::structured_topk, 2> outputs(values, indices);
+  outputs.meta(x, k, dim, largest, sorted);
+  topk_to(x, k, dim, largest, sorted, outputs.result(0), outputs.result(1));
+  return outputs.finish(values, indices);
 }
 
 // ---- kthvalue, median, nanmedian
@@ -197,75 +166,47 @@ void select(const char* name, const Tensor& rows, SelectWhich which, int64_t ran
   launch_select(kernels, rows, count, {uint32_t(size), 0, 0, uint32_t(rank), which}, values, indices);
 }
 
-Pair select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim) {
+bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim,
+                  Tensor& values, Tensor& indices) {
+  if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
+  TORCH_CHECK(takes(values, x.scalar_type()) && takes(indices, at::kLong), name, ": expected values of type ",
+              x.scalar_type(), " and indices of type Long, got ", values.scalar_type(), " and ", indices.scalar_type());
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   at::native::zero_numel_check_dims(x, dim, name);
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
   TORCH_CHECK(which != kKth || (k >= 1 && k <= size), name, "(): selected number k out of range for dimension ", dim);
   at::DimVector shape(x.sizes());
   if (x.dim() > 0) shape.erase(shape.begin() + dim);
-  Tensor values = at::empty(shape, x.options()), indices = at::empty(shape, x.options().dtype(at::kLong));
-  if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, values, indices);
-  if (keepdim && x.dim() > 0) values = values.unsqueeze(dim), indices = indices.unsqueeze(dim);
-  return {values, indices};
-}
-PairOut deliver_pair(const Pair& found, Tensor& values, Tensor& indices) {
-  at::native::resize_output(values, std::get<0>(found).sizes());
-  at::native::resize_output(indices, std::get<1>(found).sizes());
-  values.copy_(std::get<0>(found));
-  indices.copy_(std::get<1>(found));
-  return {values, indices};
+  Tensor found = at::empty(shape, x.options()), places = at::empty(shape, x.options().dtype(at::kLong));
+  if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, found, places);
+  if (keepdim && x.dim() > 0) found = found.unsqueeze(dim), places = places.unsqueeze(dim);
+  return deliver(name, found, values) && deliver(name, places, indices);
 }
 
-Pair kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
-  if (!has_number_kernel(x) || x.scalar_type() == at::kBool)
-    return fallback_call<Pair>("aten::kthvalue", "", x, k, dim, keepdim);
-  return select_along("kthvalue", x, kKth, k, dim, keepdim);
+bool kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  return select_along("kthvalue", x, kKth, k, dim, keepdim, values, indices);
 }
-PairOut kthvalue_out(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
-  if (!has_kernel(x, values, indices) || x.scalar_type() == at::kBool) {
-    fallback_call<Pair>("aten::kthvalue", "values", x, k, dim, keepdim, values, indices);
-    return {values, indices};
-  }
-  return deliver_pair(select_along("kthvalue", x, kKth, k, dim, keepdim), values, indices);
+template <OperatorName NAME, SelectWhich WHICH>
+bool median_along(const Tensor& x, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  return select_along(NAME.text, x, WHICH, 0, dim, keepdim, values, indices);
 }
-
-#define MEDIAN(NAME, WHICH)                                                                             \
-  Pair NAME##_dim(const Tensor& x, int64_t dim, bool keepdim) {                                         \
-    if (!has_number_kernel(x) || x.scalar_type() == at::kBool)                                          \
-      return fallback_call<Pair>("aten::" #NAME, "dim", x, dim, keepdim);                               \
-    return select_along(#NAME, x, WHICH, 0, dim, keepdim);                                              \
-  }                                                                                                     \
-  PairOut NAME##_dim_out(const Tensor& x, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) { \
-    if (!has_kernel(x, values, indices) || x.scalar_type() == at::kBool) {                              \
-      fallback_call<Pair>("aten::" #NAME, "dim_values", x, dim, keepdim, values, indices);              \
-      return {values, indices};                                                                         \
-    }                                                                                                   \
-    return deliver_pair(select_along(#NAME, x, WHICH, 0, dim, keepdim), values, indices);               \
-  }                                                                                                     \
-  Tensor NAME(const Tensor& x) {                                                                        \
-    if (!has_number_kernel(x) || x.scalar_type() == at::kBool || x.numel() == 0)                        \
-      return fallback_call<Tensor>("aten::" #NAME, "", x);                                              \
-    return std::get<0>(select_along(#NAME, x.flatten(), WHICH, 0, 0, false));                           \
-  }
-MEDIAN(median, kMedian)
-MEDIAN(nanmedian, kNanMedian)
+template <OperatorName NAME, SelectWhich WHICH>
+std::optional<Tensor> median(const Tensor& x) {
+  Tensor value, index;
+  if (x.numel() == 0 || !select_along(NAME.text, x.flatten(), WHICH, 0, 0, false, value, index)) return std::nullopt;
+  return value;
+}
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("sort.stable", &sort);
-  m.impl("sort.values_stable", &sort_out);
-  m.impl("topk", &topk);
-  m.impl("topk.values", &topk_out);
-  m.impl("kthvalue", &kthvalue);
-  m.impl("kthvalue.values", &kthvalue_out);
-  m.impl("median", &median);
-  m.impl("median.dim", &median_dim);
-  m.impl("median.dim_values", &median_dim_out);
-  m.impl("nanmedian", &nanmedian);
-  m.impl("nanmedian.dim", &nanmedian_dim);
-  m.impl("nanmedian.dim_values", &nanmedian_dim_out);
+  op<"sort.stable", &sort>(m);
+  op<"topk", &topk>(m);
+  op<"kthvalue", &kthvalue>(m);
+  op<"median", &median<"median", kMedian>>(m);
+  op<"median.dim", &median_along<"median", kMedian>>(m);
+  op<"nanmedian", &median<"nanmedian", kNanMedian>>(m);
+  op<"nanmedian.dim", &median_along<"nanmedian", kNanMedian>>(m);
 }
 
 }  // namespace mpsx::ops

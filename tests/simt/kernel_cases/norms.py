@@ -80,13 +80,13 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, gradient: torch.Tensor) -> t
 
 
 def plane_norm_cases() -> Iterator[Case]:
-    shape = (3, 6, 12, 11)
+    shape = (3, 10, 12, 11)  # channels last: full tiles of columns and others, and a shorter last row
     sizes = (*shape[:2], shape[2] * shape[3], 2)  # for two groups of channels
     for dtype, parameter, tag in types():
         for where, memory_format in (("planes", torch.contiguous_format), ("channels last", torch.channels_last)):
             x = values(*shape, dtype=dtype).to(memory_format=memory_format)
             g = values(*shape, dtype=dtype, seed=1, low=-0.1, high=0.1).to(memory_format=memory_format)
-            w, b = values(6, dtype=parameter, low=0.5, high=1.5), values(6, dtype=parameter, seed=2)
+            w, b = values(10, dtype=parameter, low=0.5, high=1.5), values(10, dtype=parameter, seed=2)
             wide = [t.double() for t in (x, w, b)]
             yield case(f"batch_norm of {where} {tag}",
                        aten.native_batch_norm, x, w, b, None, None, True, 0.1, 1e-5)  # fmt: skip

@@ -1,4 +1,4 @@
-#include "backend/library_matmul.h"
+#include "vendor/cpu/onednn_matmul.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -19,7 +19,7 @@ __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const
 }
 #endif
 
-namespace mpsx::backend {
+namespace mpsx::vendor {
 namespace {
 
 // Below this many multiplications, or this few rows or columns, MKL is faster: oneDNN finds its kernel in a cache first
@@ -45,7 +45,11 @@ bool is_better() {
 #endif
 }
 
-bool is_wanted() { return setting("MPSX_GEMM", "onednn", "mkl").value_or(is_better()) && multiply(); }
+// Throws where MPSX_GEMM has another value.
+bool is_wanted() {
+  static const bool wanted = backend::setting("MPSX_GEMM", "onednn", "mkl").value_or(is_better()) && multiply();
+  return wanted;
+}
 
 bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
@@ -54,7 +58,8 @@ bool shares_memory(const at::Tensor& a, const at::Tensor& b) {
 
 bool takes(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
   const auto is_float = [](const at::Tensor& t) { return t.defined() && t.scalar_type() == at::kFloat; };
-  if (!is_float(a) || !is_float(b) || !is_float(out) || !at::globalContext().userEnabledMkldnn()) return false;
+  if (!is_wanted() || !is_float(a) || !is_float(b) || !is_float(out) || !at::globalContext().userEnabledMkldnn())
+    return false;
   const auto rank = a.dim();
   if (b.dim() != rank || out.dim() != rank || (rank != 2 && rank != 3)) return false;
   const int64_t batch = rank == 3 ? a.size(0) : 1, m = a.size(-2), k = a.size(-1), n = b.size(-1);
@@ -91,19 +96,14 @@ bool product_and_sum(torch::jit::Stack& stack) {
   return true;
 }
 
-constexpr std::array<std::pair<std::string_view, LibraryKernel>, 4> kKernels = {
-    {{"aten::mm.out", product},
-     {"aten::bmm.out", product},
-     {"aten::addmm.out", product_and_sum},
-     {"aten::baddbmm.out", product_and_sum}}};
+constexpr std::array<std::pair<std::string_view, backend::CpuKernel*>, 4> kKernels = {
+    {{"mm.out", product}, {"bmm.out", product}, {"addmm.out", product_and_sum}, {"baddbmm.out", product_and_sum}}};
 
 }  // namespace
 
-LibraryKernel matmul_kernel(std::string_view op) {
-  static const bool wanted = is_wanted();
-  if (!wanted) return nullptr;
+backend::CpuKernel* onednn_matmul(std::string_view op) {
   const auto found = std::ranges::find(kKernels, op, [](const auto& kernel) { return kernel.first; });
   return found == kKernels.end() ? nullptr : found->second;
 }
 
-}  // namespace mpsx::backend
+}  // namespace mpsx::vendor

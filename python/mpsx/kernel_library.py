@@ -1,0 +1,174 @@
+"""Kernel libraries for CPUs: the installation's, or one built on first use from the sources in the package.
+
+A build from source has the library of the machine that it ran on. Where the driver `simt`, another CPU or MPSX_ISA asks
+for one that is not there, it is translated and compiled here, once, and kept in the cache folder of shader_cache.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .msl.compiler import Compiler
+    from .shader_cache import Cache
+
+PACKAGE = Path(__file__).parent
+SOURCES = PACKAGE / "metal"
+SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+OBJECT_CACHE_BYTES = 1 << 29
+UNUSED_SECONDS = 14 * 86400.0
+
+
+def folder() -> str:
+    """Where the libraries lie that the driver of this process needs; builds what is missing."""
+    installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
+    if driver == "simt":
+        return str(library("simt").parent)
+    if driver == "host" and sys.platform == "linux":
+        from .msl.compiler import supported_isas
+
+        here = supported_isas()
+        forced = os.environ.get("MPSX_ISA")
+        wanted = [forced] if forced else here
+        if wanted[0] in here and not any((installed / file_name(isa)).exists() for isa in wanted):
+            return str(library(wanted[0]).parent)
+    return str(installed)
+
+
+def file_name(name: str) -> str:
+    """What a library is called; `name`: an instruction set, or simt."""
+    return f"libmpsx_kernels_{name}{SUFFIX}"
+
+
+def library(name: str) -> Path:
+    """The library of that name in the cache. Of several processes one builds it, and the others wait."""
+    import fcntl
+
+    from . import shader_build, shader_cache
+
+    store = shader_cache.cache()
+    files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".metal", ".h", ".def"))
+    contents = (part for path in files for part in (str(path.relative_to(SOURCES)), path.read_bytes()))
+    key = shader_cache.digest(name, shader_build.translator_hash(str(store.folder)), *contents)
+    target = store.folder / "kernels" / key[:32] / file_name(name)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target.parent / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                _say(f"waiting for another process, which compiles the kernels for {name}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                _Build(name, store).run([path for path in files if path.suffix == ".metal"], target)
+    store.touch(target)
+    return target
+
+
+def _say(text: str, end: str = "\n") -> None:
+    print(f"mpsx: {text}", end=end, file=sys.stderr, flush=True)
+
+
+class _Build:
+    """One library being built."""
+
+    def __init__(self, name: str, store: Cache) -> None:
+        from . import shader_build
+        from .msl.compiler import supported_isas
+        from .shader_cache import Cache
+
+        self.name, self.mode = name, "simt" if name == "simt" else "wide"
+        self.isa = name if name != "simt" else "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
+        try:
+            self.compiler: Compiler = shader_build.compiler_of(store)
+        except RuntimeError as error:
+            raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
+        self.flags = self.compiler.clang_flags(self.isa, self.mode)
+        if self.mode == "simt":
+            self.flags.append("-DMPSX_SIMT=1")
+        self.stamp = shader_build.compiler_stamp() + shader_build.translator_hash(str(store.folder))
+        (store.folder / "objects").mkdir(exist_ok=True)
+        self.objects = Cache(store.folder / "objects", OBJECT_CACHE_BYTES)
+        self.work = Path(store.temporary())
+        self.header: list[str] = []
+
+    def run(self, sources: list[Path], target: Path) -> None:
+        """Translates and compiles `sources`, on all cores, and links them as `target`."""
+        import shutil
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+
+        from .msl.translate import write_index
+
+        started, title = time.monotonic(), f"compiling the kernels for {self.name}, once"
+        _say(f"{title}; this takes minutes")
+        try:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                header = pool.submit(self.precompile)
+                translated = [path for paths in pool.map(self.translate, sources) for path in paths]
+                index = self.work / "index.cpp"
+                write_index(index, translated)
+                self.header = header.result()
+                parts = []
+                largest_first = sorted(map(Path, translated), key=lambda path: -path.stat().st_size)
+                for part in pool.map(self.compile, [index, *largest_first]):
+                    parts.append(part)
+                    if sys.stderr.isatty():
+                        _say(f"{title}: {len(parts)} of {len(translated) + 1}", "\r")
+            linked = self.work / target.name
+            libraries = [] if self.compiler.is_zig else ["-lgcc"]
+            self.call([*self.compiler.link(), "-o", str(linked), *map(str, parts), *libraries])
+            os.replace(linked, target)
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        self.objects.trim()
+        for other in target.parents[1].iterdir():
+            if time.time() - max(path.stat().st_mtime for path in (other, *other.iterdir())) > UNUSED_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+        _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
+
+    def call(self, command: list[str]) -> None:
+        """Runs a compiler."""
+        import subprocess
+
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"cannot compile the kernels for {self.name}: {done.stderr.strip()}")
+
+    def translate(self, source: Path) -> list[str]:
+        """The C++ files of one Metal file."""
+        import shlex
+
+        from .msl.translate import translate
+
+        name = "_".join(source.relative_to(SOURCES).with_suffix("").parts)
+        defines = [] if self.mode == "simt" else ["MPSX_VECTOR_BYTES=0"]
+        return translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], defines,
+                         shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
+
+    def precompile(self) -> list[str]:
+        """The flags by which what is compiled has Metal's standard library precompiled, which clang alone gains by."""
+        if "clang" not in self.compiler.description:
+            return []
+        header = PACKAGE / "metal_stdlib" / "msl.h"
+        written = str(self.work / "msl.pch")
+        self.call([*self.compiler.clang, *self.flags, "-x", "c++-header", str(header), "-o", written])
+        return ["-include-pch", written]
+
+    def compile(self, source: Path) -> Path:
+        """The object of a C++ file, from the cache if it is there."""
+        from .shader_cache import digest
+
+        facts = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
+        flags = self.flags + (facts if source.name == "index.cpp" else [])
+        name = f"{digest(source.read_bytes(), self.stamp, *flags)}.o"
+        found = self.objects.path(name)
+        if found.exists():
+            self.objects.touch(found)
+            return found
+        written = source.with_suffix(".o")
+        self.call([*self.compiler.clang, *flags, *self.header, "-c", str(source), "-o", str(written)])
+        return self.objects.publish(written, name)

@@ -1,0 +1,45 @@
+// Launcher of metal/sort/mode.metal.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "ops/indexing.h"
+#include "ops/operator.h"
+
+namespace mpsx::ops {
+namespace {
+
+bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  static const KernelSet kernels("mode");
+  if (!has_number_kernel(self)) return false;
+  TORCH_CHECK(takes(values, self.scalar_type()) && takes(indices, at::kLong), "mode: expected values of type ",
+              self.scalar_type(), " and indices of type Long, got ", values.scalar_type(), " and ",
+              indices.scalar_type());
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK_INDEX(self.dim() == 0 || self.size(d) > 0, "mode(): Expected reduction dim ", dim,
+                    " to have non-zero size.");
+  c10::DimVector sizes(self.sizes());
+  if (!sizes.empty()) sizes[size_t(d)] = 1;
+  Tensor found = at::empty(sizes, self.options()), places = at::empty(sizes, self.options().dtype(at::kLong));
+  if (found.numel() > 0) {
+    const auto [sorted, order] = (self.dim() == 0 ? self.reshape({1}) : self.movedim(d, -1).contiguous()).sort();
+    const uint32_t size = grid_size("mode", sorted.size(-1));
+    Launch(kernels.get(tag_of(self)))
+        .pointer(found.mutable_data_ptr())
+        .pointer(places.mutable_data_ptr())
+        .pointer(sorted.const_data_ptr())
+        .pointer(order.const_data_ptr())
+        .bytes(size)
+        .groups({grid_size("mode", found.numel())}, runtime::threads_for_row(size))
+        .work(size)
+        .run();
+  }
+  if (!keepdim && self.dim() > 0) found = found.squeeze(d), places = places.squeeze(d);
+  return deliver("mode", found, values) && deliver("mode", places, indices);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"mode", &mode>(m); }
+
+}  // namespace mpsx::ops

@@ -1,0 +1,15 @@
+// Matrix products of floats by oneDNN where torch's CPU would ask MKL.
+#pragma once
+
+#include <string_view>
+
+#include "backend/fallback.h"
+
+namespace mpsx::vendor {
+
+// oneDNN's kernel for "mm.out" and its like, null where there is none. It declines where MKL is as fast: MPSX_GEMM is
+// "onednn" or "mkl", by default onednn on CPUs with AVX-512 that are not Intel's. There MKL runs kernels of 256 bits
+// and takes twice as long (seen on AMD EPYC with torch 2.13).
+backend::CpuKernel* onednn_matmul(std::string_view op);
+
+}  // namespace mpsx::vendor
