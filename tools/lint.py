@@ -16,7 +16,7 @@ TOP_LEVEL = {"pyproject.toml", "CMakeLists.txt", "src", "metal", "python", "test
 SOURCE = {".cpp", ".h", ".mm", ".m", ".metal", ".def", ".py", ".pyx", ".cmake"}
 LONGEST = 400
 
-# Who may include whom: a folder of src/, and what its files may name in #include "…". A folder below it includes itself.
+# Who may include whom: a folder of src/, and what its files may name in #include "…". Folders below include themselves.
 LAYERS = {
     "src/driver": (r"driver/\w+\.h", r"metal_stdlib/kernel_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
@@ -34,6 +34,9 @@ FAMILY_EDGES = {
 # Operators that are made of others see all of them.
 OF_OTHERS = ("composed", "explicit")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
+
+# Code for CPUs and for clang.
+CPU_ONLY = re.compile(r"MPSX_(VECTOR_BYTES|WIDE|SIMT|CUDA)\b|__builtin_\w+|__attribute__|ext_vector_type|vector_size")
 
 # Top-level entries of .gitignore: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")
@@ -152,6 +155,54 @@ def layers():
                 continue  # beside the file, or below it
             if not re.match("|".join(allowed), include[1]):
                 yield f"{name}:{number}: {'/'.join(name.split('/')[:3])} must not include {include[1]}"
+
+
+def lines_of(*suffixes, under):
+    """(place, text) of every line, without comments and strings."""
+    for path in files(*suffixes, under=under):
+        for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
+            yield f"{name_of(path)}:{number}", line
+
+
+@check
+def plain_metal():
+    """Kernels are plain Metal: a body for CPUs alone is an overlay, in host/."""
+    for place, line in lines_of(".metal", ".h", ".def", under="metal/"):
+        found = CPU_ONLY.search(line)
+        if found and "/host/" not in place:
+            yield f"{place}: {found[0]} is not Metal; a body for CPUs belongs in an overlay (host/)"
+
+
+@check
+def launchers():
+    """Launchers do not ask which driver runs them: Launch lays out the work by the driver's traits."""
+    for place, line in lines_of(".cpp", ".h", under="src/ops/"):
+        found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!adopts_memory)\w+|MPSX_DRIVER", line)
+        if found:
+            yield f"{place}: a launcher must not ask for {found[0]}"
+
+
+@check
+def rooms():
+    """src/ops/<family> mirrors metal/<family>; the two folders of operators made of others stand beside them."""
+    families = {p.parent.name for p in files(".metal", under="metal/")} | set(OF_OTHERS)
+    for path in files(".cpp", ".h", under="src/ops/"):
+        family = name_of(path).split("/")[2]
+        if path.parent.name != "ops" and family not in families:
+            yield f"{name_of(path)}:1: there are no kernels in metal/{family}"
+
+
+@check
+def comments():
+    """A comment begins with a subject, and lines have at most 120 columns."""
+    for path in files(*SOURCE):
+        if path.name in ("lint.py", "page.css"):
+            continue
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            if re.match(r"\s*(//|#|\"\"\")\s?What\s(?!.*\?)", line):
+                yield f"{name_of(path)}:{number}: a comment that begins with 'What': {line.strip()}"
+            if len(line) > 120 and "tests/msl/" not in name_of(path) and "://" not in line:
+                yield f"{name_of(path)}:{number}: {len(line)} columns; at most 120"
 
 
 @check
