@@ -81,7 +81,7 @@ Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {
 
 Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
   const uint32_t limit = entry_.kernel->max_threads;
-  TORCH_CHECK(!exact || per_group <= limit, entry_.name, ": needs ", per_group,
+  TORCH_CHECK(!exact || per_group <= limit || driver().traits().one_thread_groups, entry_.name, ": needs ", per_group,
               " threads per threadgroup, the limit is ", limit);
   if (const uint32_t wish = driver().traits().group_threads; wish && !exact) per_group = wish;
   dispatch_.grid = grid;
