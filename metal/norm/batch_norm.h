@@ -31,7 +31,7 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
   const ulong first = ulong(at.y - span * p.span_chunks) * kRowChunk, row = span * p.span_rows + first;
   const uint rows = uint(min(ulong(kRowChunk), p.span_rows - min(first, ulong(p.span_rows))));
   const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
-  const uint tail = rest > column ? min(rest - column, count) : 0;
+  const uint tail = min(rest - min(rest, column), count);
   return {column, count, rows, tail, span, row * width + column, width};
 }
 // Column i of a tile as a tile of its own, for those that are not full.
