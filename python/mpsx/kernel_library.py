@@ -1,7 +1,9 @@
-"""Kernel libraries for CPUs: the installation's, or one built on first use from the sources in the package.
+"""Kernel libraries for CPUs and for NVIDIA's GPUs: the installation's, or one built on first use from the sources in
+the package.
 
-A build from source has the library of the machine that it ran on. Where the driver `simt`, another CPU or MPSX_ISA asks
-for one that is not there, it is translated and compiled here, once, and kept in the cache folder of shader_cache.py.
+A build from source has the library of the machine that it ran on. Where the driver `simt` or `cuda`, another CPU or
+MPSX_ISA asks for one that is not there, it is translated and compiled here, once, and kept in the cache folder of
+shader_cache.py.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ def folder() -> str:
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
         return str(library("simt").parent)
+    if driver == "cuda" and not (installed / file_name("cuda")).exists():
+        return str(library("cuda").parent)
     if driver == "host" and sys.platform == "linux":
         from .msl.compiler import supported_isas
 
@@ -39,7 +43,9 @@ def folder() -> str:
 
 
 def file_name(name: str) -> str:
-    """What a library is called; `name`: an instruction set, or simt."""
+    """What a library is called; `name`: an instruction set, simt or cuda."""
+    if name == "cuda":
+        return "mpsx.ptx"
     return f"libmpsx_kernels_{name}{SUFFIX}"
 
 
@@ -80,13 +86,16 @@ class _Build:
         from .msl.compiler import supported_isas
         from .shader_cache import Cache
 
-        self.name, self.mode = name, "simt" if name == "simt" else "wide"
+        self.name, self.mode = name, name if name in ("simt", "cuda") else "wide"
         self.isa = name if name != "simt" else "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
+        self.on_gpu = name == "cuda"
         try:
             self.compiler: Compiler = shader_build.compiler_of(store)
         except RuntimeError as error:
             raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
-        self.flags = self.compiler.clang_flags(self.isa, self.mode)
+        # zig's own driver knows how to ask for an older PTX than clang's newest.
+        self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
+        self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":
             self.flags.append("-DMPSX_SIMT=1")
         self.stamp = shader_build.compiler_stamp() + shader_build.translator_hash(str(store.folder))
@@ -109,18 +118,18 @@ class _Build:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 header = pool.submit(self.precompile)
                 translated = [path for paths in pool.map(self.translate, sources) for path in paths]
-                index = self.work / "index.cpp"
-                write_index(index, translated)
+                todo = sorted(map(Path, translated), key=lambda path: -path.stat().st_size)
+                if not self.on_gpu:
+                    todo.insert(0, self.work / "index.cpp")
+                    write_index(todo[0], translated)
                 self.header = header.result()
                 parts = []
-                largest_first = sorted(map(Path, translated), key=lambda path: -path.stat().st_size)
-                for part in pool.map(self.compile, [index, *largest_first]):
+                for part in pool.map(self.compile, todo):
                     parts.append(part)
                     if sys.stderr.isatty():
-                        _say(f"{title}: {len(parts)} of {len(translated) + 1}", "\r")
+                        _say(f"{title}: {len(parts)} of {len(todo)}", "\r")
             linked = self.work / target.name
-            libraries = [] if self.compiler.is_zig else ["-lgcc"]
-            self.call([*self.compiler.link(), "-o", str(linked), *map(str, parts), *libraries])
+            self.link(linked, todo, parts)
             os.replace(linked, target)
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
@@ -129,6 +138,15 @@ class _Build:
             if time.time() - max(path.stat().st_mtime for path in (other, *other.iterdir())) > UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
         _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
+
+    def link(self, linked: Path, sources: list[Path], parts: list[Path]) -> None:
+        """A library out of what was compiled of each source."""
+        if self.on_gpu:
+            from .msl.ptx import pack_files
+
+            return pack_files(linked, sources, parts, self.compiler.description)
+        libraries = [] if self.compiler.is_zig else ["-lgcc"]
+        return self.call([*self.compiler.link(), "-o", str(linked), *map(str, parts), *libraries])
 
     def call(self, command: list[str]) -> None:
         """Runs a compiler."""
@@ -145,13 +163,13 @@ class _Build:
         from .msl.translate import translate
 
         name = "_".join(source.relative_to(SOURCES).with_suffix("").parts)
-        defines = [] if self.mode == "simt" else ["MPSX_VECTOR_BYTES=0"]
+        defines = [] if self.mode != "wide" else ["MPSX_VECTOR_BYTES=0"]
         return translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], defines,
                          shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
 
     def precompile(self) -> list[str]:
         """The flags by which what is compiled has Metal's standard library precompiled, which clang alone gains by."""
-        if "clang" not in self.compiler.description:
+        if "clang" not in self.compiler.description or self.on_gpu:
             return []
         header = PACKAGE / "metal_stdlib" / "msl.h"
         written = str(self.work / "msl.pch")
@@ -159,16 +177,17 @@ class _Build:
         return ["-include-pch", written]
 
     def compile(self, source: Path) -> Path:
-        """The object of a C++ file, from the cache if it is there."""
+        """The object (or the PTX) of a C++ file, from the cache if it is there."""
         from .shader_cache import digest
 
         facts = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
         flags = self.flags + (facts if source.name == "index.cpp" else [])
-        name = f"{digest(source.read_bytes(), self.stamp, *flags)}.o"
+        suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
+        name = digest(source.read_bytes(), self.stamp, *flags) + suffix
         found = self.objects.path(name)
         if found.exists():
             self.objects.touch(found)
             return found
-        written = source.with_suffix(".o")
-        self.call([*self.compiler.clang, *flags, *self.header, "-c", str(source), "-o", str(written)])
+        written = source.with_suffix(suffix)
+        self.call([*self.clang, *flags, *self.header, output, str(source), "-o", str(written)])
         return self.objects.publish(written, name)

@@ -93,7 +93,7 @@ def _target() -> shader_build.Target | None:
     info = _runtime.driver()
     if info["name"] == "metal":
         return None
-    return shader_build.Target(info["isa"], "simt" if info["name"] == "simt" else "auto")
+    return shader_build.Target(info["isa"], info["name"] if info["name"] in ("simt", "cuda") else "auto")
 
 
 def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:

@@ -43,7 +43,12 @@ class Target:
     """What a library is built for."""
 
     isa: str
-    mode: str  # "auto" or "simt", the translator's
+    mode: str  # "auto", "simt" or "cuda", the translator's
+
+    @property
+    def suffix(self) -> str:
+        """Of the library's file."""
+        return ".ptx" if self.mode == "cuda" else ".so"
 
 
 def torch_include() -> str:
@@ -124,7 +129,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     includes = [*map(os.path.abspath, include_dirs), torch_include()]
     key = digest(source, name, target.isa, target.mode, "\n".join(includes), compiler_stamp(),
                  translator_hash(str(store.folder)))  # fmt: skip
-    found = lookup(store, key)
+    found = lookup(store, key, target.suffix)
     return found or _Builder(store, target, includes).build(source, name, key)
 
 
@@ -141,12 +146,12 @@ def undefined(message: str) -> str:
     return "::".join(names) or found[1]
 
 
-def lookup(store: Cache, key: str) -> Built | None:
+def lookup(store: Cache, key: str, suffix: str = ".so") -> Built | None:
     """The library of that key, if it is there, whole, and made of the included files as they are now."""
     record = store.read(f"{key}.json")
     if record is None:
         return None
-    library = store.path(f"{record['library']}.so")
+    library = store.path(f"{record['library']}{suffix}")
     try:
         if hashlib.sha256(library.read_bytes()).hexdigest() != record["library"]:
             return None
@@ -179,7 +184,8 @@ class _Builder:
 
         texts = {name: source}
         folder = Path(self.store.temporary())
-        header, calls = self.start_parts(folder)
+        on_gpu = self.target.mode == "cuda"
+        header, calls = (None, None) if on_gpu else self.start_parts(folder)
         try:
             text, files = self.preprocess(source, name)
             try:
@@ -197,9 +203,10 @@ class _Builder:
             except MslError as error:
                 self.refuse(check.merge(check.from_text(str(error)), spaces.wait()), texts)
                 raise SyntaxError(str(error)) from None
-            parts = header and self.finish(header), self.finish(calls)
+            parts = header and self.finish(header), calls and self.finish(calls)
             try:
-                library = self.compile(translation.text, folder, *parts)
+                library = (self.compile_ptx(translation.text, folder, name) if on_gpu
+                           else self.compile(translation.text, folder, *parts))  # fmt: skip
             except SyntaxError as error:
                 self.refuse(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
                 raise
@@ -209,7 +216,7 @@ class _Builder:
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
                 "kernels": translation.kernels,
             }
-            path = self.store.publish(library, f"{record['library']}.so")
+            path = self.store.publish(library, f"{record['library']}{self.target.suffix}")
             self.store.write(f"{key}.json", record)
         finally:
             for part in (header, calls):
@@ -298,6 +305,23 @@ class _Builder:
             part.path = self.store.publish(part.written, name)
             self.store.write(part.record, {"file": name})
         return part.path
+
+    def compile_ptx(self, text: str, folder: Path, name: str) -> Path:
+        """A library of PTX out of translated text."""
+        from .msl.check.messages import CLANG_FLAGS
+        from .msl.ptx import pack_files
+
+        code, library = folder / "shader.cpp", folder / "shader.ptx"
+        code.write_text(text)
+        # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
+        flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
+        self.run([*self.compiler.command, *flags, "-S", str(code), "-o", f"{code}.ptx"])
+        missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
+        if missing:
+            function = undefined(f"undefined symbol: {missing[1]}")
+            raise SyntaxError(f"{name}: error: function '{function}' is called, but not defined")
+        pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
+        return library
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""

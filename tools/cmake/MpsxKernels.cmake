@@ -1,6 +1,8 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
 # libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (python/mpsx/metal_stdlib/kernel_abi.h).
 #
+# mpsx.ptx has the same kernels for NVIDIA's GPUs, where ISAS has `cuda`.
+#
 #   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS baseline;x86-64-v3…])
 #
 # The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
@@ -64,9 +66,9 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Every source of mpsx_add_kernels: sets `work` and `translated`.
-macro(mpsx_translate_kernels)
-  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/wide")
+# Every source of mpsx_add_kernels, in a mode of the translator and with more of its flags: sets `work` and `translated`.
+macro(mpsx_translate_kernels mode)
+  set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
   set(translated "")
   set(counts ${shard_counts})
   foreach(source IN LISTS K_SOURCES)
@@ -90,11 +92,11 @@ macro(mpsx_translate_kernels)
       OUTPUT ${outputs}
       COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
               --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags}
-              -DMPSX_VECTOR_BYTES=0 --depfile "${work}/${name}.d"
+              --mode ${mode} ${ARGN} --depfile "${work}/${name}.d"
               --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
       DEPENDS "${source}" ${tools} "${overlays}"
       DEPFILE "${work}/${name}.d"
-      COMMENT "Translating ${name}" VERBATIM)
+      COMMENT "Translating ${name} (${mode})" VERBATIM)
     list(APPEND translated ${outputs})
   endforeach()
   set(index "${work}/index.cpp")
@@ -149,6 +151,33 @@ macro(mpsx_compile_kernels isa)
   list(APPEND libraries "${library}")
 endmacro()
 
+# What was translated last, as mpsx.ptx: what NVIDIA's driver compiles when a kernel is first used.
+macro(mpsx_compile_ptx)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
+                  OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(GLOB headers CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/*.h"
+       "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/cuda/*.h")
+  set(texts "")
+  foreach(cpp IN LISTS translated)
+    get_filename_component(stem "${cpp}" NAME)
+    add_custom_command(
+      OUTPUT "${cpp}.ptx"
+      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} -S "${cpp}" -o "${cpp}.ptx"
+      DEPENDS "${cpp}" ${headers}  # zig writes no dependencies of -S
+      COMMENT "Compiling ${stem} to PTX" VERBATIM)
+    list(APPEND texts "${cpp}.ptx")
+  endforeach()
+  set(library "${K_OUTPUT_DIRECTORY}/mpsx.ptx")
+  add_custom_command(
+    OUTPUT "${library}"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${K_OUTPUT_DIRECTORY}"
+    COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" pack ${translated} -o "${library}"
+            --compiler "${MPSX_KERNEL_COMPILER}"
+    DEPENDS ${texts} ${translated} ${tools}
+    COMMENT "Packing ${library}" VERBATIM)
+  list(APPEND libraries "${library}")
+endmacro()
+
 function(mpsx_add_kernels target)
   cmake_parse_arguments(K "" "OUTPUT_DIRECTORY" "SOURCES;INCLUDE_DIRS;ISAS" ${ARGN})
   mpsx_find_kernel_compiler()
@@ -178,10 +207,16 @@ function(mpsx_add_kernels target)
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
   list(REMOVE_ITEM K_ISAS simt)  # built on first use
-  mpsx_translate_kernels()
+  mpsx_translate_kernels(wide -DMPSX_VECTOR_BYTES=0)
   foreach(isa IN LISTS K_ISAS)
-    mpsx_compile_kernels(${isa})
+    if(NOT isa STREQUAL "cuda")
+      mpsx_compile_kernels(${isa})
+    endif()
   endforeach()
+  if("cuda" IN_LIST K_ISAS)
+    mpsx_translate_kernels(cuda)
+    mpsx_compile_ptx()
+  endif()
   add_custom_target(${target} ALL DEPENDS ${libraries})
   set_target_properties(${target} PROPERTIES MPSX_KERNEL_FILES "${libraries}")
 endfunction()

@@ -30,6 +30,11 @@
     }                                                            \
   }
 #define MPSX_FN inline __attribute__((always_inline))
+#ifdef MPSX_CUDA
+#define MPSX_THREAD_LOCAL
+#else
+#define MPSX_THREAD_LOCAL thread_local
+#endif
 
 #if defined(__clang__)
 #define MPSX_PRAGMA(x) _Pragma(#x)

@@ -21,7 +21,7 @@ MPSX_FN constexpr uint16_t mpsx_float_to_half_bits(float f) {
   r = a > 0x7f800000u ? 0x7e00u : r;
   return uint16_t(r | sign);
 }
-#if defined(__F16C__) || defined(__aarch64__)
+#if defined(__F16C__) || defined(__aarch64__) || defined(__NVPTX__)
 #define MPSX_NATIVE_HALF 1
 #else
 #define MPSX_NATIVE_HALF 0

@@ -54,11 +54,11 @@ MPSX_FN P address_or_zero(void* p) {
 }
 
 // The values of function constants that the running kernel was made with: of the thread, since others may run it with
-// other values. They are the engine's memory, where checked kernels look at it in no other way.
+// other values (a GPU has a module for each set of them). They are the engine's memory, where checked kernels look at it in no other way.
 #ifndef MPSX_QUIET
 #define MPSX_QUIET
 #endif
-static thread_local const void* const MPSX_QUIET* constants;
+static MPSX_THREAD_LOCAL const void* const MPSX_QUIET* constants;
 MPSX_FN void set_constants(const mpsx_launch* launch) {
   constants = (const void* const MPSX_QUIET*)((const MPSX_QUIET mpsx_launch*)launch)->constants;
 }

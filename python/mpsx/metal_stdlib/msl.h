@@ -30,12 +30,17 @@ MPSX_CONVERGENT_BEGIN
 #include "array.h"
 #include "matrix.h"
 #include "pack.h"
-#ifdef MPSX_SIMT
+#if defined(MPSX_CUDA)
+#include "cuda/simt.h"
+#elif defined(MPSX_SIMT)
 #include "simt.h"
 #else
 #include "simd.h"
 #endif
 #include "launch.h"
+#ifdef MPSX_CUDA
+#include "cuda/entry.h"
+#endif
 #if defined(MPSX_SIMT) && defined(__clang__)
 #pragma clang attribute pop
 MPSX_ATTRIBUTE_END

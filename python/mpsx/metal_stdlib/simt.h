@@ -28,9 +28,9 @@ MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, con
 #define MPSX_PLACE const char *mpsx_file = __builtin_FILE(), int mpsx_line = __builtin_LINE()
 
 namespace mpsx {
-template <class V>
-MPSX_FN V& threadgroup_variable(unsigned key, const char* name) {
-  return *static_cast<V*>(mpsx_simt_threadgroup_variable(key, sizeof(V), name));
+template <class V, unsigned KEY>
+MPSX_FN V& threadgroup_variable(const char* name) {
+  return *static_cast<V*>(mpsx_simt_threadgroup_variable(KEY, sizeof(V), name));
 }
 
 // The engine's memory is read and written by words of another address space, where clang checks nothing.
@@ -96,6 +96,10 @@ struct lanes_of {
     __builtin_memset(static_cast<void*>(&nothing), mpsx_simt_inactive_lane(source, function, file, line), sizeof nothing);
     return nothing;
   }
+  // The same, and `outside` where the SIMD group has no such lane.
+  MPSX_FN T take(unsigned source, const T& outside) const {
+    return source >= MPSX_SIMD_WIDTH ? outside : take(source);
+  }
   // What is the same for all lanes is computed by the first that asks.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
@@ -110,12 +114,27 @@ struct lanes_of {
     quiet_load(result, all->memo);
     return result;
   }
-  // The lanes of `mask` folded, in order.
+  // The lanes of `mask` folded, in order; anything if there are none.
   template <class F>
   MPSX_FN T fold(unsigned mask, F f) const {
+    if (!mask) return mine;
     T r = get(unsigned(__builtin_ctz(mask)));
     for (mask &= mask - 1; mask; mask &= mask - 1) r = T(f(r, get(unsigned(__builtin_ctz(mask)))));
     return r;
+  }
+  // The active lanes folded.
+  template <class F>
+  MPSX_FN T fold_active(F f) const {
+    return shared<T>([&]() MPSX_INLINE { return fold(active, f); });
+  }
+  // The active lanes whose value is not zero.
+  MPSX_FN unsigned votes() const {
+    return shared<unsigned>([&]() MPSX_INLINE {
+      unsigned found = 0;
+      for (unsigned m = active; m; m &= m - 1)
+        if (get(unsigned(__builtin_ctz(m)))) found |= m & -m;
+      return found;
+    });
   }
 };
 

@@ -33,8 +33,8 @@ MPSX_QUAD_FOLD(xor, a ^ b)
   MPSX_FN mpsx::lane_value_t<T> quad_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                    \
     MPSX_QUAD_LANES(T, v, "quad_prefix_exclusive_" #NAME)                                                 \
     const uint below = active & (1u << g.lane) - 1u;                                                      \
-    if (!below) return V(IDENTITY);                                                                       \
-    return g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                            \
+    const V folded = g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                  \
+    return below ? folded : V(IDENTITY);                                                                  \
   }
 MPSX_QUAD_PREFIX(sum, 0, +)
 MPSX_QUAD_PREFIX(product, 1, *)
@@ -54,12 +54,9 @@ class quad_vote {
 // The votes of the active lanes, and who they are, as bits 0 to 3.
 MPSX_FN uint mpsx_quad_ballot(bool v, const char* name, const char* mpsx_file, int mpsx_line, uint& lanes, uint& me) {
   MPSX_QUAD_LANES(bool, v, name)
-  uint votes = 0;
-  for (uint m = active; m; m &= m - 1)
-    if (g.get(uint(__builtin_ctz(m)))) votes |= m & -m;
   lanes = active >> first;
   me = at;
-  return votes >> first;
+  return (g.votes() & active) >> first;
 }
 MPSX_FN quad_vote quad_ballot(bool v, MPSX_PLACE) {
   uint lanes, me;
@@ -90,21 +87,21 @@ MPSX_FN mpsx::lane_value_t<T> quad_broadcast_first(const T& v, MPSX_PLACE) {
   MPSX_QUAD_LANES(T, v, "quad_broadcast_first")
   return g.get(uint(__builtin_ctz(active)));
 }
-// `s` is the place to read in the quad; where there is none, `OUTSIDE` is the result.
-#define MPSX_QUAD_TAKE(NAME, SOURCE, OUTSIDE)                                          \
+// `s` is the lane to read, of the one with the number SOURCE in the quad; no lane where there is none.
+#define MPSX_QUAD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
   MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, ushort n, MPSX_PLACE) {        \
     MPSX_QUAD_LANES(T, v, "quad_" #NAME)                                               \
-    const uint s = SOURCE;                                                             \
-    return s > 3u ? OUTSIDE : g.take(first + s);                                       \
+    const uint place = SOURCE, s = place > 3u ? MPSX_SIMD_WIDTH : first + place;       \
+    return RESULT;                                                                     \
   }
-MPSX_QUAD_TAKE(broadcast, n, g.take(MPSX_SIMD_WIDTH))
-MPSX_QUAD_TAKE(shuffle, n, g.take(MPSX_SIMD_WIDTH))
-MPSX_QUAD_TAKE(shuffle_xor, at ^ n, g.take(MPSX_SIMD_WIDTH))
-MPSX_QUAD_TAKE(shuffle_down, at + n, mpsx_mine)
-MPSX_QUAD_TAKE(shuffle_up, at - n, mpsx_mine)
-MPSX_QUAD_TAKE(shuffle_rotate_down, (at + n) & 3u, mpsx_mine)
-MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, mpsx_mine)
+MPSX_QUAD_TAKE(broadcast, n, g.take(s))
+MPSX_QUAD_TAKE(shuffle, n, g.take(s))
+MPSX_QUAD_TAKE(shuffle_xor, at ^ n, g.take(s))
+MPSX_QUAD_TAKE(shuffle_down, at + n, g.take(s, mpsx_mine))
+MPSX_QUAD_TAKE(shuffle_up, at - n, g.take(s, mpsx_mine))
+MPSX_QUAD_TAKE(shuffle_rotate_down, (at + n) & 3u, g.take(s))
+MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, g.take(s))
 #undef MPSX_QUAD_TAKE
 
 #define MPSX_QUAD_FILL(NAME, STEP, CROSSED)                                                                        \

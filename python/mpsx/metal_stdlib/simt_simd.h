@@ -12,8 +12,7 @@ namespace metal {
   template <class T>                                                                              \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_PLACE) {                             \
     MPSX_LANES(T, v, "simd_" #NAME)                                                               \
-    return g.template shared<V>(                                                                  \
-        [&]() MPSX_INLINE { return g.fold(g.active, [](V a, V b) MPSX_INLINE { return EXPRESSION; }); }); \
+    return g.fold_active([](V a, V b) MPSX_INLINE { return EXPRESSION; });                        \
   }
 MPSX_SIMD_FOLD(sum, a + b)
 MPSX_SIMD_FOLD(product, a* b)
@@ -35,8 +34,8 @@ MPSX_SIMD_FOLD(xor, a ^ b)
   MPSX_FN mpsx::lane_value_t<T> simd_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                 \
     MPSX_LANES(T, v, "simd_prefix_exclusive_" #NAME)                                                   \
     const uint below = g.active & (1u << g.lane) - 1u;                                            \
-    if (!below) return V(IDENTITY);                                                                    \
-    return g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                         \
+    const V folded = g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });               \
+    return below ? folded : V(IDENTITY);                                                               \
   }
 MPSX_SIMD_PREFIX(sum, 0, +)
 MPSX_SIMD_PREFIX(product, 1, *)
@@ -56,12 +55,7 @@ class simd_vote {
 };
 MPSX_FN uint mpsx_simd_ballot(bool v, const char* name, const char* file, int line) {
   const mpsx::lanes_of<bool> g(v, name, file, line);
-  return g.shared<uint>([&]() MPSX_INLINE {
-    uint votes = 0;
-    for (uint m = g.active; m; m &= m - 1)
-      if (g.get(uint(__builtin_ctz(m)))) votes |= m & -m;
-    return votes;
-  });
+  return g.votes();
 }
 MPSX_FN uint mpsx_simd_active(const char* name, const char* file, int line, uint& lane) {
   const mpsx::lanes_of<bool> g(true, name, file, line);
@@ -89,21 +83,21 @@ MPSX_FN mpsx::lane_value_t<T> simd_broadcast_first(const T& v, MPSX_PLACE) {
   MPSX_LANES(T, v, "simd_broadcast_first")
   return g.get(uint(__builtin_ctz(g.active)));
 }
-// `s` is the lane to read; where it is no lane of the SIMD group, `OUTSIDE` is the result.
-#define MPSX_SIMD_TAKE(NAME, SOURCE, OUTSIDE)                                          \
+// `s` is the lane to read.
+#define MPSX_SIMD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
   MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, ushort n, MPSX_PLACE) {        \
     MPSX_LANES(T, v, "simd_" #NAME)                                                    \
     const uint s = SOURCE;                                                             \
-    return s >= MPSX_SIMD_WIDTH ? OUTSIDE : g.take(s);                                 \
+    return RESULT;                                                                     \
   }
 MPSX_SIMD_TAKE(broadcast, n, g.take(s))
 MPSX_SIMD_TAKE(shuffle, n, g.take(s))
 MPSX_SIMD_TAKE(shuffle_xor, g.lane ^ n, g.take(s))
-MPSX_SIMD_TAKE(shuffle_down, g.lane + n, mpsx_mine)
-MPSX_SIMD_TAKE(shuffle_up, g.lane - n, mpsx_mine)
-MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, mpsx_mine)
-MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, mpsx_mine)
+MPSX_SIMD_TAKE(shuffle_down, g.lane + n, g.take(s, mpsx_mine))
+MPSX_SIMD_TAKE(shuffle_up, g.lane - n, g.take(s, mpsx_mine))
+MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, g.take(s))
+MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, g.take(s))
 #undef MPSX_SIMD_TAKE
 
 // Data and what fills the lanes that the shuffle leaves empty, taken from the other end.

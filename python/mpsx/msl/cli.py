@@ -5,10 +5,11 @@ import sys
 
 from .compiler import print_for_cmake
 from .flatten import flatten_all
+from .ptx import pack_files
 from .source import MslError
 from .translate import load, translate, write_depfile, write_if_changed, write_index
 
-MODES = ["wide", "simt", "auto"]
+MODES = ["wide", "simt", "auto", "cuda"]
 
 
 def parser():
@@ -24,7 +25,8 @@ def parser():
     t.add_argument("input")
     t.add_argument("-o", dest="output", required=True)
     t.add_argument("--mode", choices=MODES, default="wide",
-                   help="wide: a threadgroup is one thread; simt: every thread runs; auto: simt where threads meet")
+                   help="wide: a threadgroup is one thread; simt: every thread runs; auto: simt where threads meet; "
+                        "cuda: simt on a GPU")
     t.add_argument("--depfile")
     t.add_argument("--shards", type=int, default=1, help="spread the kernels over OUT.0.cpp, OUT.1.cpp, …")
     t.add_argument("--root", help="name source files relative to this directory, in messages and #line")
@@ -41,6 +43,10 @@ def parser():
     x = sub.add_parser("index", help="the file that exports the table of all kernels")
     x.add_argument("inputs", nargs="+")
     x.add_argument("-o", dest="output", required=True)
+    k = sub.add_parser("pack", help="a library of PTX, out of translated files and the PTX beside each (FILE.ptx)")
+    k.add_argument("inputs", nargs="+")
+    k.add_argument("-o", dest="output", required=True)
+    k.add_argument("--compiler", default="", help="what compiled it, for people")
     c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
     c.add_argument("--isa", help="the flags for this ISA instead")
     return top
@@ -74,6 +80,8 @@ def main(argv=None):
             write_if_changed(args.output, flatten_all(args.inputs, args.include, lambda path: host_names(path, args)))
         elif args.command == "index":
             write_index(args.output, args.inputs)
+        elif args.command == "pack":
+            pack_files(args.output, args.inputs, [f"{path}.ptx" for path in args.inputs], args.compiler)
         elif args.command == "compiler":
             print_for_cmake(args.isa)
         else:

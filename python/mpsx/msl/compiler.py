@@ -37,6 +37,13 @@ LEVELS = {
     "x86-64-v3": "avx2 fma bmi2",
 }
 INCLUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of "metal_stdlib/msl.h"
+# PTX for every GPU since Ampere; the GPU's driver compiles it for its own. All functions may be convergent: what a warp
+# does together must stay where it is. Lines are those of the Metal source.
+CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off
+    -fno-strict-aliasing -Xclang -fconvergent-functions -gline-directives-only -w""".split()
+CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # as zig says it
+               False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
+                       "+ptx80"]}
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
 
 
@@ -51,6 +58,9 @@ class Compiler:
 
     def flags(self, isa="", mode="wide", general=False):
         """`mode` and `general` are the translator's; mode `simt` compiles with checks."""
+        if "cuda" in (isa, mode):
+            return [*CUDA_FLAGS, f"-I{INCLUDE}", *(ZIG_FLAGS if self.is_zig else []), *CUDA_TARGET[self.is_zig],
+                    *(GENERAL_FLAGS if general else [])]
         clang, flags = "clang" in self.description, [*FLAGS, f"-I{INCLUDE}"] + (ZIG_FLAGS if self.is_zig else [])
         flags += [] if is_x86() else ["-fsigned-char"]   # as Metal's; other processors' own may be unsigned
         if mode == "simt":
@@ -124,6 +134,14 @@ def isas():
     return [*LEVELS, "baseline"] if chosen == "all" else [chosen or supported_isas()[0]]
 
 
+def writes_ptx(compiler):
+    """Whether a compiler has LLVM's backend for NVIDIA's GPUs; no Mac has use for it."""
+    if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
+        return compiler.is_zig and platform.system() != "Darwin"
+    found = subprocess.run([*compiler.command, "--print-targets"], capture_output=True, text=True, check=False)
+    return "nvptx64" in found.stdout
+
+
 def describe(command):
     try:
         run = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
@@ -157,4 +175,6 @@ def print_for_cmake(isa):
     if isa:
         print(";".join(compiler.flags(isa)))
         return
-    print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(isas()), sep="\n")
+    # In a wheel that travels; elsewhere they are compiled on first use.
+    known = isas() + (["cuda"] if os.environ.get("MPSX_ISA") == "all" and writes_ptx(compiler) else [])
+    print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(known), sep="\n")

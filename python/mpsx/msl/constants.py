@@ -132,7 +132,7 @@ def function_constants(src, found, evaluator):
         kept = " ".join(src.texts[i] for i in specifiers if src.texts[i] not in STORAGE)
         for i in specifiers:
             if src.texts[i] in STORAGE:
-                src.replace(i, i + 1, "static thread_local" if src.texts[i] == "constant" else "")
+                src.replace(i, i + 1, "static MPSX_THREAD_LOCAL" if src.texts[i] == "constant" else "")
                 done.add(i)
         for token, last in zip([first, *(a for a, _ in parts[1:])], [b for _, b in parts], strict=True):
             name, number_of = src.texts[token], len(setters)
@@ -162,7 +162,7 @@ def function_constants(src, found, evaluator):
                 for c in constants:
                     if c.names & mentioned:
                         c.names.add(name)
-            following = f" static thread_local {kept} " if src.texts[last] == "," else ""
+            following = f" static MPSX_THREAD_LOCAL {kept} " if src.texts[last] == "," else ""
             src.replace(last, last + 1,
                         f"; static inline void mpsx_set_{number_of}() {{ {name} = {value}; }}{following}")
             setters.append(f"{scope}mpsx_set_{number_of}")

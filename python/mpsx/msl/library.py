@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from .emit_simt import SimtEmitter, words
+from .emit_simt import words
 from .parse import parse
 from .rewrite import rewrite
 from .threadgroup_bytes import declare
+from .translate import emitter_of, macros
 
 
 @dataclass(frozen=True)
@@ -17,22 +18,23 @@ class Library:
 
 
 def translate_library(src, mode, compiler, isa):
-    """A preprocessed Source as C++ that exports mpsx_kernel_table. `mode`: auto or simt, as for `msl.py translate`."""
+    """A preprocessed Source as C++ that exports mpsx_kernel_table, or in mode cuda as C++ for a library of PTX. `mode`:
+    auto, simt or cuda, as for `msl.py translate`."""
     module = parse(src)
     rewrite(src, module, shared=True, general=True)
     declare(src, module)
-    emitter = SimtEmitter(src, every=mode == "simt")
+    emitter = emitter_of(src, mode)
     emitter.general = True
     used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
     kernels = [describe(src, i, used[i.kernel.token]) for i in module.instances]
     table = "mpsx_records"
-    text = ('#define MPSX_SIMT 1\n#define MPSX_GENERAL 1\n'
-            '#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
+    entries = emitter.entries(module.instances, module)
+    text = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
             f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n"
-            f"{emitter.entries(module.instances, module)}"
-            f"{emitter.table(module.instances, table, '')}"
-            f"{export(table, len(kernels), compiler, isa)}")
-    return Library(text, kernels)
+            f"{entries}{emitter.table(module.instances, table, '')}")
+    if mode == "cuda":
+        return Library(emitter.description(module.instances) + text, kernels)
+    return Library(text + export(table, len(kernels), compiler, isa), kernels)
 
 
 def constants_of(src, bodies, kernel, module):

@@ -117,7 +117,7 @@ def share(src, i, first_key):
     for k, name in enumerate(names, first_key):
         word = src.texts[name]
         src.replace(name, name + 1, f"mpsx_tg_{k}")
-        references += f' mpsx_tg_{k}& {word} = ::mpsx::threadgroup_variable<mpsx_tg_{k}>({k}, "{word}");'
+        references += f' mpsx_tg_{k}& {word} = ::mpsx::threadgroup_variable<mpsx_tg_{k}, {k}>("{word}");'
     src.replace(i, i + 1, "typedef")
     src.replace(end, end + 1, ";" + references)
     return len(names)

@@ -3,6 +3,7 @@
 import os
 import re
 
+from .emit_cuda import CudaEmitter
 from .emit_simt import SimtEmitter
 from .emit_wide import WideEmitter
 from .parse import parse
@@ -40,24 +41,41 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     rewrite(src, module, shared=not wide, general=general)
     declare(src, module)
     stem = identifier(name or os.path.basename(path))
-    emitter, body = WideEmitter(src) if wide else SimtEmitter(src, every=mode == "simt"), src.result()
+    emitter, body = emitter_of(src, mode), src.result()
     emitter.general = general
     opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
     if general:
         opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
-    first = ("" if wide else "#define MPSX_SIMT 1\n") + ("#define MPSX_GENERAL 1\n" if general else "")
+    first = macros(src, mode, general)
     shards = shards or min(-(-len(module.instances) // KERNELS_A_SHARD), 4) or 1
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):
         mine = module.instances[i::shards]
         table = f"mpsx_records_{stem}_{i}"
-        text = (f"// mpsx-kernels: {len(mine)} {table}\n"
+        entries = emitter.entries(mine, module)
+        described = emitter.description(mine) if mode == "cuda" else ""
+        text = (f"// mpsx-kernels: {len(mine)} {table}\n{described}"
                 f'{first}#include "metal_stdlib/msl.h"\n{opening}\n'
                 f"MPSX_USER_CODE_BEGIN\n{body}\nMPSX_USER_CODE_END\n"
-                f"{emitter.entries(mine, module)}{closing}\n{emitter.table(mine, table, prefix)}")
+                f"{entries}{closing}\n{emitter.table(mine, table, prefix)}")
         write_if_changed(target, text)
     return outs, files
+
+
+def emitter_of(src, mode):
+    if mode == "wide":
+        return WideEmitter(src)
+    return CudaEmitter(src) if mode == "cuda" else SimtEmitter(src, every=mode == "simt")
+
+
+def macros(src, mode, general):
+    """What the Metal library has to know of the mode."""
+    names = [] if mode == "wide" else ["SIMT"]
+    names += ["GENERAL"] if general else []
+    names += ["CUDA"] if mode == "cuda" else []
+    names += ["THREAD_ELEMENTS"] if mode == "cuda" and "thread_elements" in src.texts else []
+    return "".join(f"#define MPSX_{name} 1\n" for name in names)
 
 
 def write_if_changed(path, text):

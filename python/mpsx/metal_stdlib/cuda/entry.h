@@ -1,0 +1,68 @@
+// What the entry point of a kernel is written with: see emit_cuda.py.
+#pragma once
+
+// Memory of [[threadgroup(n)]] arguments, whose size the launch decides.
+extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
+
+// The last parameter of every entry point. A grid beyond CUDA's limits is several launches, whose groups begin at
+// `first`.
+struct mpsx_cuda_grid {
+  unsigned threads[3], groups[3];  // of the whole
+  unsigned group[3];               // threads a threadgroup, as dispatched
+  unsigned first[3];
+};
+
+namespace mpsx {
+// A `constant T&` lies among the parameters, where the GPU reads it from its constant cache; what is larger is an
+// address.
+constexpr unsigned long kInlineBytes = 1024;
+template <unsigned long SIZE, unsigned long ALIGNMENT>
+struct alignas(ALIGNMENT) inline_bytes {
+  unsigned char bytes[SIZE];
+};
+template <class P>
+struct kernel_argument {
+  typedef void* type;
+};
+template <class T>
+struct kernel_argument<const T&> {
+  typedef metal::conditional_t<(sizeof(T) <= kInlineBytes), inline_bytes<sizeof(T), alignof(T)>, void*> type;
+};
+MPSX_FN void* argument_address(void* p) { return p; }
+template <unsigned long SIZE, unsigned long ALIGNMENT>
+MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
+  return const_cast<unsigned char*>(value.bytes);
+}
+MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
+
+// Where a thread is, in the words of kernel_abi.h. A block is as many threads as a whole threadgroup has, in a row: the
+// threads of a smaller one at the grid's end lie as Metal's do then, and so do its SIMD groups. False for a thread that
+// such a threadgroup does not have.
+MPSX_FN bool find_place(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group, mpsx_thread& thread) {
+  const unsigned block[3] = {unsigned(__nvvm_read_ptx_sreg_ctaid_x()), unsigned(__nvvm_read_ptx_sreg_ctaid_y()),
+                             unsigned(__nvvm_read_ptx_sreg_ctaid_z())};
+  launch.constants = nullptr;
+#pragma unroll
+  for (unsigned d = 0; d < 3; ++d) {
+    launch.threads[d] = grid.threads[d], launch.groups[d] = grid.groups[d], launch.group[d] = grid.group[d];
+    group.position[d] = grid.first[d] + block[d];
+    group.origin[d] = group.position[d] * grid.group[d];
+    const unsigned left = grid.threads[d] - group.origin[d];
+    group.size[d] = left < grid.group[d] ? left : grid.group[d];
+  }
+  group.threads = group.size[0] * group.size[1] * group.size[2];
+  group.simdgroups = (group.threads + MPSX_SIMD_WIDTH - 1) / MPSX_SIMD_WIDTH;
+  thread.index = unsigned(__nvvm_read_ptx_sreg_tid_x());
+  thread.lane = thread.index % MPSX_SIMD_WIDTH;
+  thread.simdgroup = thread.index / MPSX_SIMD_WIDTH;
+  thread.local[0] = thread.index, thread.local[1] = 0, thread.local[2] = 0;
+  if (grid.group[1] * grid.group[2] != 1) {
+    const unsigned row = thread.index / group.size[0];
+    thread.local[0] = thread.index - row * group.size[0];
+    thread.local[2] = row / group.size[1];
+    thread.local[1] = row - thread.local[2] * group.size[1];
+  }
+  thread.group = &group;
+  return thread.index < group.threads;
+}
+}  // namespace mpsx

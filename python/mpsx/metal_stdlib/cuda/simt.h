@@ -1,0 +1,49 @@
+// Barriers, SIMD groups and threadgroup memory of an NVIDIA GPU: a warp is a SIMD group. Instead of ../simt.h in
+// translation units with MPSX_CUDA.
+#pragma once
+
+#define MPSX_INLINE __attribute__((always_inline))
+#define MPSX_PLACE const char *mpsx_file = nullptr, int mpsx_line = 0
+#define MPSX_QUIET
+#define MPSX_SIMT_ENTRY                                \
+  void* const* const args = arguments;                 \
+  const mpsx_launch* const launch = whole;             \
+  const mpsx_thread* const thread = own;               \
+  const mpsx_threadgroup* const group = thread->group; \
+  (void)args, (void)launch, (void)thread, (void)group;
+
+namespace mpsx {
+// Where variable number KEY of the file lies. It has no initial value, as in Metal.
+template <class V, unsigned KEY>
+MPSX_FN V& threadgroup_variable(const char*) {
+  static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
+  return *(V*)(void*)memory;
+}
+}  // namespace mpsx
+
+#include "lanes.h"
+
+namespace metal {
+enum class mem_flags {
+  mem_none = 0,
+  mem_device = 1,
+  mem_threadgroup = 2,
+  mem_texture = 4,
+  mem_threadgroup_imageblock = 8
+};
+MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
+// bar.sync orders accesses to all memory among the threads of the group, which is what any of the flags ask for.
+MPSX_FN void threadgroup_barrier(mem_flags) { __syncthreads(); }
+MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) { __syncthreads(); }
+// All lanes must come here, those that have left the kernel aside.
+MPSX_FN void simdgroup_barrier(mem_flags) { __nvvm_bar_warp_sync(~0u); }
+MPSX_FN void simdgroup_barrier(mem_flags, thread_scope) { __nvvm_bar_warp_sync(~0u); }
+MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __nvvm_membar_gl(); }
+}  // namespace metal
+
+// In this order: the second uses what the first defines.
+// clang-format off
+#include "../simt_simd.h"
+#include "../simt_quad.h"
+#include "matrix.h"
+// clang-format on

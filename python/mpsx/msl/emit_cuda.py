@@ -1,0 +1,94 @@
+"""CUDA: every thread of a threadgroup is a thread of a GPU, and every kernel an entry point of PTX.
+
+The translated body is that of mode `simt`. The entry point has a parameter for each buffer, in the order of their
+indices, then an offset into the launch's shared memory for each [[threadgroup(n)]], then the grid
+(metal_stdlib/cuda/entry.h). What a loader has to know and PTX does not say stands in the C++ file's first lines."""
+
+import json
+import re
+
+from .emit_simt import SimtEmitter
+
+DESCRIPTION = "// mpsx-cuda: "
+SCALAR = re.compile(r"(bool|u?char|u?short|u?int|u?long|half|bfloat|float)([234]?)$")
+
+
+def resources(kernel, spaces):
+    """The parameters in those address spaces that are resources, by index."""
+    found = [(p.index, i) for i, p in enumerate(kernel.parameters) if p.space in spaces and p.shape]
+    return sorted(found)
+
+
+class CudaEmitter(SimtEmitter):
+    """Writes the entry points of one C++ file."""
+
+    def __init__(self, src):
+        super().__init__(src, every=True)
+
+    def entry(self, symbol, instance):
+        # Function constants are set once a module, by a kernel of its own, and not by every thread.
+        prologue, self.prologue = self.prologue, ""
+        text = super().entry(symbol, instance)
+        self.prologue = prologue
+        types = "".join(
+            f"typedef mpsx::kernel_argument<mpsx::signature<decltype({self.function(instance)})>::at<{i}>>::type "
+            f"{symbol}_a{index};\n" for index, i in resources(instance.kernel, ("device", "constant")))
+        return text + self.scoped(types, instance)
+
+    @staticmethod
+    def facts(symbol, instance):
+        return SimtEmitter.limit(symbol, instance)
+
+    def table(self, instances, name, prefix):
+        text = ""
+        if self.prologue:
+            text += ('extern "C" __attribute__((nvptx_kernel)) void mpsx_set_constants(const void* const* values) {\n'
+                     "  mpsx_launch launch{};\n  launch.constants = values;\n"
+                     f"  {prefix}mpsx_set_constants(&launch);\n}}\n")
+        for i, (instance, symbol) in enumerate(zip(instances, symbols(instances), strict=True)):
+            text += self.wrapper(f"mpsx_entry_{i}", symbol, instance, prefix)
+        return text
+
+    def wrapper(self, entry, symbol, instance, prefix):
+        kernel, entry = instance.kernel, self.qualified(entry, instance, prefix)
+        buffers = [index for index, _ in resources(kernel, ("device", "constant"))]
+        locals_ = [index for index, _ in resources(kernel, ("threadgroup",))]
+        parameters = [f"{entry}_a{b} a{b}" for b in buffers] + [f"unsigned t{k}" for k in locals_]
+        arguments = "".join(f"  args[{b}] = mpsx::argument_address(a{b});\n" for b in buffers)
+        arguments += "".join(f"  args[31 + {k}] = mpsx::dynamic_memory(t{k});\n" for k in locals_)
+        limit = kernel.limit or ""
+        if limit:
+            limit = limit if limit.isdigit() else f"{entry}_limit"
+            limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
+        return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
+                f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
+                "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
+                "  if (!mpsx::find_place(grid, launch, group, thread)) return;\n"
+                f"  void* args[MPSX_MAX_ARGUMENTS];\n{arguments}"
+                f"  {entry}(args, &launch, &thread);\n}}\n")
+
+    def description(self, instances):
+        """The first lines of the C++ file, as one comment."""
+        kernels = [{
+            "name": instance.host_name,
+            "symbol": symbol,
+            "buffers": [index for index, _ in resources(instance.kernel, ("device", "constant"))],
+            "threadgroups": [index for index, _ in resources(instance.kernel, ("threadgroup",))],
+        } for instance, symbol in zip(instances, symbols(instances), strict=True)]
+        constants = []
+        for c in self.constants:
+            known = SCALAR.match(c.type)
+            constants.append({"name": c.plain, "index": c.index, "scalar": known[1] if known else "",
+                              "components": int(known[2] or 1) if known else 1})
+        return f"{DESCRIPTION}{json.dumps({'kernels': kernels, 'constants': constants})}\n"
+
+
+def symbols(instances):
+    """The names of the entry points: PTX knows no `<`, and a kernel may be called as a function of C is."""
+    found = []
+    for instance in instances:
+        symbol = "k_" + re.sub(r"\W", "_", instance.host_name)
+        while symbol in found:
+            symbol += "_"
+        found.append(symbol)
+    return found

@@ -1,0 +1,138 @@
+"""Libraries of PTX: what clang wrote for each file, cut into entry points, and an index of them, compressed.
+
+The GPU's driver compiles PTX when a kernel is first used. It gets one kernel at a time: the file's common part
+(functions that are not inlined, variables) and the entry point.
+
+The file: lines of text, then the compressed units, one after the other (src/driver/cuda/ptx_library.h reads it).
+
+    mpsx-ptx 1
+    compiler <what compiled it>
+    unit <compressed bytes> <bytes> <bytes of the common part>
+    constant <name> <index> <scalar or -> <components>
+    kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name>
+    end
+
+A parameter is `p3`, the address of buffer 3, `v3:40:8`, its 40 bytes, aligned to 8, or `t1`, where [[threadgroup(1)]]
+begins; `-` stands for none. Fields have tabs between them."""
+
+import json
+import re
+import zlib
+
+from .emit_cuda import DESCRIPTION
+from .source import MslError
+
+ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
+PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
+LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
+SETTER = "mpsx_set_constants"
+
+
+def cut(text):
+    """The common part of a PTX file, and its entry points by symbol."""
+    common, entries, at = [], {}, 0
+    for m in ENTRY.finditer(text):
+        if m.start() < at:
+            continue
+        end = text.index("\n}\n", m.end()) + 3
+        common.append(text[at:m.start()])
+        entries[m[1]] = text[m.start():end]
+        at = end
+    common.append(text[at:])
+    # clang's remarks on what follows
+    common = re.sub(r"^\s*//.*\n", "", "".join(common), flags=re.M)
+    return common, entries
+
+
+def parameters(kernel, entry):
+    """The text of a kernel's parameters, but for the grid's."""
+    head = entry[:entry.index("\n{")]
+    found = PARAMETER.findall(head)
+    wanted = [("b", b) for b in kernel["buffers"]] + [("t", t) for t in kernel["threadgroups"]]
+    if len(found) != len(wanted) + 1:
+        raise MslError(f"{kernel['name']}: {len(found)} parameters in PTX, {len(wanted) + 1} expected")
+    words = []
+    for (kind, index), (alignment, _, size) in zip(wanted, found, strict=False):
+        words.append(f"t{index}" if kind == "t" else f"v{index}:{size}:{alignment}" if size else f"p{index}")
+    return " ".join(words) or "-"
+
+
+def with_limit(entry, threads):
+    """The entry point with the limit on threads that the kernel declares, by which registers are given out."""
+    brace = entry.index("\n{")
+    return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{entry[brace:]}" if threads else entry
+
+
+def unit(description, text):
+    """The index lines of one PTX file, and its compressed contents."""
+    limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
+    common, entries = cut(LIMIT.sub("", text))
+    if SETTER in entries:
+        common += entries[SETTER]
+    parts, lines, at = [common.encode()], [], len(common.encode())
+    for c in description["constants"]:
+        lines.append("\t".join(["constant", c["name"], str(c["index"]), c["scalar"] or "-", str(c["components"])]))
+    for kernel in description["kernels"]:
+        symbol = kernel["symbol"]
+        limit = limits.get(symbol, 0)
+        entry = with_limit(entries[symbol], limit)
+        data = entry.encode()
+        lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
+                                kernel["name"]]))
+        parts.append(data)
+        at += len(data)
+    data = b"".join(parts)
+    packed = zlib.compress(data, 9)
+    return [f"unit\t{len(packed)}\t{len(data)}\t{len(parts[0])}", *lines], packed
+
+
+def pack(described, compiler):
+    """The bytes of a library. `described`: pairs of a description (CudaEmitter.description) and a PTX text."""
+    lines, units, owner = ["mpsx-ptx 1", f"compiler\t{compiler}"], [], set()
+    for description, text in described:
+        for kernel in description["kernels"]:
+            if kernel["name"] in owner:
+                raise MslError(f"kernel '{kernel['name']}' is defined twice")
+            owner.add(kernel["name"])
+        if description["kernels"]:
+            more, packed = unit(description, text)
+            lines += more
+            units.append(packed)
+    return "\n".join([*lines, "end\n"]).encode() + b"".join(units)
+
+
+def read_description(path):
+    """Out of a C++ file that `translate` wrote."""
+    with open(path) as f:
+        for line in (f.readline(), f.readline()):
+            if line.startswith(DESCRIPTION):
+                return json.loads(line[len(DESCRIPTION):])
+    raise MslError(f"{path}: not a file that `translate --mode cuda` wrote")
+
+
+def pack_files(out, sources, texts, compiler):
+    """Writes the library of C++ files and the PTX of each."""
+    described = []
+    for path, text in zip(sources, texts, strict=True):
+        with open(text) as f:
+            described.append((read_description(path), f.read()))
+    with open(out, "wb") as f:
+        f.write(pack(described, compiler))
+
+
+def unpack(path):
+    """What a loader would compile of each kernel: its name, and PTX. For tests."""
+    with open(path, "rb") as f:
+        data = f.read()
+    head = data.index(b"\nend\n") + 5
+    at, common, whole = head, b"", b""
+    for line in data[:head].decode().splitlines():
+        words = line.split("\t")
+        if words[0] == "unit":
+            size = int(words[1])
+            whole = zlib.decompress(data[at:at + size])
+            common = whole[:int(words[3])]
+            at += size
+        elif words[0] == "kernel":
+            begin = int(words[1])
+            yield words[6], (common + whole[begin:begin + int(words[2])]).decode()
