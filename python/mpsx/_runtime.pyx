@@ -26,6 +26,7 @@ cdef extern from "c_api.h" nogil:
         int adopts_memory
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
+    const char* mpsx_cuda_trouble()
     const char* mpsx_synchronize()
     const char* mpsx_restart_check()
 
@@ -168,6 +169,11 @@ def driver():
         "simd_width": info.simd_width, "cores": info.cores, "asynchronous": bool(info.asynchronous),
         "adopts_memory": bool(info.adopts_memory),
     }
+
+
+def cuda_trouble():
+    """Why the cuda driver cannot be used here; empty: it can."""
+    return mpsx_cuda_trouble().decode()
 
 
 def driver_started():

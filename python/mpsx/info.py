@@ -13,7 +13,7 @@ from . import __version__, _build_info, _runtime, fallback
 
 # Every environment variable that mpsx reads at run time.
 VARIABLES = {
-    "MPSX_DRIVER": "host, simt or metal (default: metal where there is a Metal device, else host)",
+    "MPSX_DRIVER": "host, simt, metal or cuda (default: metal where there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: matrix products, convolution, attention by CPU libraries (default: on for host alone)",
     "MPSX_GEMM": "onednn or mkl: products of float32 matrices on the CPU (default: onednn unless MKL has AVX-512)",
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
@@ -21,6 +21,9 @@ VARIABLES = {
     "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",
     "MPSX_METAL_DEBUG": "1: a command buffer a kernel, so that an error of the GPU names the kernel",
     "MPSX_METAL_ARCHIVE": "0: compiled pipelines are not kept in the cache folder",
+    "MPSX_CUDA_DEVICE": "cuda: the number of the GPU (default: 0)",
+    "MPSX_CUDA_DEBUG": "1: waits for each kernel, so that an error of the GPU names the kernel",
+    "MPSX_CUDA_CACHE": "0: compiled kernels of the cuda driver are not kept in the cache folder",
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs); `all` builds every one",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
@@ -123,6 +126,17 @@ def metal() -> Section:
     return rows
 
 
+def why_cuda() -> str:
+    """Why an NVIDIA GPU is, or is not, in use."""
+    if not trouble() and _runtime.driver()["name"] == "cuda":
+        return "in use"
+    if not (_libraries() / "mpsx.ptx").exists():
+        return "not built: this installation has no kernels for NVIDIA's GPUs"
+    if why := _runtime.cuda_trouble():
+        return f"not available: {why}"
+    return "available: MPSX_DRIVER=cuda chooses it"
+
+
 def policy() -> Section:
     """What happens to operators without a kernel."""
     return [("policy", fallback.mode()), ("so far", fallback.report().splitlines()[-1])]
@@ -141,7 +155,8 @@ def _libraries() -> Path:
 def report() -> str:
     """All sections as text."""
     sections = {
-        "Installation": package(), "Driver": driver(), "Memory": memory(), "Metal": metal(), "Fallback": policy(),
+        "Installation": package(), "Driver": driver(), "Memory": memory(), "Metal": metal(),
+        "CUDA": [("NVIDIA GPU", why_cuda())], "Fallback": policy(),
         "Environment": environment(),
     }  # fmt: skip
     lines = []

@@ -30,9 +30,7 @@ struct Allocator final : c10::DeviceAllocator {
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     if (bytes == 0) return;
-    runtime::prepare_cpu_access(to);
-    runtime::prepare_cpu_access(from);
-    std::memcpy(to, from, bytes);
+    runtime::copy(to, from, bytes);
   }
 
   bool initialized() override { return true; }

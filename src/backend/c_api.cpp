@@ -113,6 +113,11 @@ const char* mpsx_driver(mpsx_driver_info* out) {
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }
+const char* mpsx_cuda_trouble(void) {
+  static thread_local std::string trouble;
+  trouble = driver::cuda_trouble();
+  return trouble.c_str();
+}
 
 const char* mpsx_synchronize(void) {
   return guarded([] { runtime::synchronize(); });

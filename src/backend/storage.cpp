@@ -131,9 +131,8 @@ StoragePtr adopt(StoragePtr cpu) {
   if (runtime::driver().traits().adopts_memory() || bytes == 0 || !cpu->data()) {
     data = data_over(std::move(cpu));
   } else {
-    auto* block = allocate_for_cpu(bytes);
-    data = {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
-    std::memcpy(data.get(), cpu->data(), bytes);
+    data = allocate_data(bytes);
+    runtime::copy(data.get(), cpu->data(), bytes);
   }
   return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
                                                device_allocator(), /*resizable=*/true);
@@ -150,9 +149,7 @@ void resize_storage(c10::StorageImpl* device, size_t bytes) {
   c10::DataPtr data = allocate_data(bytes);
   const size_t kept = std::min(bytes, device->nbytes());
   if (kept) {
-    runtime::prepare_cpu_access(data.get());
-    runtime::prepare_cpu_access(device->data());
-    std::memcpy(data.get(), device->data(), kept);
+    runtime::copy(data.get(), device->data(), kept);
   }
   device->set_data_ptr_noswap(std::move(data));
   device->set_nbytes(bytes);

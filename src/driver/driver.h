@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -117,10 +118,17 @@ class Driver {
   // possible.
   virtual Buffer allocate(size_t bytes) = 0;
   virtual void release(const Buffer&) noexcept = 0;
+  // For a few bytes that the CPU reads again and again and kernels seldom write: they lie near the CPU.
+  virtual Buffer allocate_near_cpu(size_t bytes) { return allocate(bytes); }
   virtual Buffer wrap(void* contents, size_t bytes) = 0;
   // Another library's buffer on the same GPU (an MTLBuffer); the result shares its ownership.
   virtual Buffer share(void*) { throw Error("the " + info().name + " driver knows no buffers but its own"); }
   virtual size_t free_memory() const = 0;
+  // Copies between the device's memory and the CPU's, or within either, once the work on it is complete. Where the two
+  // are apart, this leaves the device's memory where it is, and the CPU's own accesses move it.
+  virtual void copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+  // Kernels come next that use memory which the CPU may have moved to itself.
+  virtual void prefetch(const void*, size_t) noexcept {}
   // The contents of a part of a buffer are not needed: its pages may go back to the system until they are next written.
   virtual void discard(void*, size_t) noexcept {}
 
@@ -173,5 +181,8 @@ std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, P
 // The host driver with real threadgroups and SIMD groups, which checks what kernels do.
 std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor);
 std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory);  // null where there is no Metal
+// Throws Error with the reason where there is no NVIDIA GPU that can be used; cuda_trouble returns it, empty if there is.
+std::unique_ptr<Driver> make_cuda_driver(const std::string& library_directory);
+std::string cuda_trouble();
 
 }  // namespace mpsx::driver

@@ -56,6 +56,13 @@ class Allocator {
     return block;
   }
 
+  Block* allocate_near_cpu(size_t bytes) {
+    if (driver().traits().memory != driver::Memory::managed) return allocate(bytes);
+    const driver::Buffer buffer = driver().allocate_near_cpu(bytes);
+    segments_.add(buffer, bytes);
+    return make_block(buffer, 0, bytes);
+  }
+
   void free(Block* block) {
     // Destroyed after the lock is released: it may own a block of ours.
     const std::shared_ptr<void> owner = std::move(block->owner);
@@ -66,17 +73,10 @@ class Allocator {
       return;
     }
     count_free(block->capacity);
-    if (exact_) {
-      give_back(block->buffer);
-      delete block;
-      return;
-    }
-    if (in_arena(block->capacity)) {
-      arena_.give(block->data, block->capacity);
-      delete block;
-      return;
-    }
-    free_[size_class(block->capacity).index].push_back(block);
+    const bool in_range = in_arena(block->capacity);
+    if (!exact_ && !in_range) return free_[size_class(block->capacity).index].push_back(block);
+    in_range ? arena_.give(block->data, block->capacity) : give_back(block->buffer);
+    delete block;
   }
 
   Block* share(void* handle, std::shared_ptr<void> owner) {
@@ -116,6 +116,8 @@ class Allocator {
     if (process_memory_ || !p) return 0;
     return segments_.last_use(p);
   }
+
+  void touch(const void* p) { segments_.touch(p); }
 
   MemoryStatistics statistics() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -366,6 +368,7 @@ Block* allocate(size_t bytes) {
   if (bytes == 0) return new Block;
   return allocator().allocate(bytes);
 }
+Block* allocate_near_cpu(size_t bytes) { return allocator().allocate_near_cpu(bytes); }
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
@@ -381,6 +384,9 @@ void discount_adopted(size_t bytes) noexcept { allocator().discount_adopted(byte
 Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
 Location locate(const void* p) { return allocator().locate(p); }
 uint64_t last_use(const void* p) { return allocator().last_use(p); }
+void touch(const void* p) {
+  if (p && driver().traits().memory == driver::Memory::managed) allocator().touch(p);
+}
 MemoryStatistics memory_statistics() { return allocator().statistics(); }
 void reset_peak_statistics() { allocator().reset_peaks(); }
 void reset_accumulated_statistics() { allocator().reset_accumulated(); }

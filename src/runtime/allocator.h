@@ -35,6 +35,8 @@ struct MemoryStatistics {
 // Throws c10::OutOfMemoryError with what was asked, what is in use and what the limit is, after having
 // emptied the cache once. Zero bytes give a block with null data.
 Block* allocate(size_t bytes);
+// For records that the CPU looks at after every wait. Never freed.
+Block* allocate_near_cpu(size_t bytes);
 void retain(Block*) noexcept;
 void release(Block*) noexcept;
 
@@ -55,6 +57,9 @@ struct Location {
 Location locate(const void* p);
 // The place (see Driver::reach) of the last work on the block at `p`; 0: none, or not the device's memory.
 uint64_t last_use(const void* p);
+
+// The CPU is about to use the block, and pages of its may move: see Driver::prefetch.
+void touch(const void* p);
 
 MemoryStatistics memory_statistics();
 void reset_peak_statistics();

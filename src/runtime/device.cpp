@@ -26,9 +26,10 @@ State& state() {
 std::unique_ptr<driver::Driver> make_driver(const State& s, const std::string& directory) {
   const char* env = std::getenv("MPSX_DRIVER");
   const std::string wanted = env ? env : "";
-  TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "simt" || wanted == "metal",
-              "MPSX_DRIVER: expected \"host\", \"simt\" or \"metal\", got \"", wanted, "\"");
+  TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "simt" || wanted == "metal" || wanted == "cuda",
+              "MPSX_DRIVER: expected \"host\", \"simt\", \"metal\" or \"cuda\", got \"", wanted, "\"");
   if (wanted == "simt") return driver::make_simt_driver(directory, s.parallel_for);
+  if (wanted == "cuda") return driver::make_cuda_driver(directory);
   if (wanted != "host") {
     if (auto metal = driver::make_metal_driver(directory)) return metal;
     TORCH_CHECK(wanted.empty(), "MPSX_DRIVER=metal: this machine has no Metal device");

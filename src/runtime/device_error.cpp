@@ -78,7 +78,7 @@ void* device_error_record(const char* op) {
       return last->record;
     }
   }
-  Block* block = allocate(sizeof(ErrorRecord));
+  Block* block = allocate_near_cpu(sizeof(ErrorRecord));
   prepare_cpu_access(block->data);  // its last user may still be at work
   auto* record = new (block->data) ErrorRecord{};
   own.push_back({op, record});
@@ -94,7 +94,7 @@ void check_device_errors() {
 
 void wait_for_device_errors() {
   if (!last) return;
-  prepare_cpu_access(last->record);
+  wait_for_use(last->record);
   check(*last);
 }
 

@@ -2,8 +2,11 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <iterator>
 #include <mutex>
+
+#include "runtime/device.h"
 
 namespace mpsx::runtime {
 
@@ -31,6 +34,12 @@ Location Segments::locate(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
   TORCH_CHECK(segment, "mpsx: a kernel was given memory that is not the device's");
+  const size_t block = offset / segment->block_bytes;
+  if (segment->touched[block].load(std::memory_order_relaxed) && segment->touched[block].exchange(false)) {
+    const size_t begin = block * segment->block_bytes;
+    driver().prefetch(static_cast<char*>(segment->buffer.contents) + begin,
+                      std::min(segment->block_bytes, segment->buffer.size - begin));
+  }
   return {segment->buffer.handle, offset, segment->last_use(offset)};
 }
 
@@ -38,6 +47,12 @@ uint64_t Segments::last_use(const void* p) const {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   const auto [segment, offset] = find(p);
   return segment ? segment->last_use(offset)->load(std::memory_order_acquire) : 0;
+}
+
+void Segments::touch(const void* p) const {
+  std::shared_lock<std::shared_mutex> lock(mutex_);
+  const auto [segment, offset] = find(p);
+  if (segment) segment->touched[offset / segment->block_bytes].store(true, std::memory_order_relaxed);
 }
 
 }  // namespace mpsx::runtime

@@ -35,7 +35,7 @@ static_assert(sizeof(ErrorMessage) == 512 && sizeof(ErrorMessages) == 4 + 512 * 
 ErrorMessages& error_messages() {
   static thread_local ErrorMessages* messages = nullptr;
   if (!messages) {
-    Block* block = allocate(sizeof(ErrorMessages));
+    Block* block = allocate_near_cpu(sizeof(ErrorMessages));
     prepare_cpu_access(block->data);  // its last user may still be at work
     messages = new (block->data) ErrorMessages{};
   }

@@ -66,13 +66,24 @@ void synchronize() {
 
 bool idle(StreamId id) { return driver().idle(driver_stream(id)); }
 
-void prepare_cpu_access(const void* p) {
+void wait_for_use(const void* p) {
   static const bool asynchronous = driver().traits().asynchronous;
   if (!asynchronous) return;
   const uint64_t place = last_use(p);
   if (place == 0) return;
   guarded([&] { driver().reach(place); });
   check_device_errors_after_synchronize();
+}
+
+void prepare_cpu_access(const void* p) {
+  wait_for_use(p);
+  touch(p);
+}
+
+void copy(void* to, const void* from, size_t bytes) {
+  wait_for_use(to);
+  wait_for_use(from);
+  guarded([&] { driver().copy(to, from, bytes); });
 }
 
 void finish_use(const void* p) noexcept {

@@ -94,12 +94,25 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
+// One memory onto another, bit by bit, where the CPU's own access would move pages.
+bool copied_across(const Tensor& to, const Tensor& from) {
+  if (runtime::driver().traits().memory != driver::Memory::managed) return false;
+  const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
+  if (!down && !(from.is_cpu() && to.device().type() == at::kPrivateUse1)) return false;
+  if (to.scalar_type() != from.scalar_type() || to.sizes() != from.sizes() || to.strides() != from.strides() ||
+      to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg() || !to.has_storage() || !from.has_storage() ||
+      !to.is_non_overlapping_and_dense())
+    return false;
+  if (to.numel()) runtime::copy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+  return true;
+}
+
 // Not only _copy_from: core's copy_ resolves conj bits by cloning, which would come back here for ever.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   // Zeros without memory, which forward-mode derivatives are full of.
   TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
   if (source._is_zerotensor()) return self.zero_();
-  if (self.is_same(source) || copied_on_device(self, source)) return self;
+  if (self.is_same(source) || copied_on_device(self, source) || copied_across(self, source)) return self;
   backend::CpuAliases aliases;
   Tensor to = aliases.cpu(self), from = aliases.cpu(source);
   at::native::copy_(to, from, non_blocking);
@@ -123,11 +136,11 @@ at::Scalar local_scalar(const Tensor& self) {
     backend::CpuAliases aliases;
     return at::_local_scalar_dense(aliases.cpu(self));
   }
-  const void* data = self.const_data_ptr();
-  runtime::prepare_cpu_access(data);
+  alignas(16) char data[16];
+  runtime::copy(data, self.const_data_ptr(), self.element_size());
   at::Scalar value;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",
-                 AT_WRAP([&] { value = at::Scalar(*static_cast<const scalar_t*>(data)); }),
+                 AT_WRAP([&] { value = at::Scalar(*reinterpret_cast<const scalar_t*>(data)); }),
                  AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_FLOAT8_TYPES),
                  AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
   return value;

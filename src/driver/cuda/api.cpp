@@ -1,0 +1,41 @@
+#include "driver/cuda/api.h"
+
+#include <dlfcn.h>
+
+namespace mpsx::driver::cuda {
+namespace {
+
+Api open_library() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw Error("no NVIDIA driver: " + std::string(dlerror()));
+  Api found;
+#define MPSX_FIND(NAME, SYMBOL, PARAMETERS)                                    \
+  found.NAME = reinterpret_cast<decltype(found.NAME)>(dlsym(library, SYMBOL)); \
+  if (!found.NAME) throw Error("the NVIDIA driver is too old: libcuda.so.1 has no " SYMBOL);
+  MPSX_CUDA_FUNCTIONS(MPSX_FIND)
+#undef MPSX_FIND
+  return found;
+}
+
+}  // namespace
+
+std::string Api::describe(CUresult result) const {
+  const char *text = nullptr, *name = nullptr;
+  cuGetErrorString(result, &text);
+  cuGetErrorName(result, &name);
+  return std::string(text ? text : "unknown error") + " (" + (name ? name : std::to_string(result).c_str()) + ")";
+}
+
+void Api::check(CUresult result, const char* what) const {
+  if (result == CUDA_SUCCESS) return;
+  const std::string message = std::string(what) + ": " + describe(result);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) throw OutOfMemory(message);
+  throw Error(message);
+}
+
+const Api& api() {
+  static const Api* found = new Api(open_library());  // an exception leaves it for the next call
+  return *found;
+}
+
+}  // namespace mpsx::driver::cuda

@@ -1,0 +1,127 @@
+// The CUDA driver: driver.h on an NVIDIA GPU.
+#include "driver/cuda/command_stream.h"
+#include "driver/cuda/event.h"
+#include "driver/cuda/memory.h"
+
+namespace mpsx::driver {
+namespace cuda {
+namespace {
+
+Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
+Event* as_event(CudaEvent* event) { return reinterpret_cast<Event*>(event); }
+CudaEvent& of(Event* event) { return *reinterpret_cast<CudaEvent*>(event); }
+
+class CudaDriver final : public Driver {
+ public:
+  explicit CudaDriver(const std::string& directory)
+      : stream_(device_), memory_(device_, stream_.get()), kernels_(device_, stream_.get(), directory + "/mpsx.ptx") {
+    info_.name = "cuda";
+    info_.device = device_.name;
+    info_.compiler = kernels_.compiler();
+    info_.isa = device_.architecture();
+    info_.total_memory = device_.total_memory;
+    traits_.memory = Memory::managed;
+    traits_.cores = uint32_t(device_.processors);
+  }
+
+  const Info& info() const override { return info_; }
+  const Traits& traits() const override { return traits_; }
+
+  Buffer allocate(size_t bytes) override {
+    device_.bind();
+    return memory_.allocate(bytes);
+  }
+  void release(const Buffer& buffer) noexcept override {
+    bind_quietly();
+    memory_.release(buffer);
+  }
+  Buffer allocate_near_cpu(size_t bytes) override {
+    device_.bind();
+    return memory_.allocate_near_cpu(bytes);
+  }
+  Buffer wrap(void*, size_t) override { return {}; }
+  void copy(void* to, const void* from, size_t bytes) override {
+    device_.bind();
+    memory_.copy(to, from, bytes);
+  }
+  void prefetch(const void* address, size_t bytes) noexcept override {
+    bind_quietly();
+    memory_.prefetch(address, bytes);
+  }
+  size_t free_memory() const override {
+    device_.bind();
+    return memory_.free_bytes();
+  }
+
+  const Kernel* kernel(std::string_view key) override { return kernels_.kernel(key); }
+  std::vector<std::string> kernel_names() const override { return kernels_.kernel_names(); }
+  std::unique_ptr<Library> load_library(const LibrarySource& source) override {
+    return std::make_unique<Kernels>(device_, stream_.get(), source.path);
+  }
+
+  Stream* default_stream() override { return as_stream(&stream_); }
+  Stream* new_stream() override { return as_stream(&stream_); }
+  uint64_t dispatch(Stream*, const Kernel& kernel, const Argument* arguments, size_t count,
+                    const Dispatch& dispatch) override {
+    return stream_.dispatch(static_cast<const CudaKernel&>(kernel), arguments, count, dispatch);
+  }
+  void commit(Stream*) override {}  // what is launched is on its way
+  void synchronize(Stream*) override { stream_.synchronize(); }
+  bool idle(Stream*) override { return stream_.idle(); }
+  void reach(uint64_t place) override { stream_.reach(place); }
+  void finish(uint64_t place) noexcept override { stream_.finish(place); }
+  bool reached(uint64_t place) override { return stream_.reached(place); }
+
+  Event* new_event() override { return as_event(new CudaEvent(device_)); }
+  void destroy(Event* event) noexcept override {
+    bind_quietly();
+    delete &of(event);
+  }
+  void record(Event* event, Stream*) override { of(event).record(stream_.get()); }
+  void wait(Event*, Stream*) override {}  // what was recorded comes before what will be dispatched
+  bool done(Event* event) override { return of(event).done(); }
+  void synchronize(Event* event) override { of(event).synchronize(); }
+  double elapsed_ms(Event* from, Event* to) override { return CudaEvent::elapsed_ms(of(from), of(to)); }
+
+ private:
+  void bind_quietly() noexcept {
+    try {
+      device_.bind();
+    } catch (const Error&) {  // the process ends
+    }
+  }
+
+  const Device device_;
+  Info info_;
+  Traits traits_;
+  CommandStream stream_;
+  ManagedMemory memory_;
+  Kernels kernels_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+#ifdef __APPLE__
+std::string cuda_trouble() { return "not on macOS"; }
+std::unique_ptr<Driver> make_cuda_driver(const std::string&) { throw Error("MPSX_DRIVER=cuda: not on macOS"); }
+#else
+std::string cuda_trouble() {
+  try {
+    const cuda::Device found(false);
+    return {};
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+std::unique_ptr<Driver> make_cuda_driver(const std::string& library_directory) {
+  try {
+    return std::make_unique<cuda::CudaDriver>(library_directory);
+  } catch (const Error& e) {
+    throw Error(std::string("MPSX_DRIVER=cuda: ") + e.what());
+  }
+}
+#endif
+
+}  // namespace mpsx::driver

@@ -1,0 +1,114 @@
+#include "driver/cuda/kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mpsx::driver::cuda {
+namespace {
+
+// Ends with its scope.
+class Link {
+ public:
+  Link(const Api& a, unsigned count, int* options, void** values) : api_(a) {
+    api_.check(api_.cuLinkCreate(count, options, values, &state_), "cuLinkCreate");
+  }
+  ~Link() { api_.cuLinkDestroy(state_); }
+  Link(const Link&) = delete;
+  CUlinkState get() const { return state_; }
+
+ private:
+  const Api& api_;
+  CUlinkState state_ = nullptr;
+};
+
+}  // namespace
+
+Kernels::Kernels(const Device& device, CUstream stream, const std::string& path)
+    : device_(device), stream_(stream), library_(path), cache_(device) {}
+
+Kernels::Loaded::~Loaded() {
+  if (module) api.cuModuleUnload(module);
+  if (constants) api.cuMemFreeHost(constants);
+}
+
+const CudaKernel* Kernels::get(std::string_view key) {
+  const size_t bar = key.find('|');
+  const PtxKernel* found = library_.find(key.substr(0, bar));
+  if (!found) return nullptr;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto known = loaded_.find(std::string(key)); known != loaded_.end()) return &known->second->kernel;
+
+  device_.bind();
+  const Api& api = device_.api;
+  auto loaded = std::make_unique<Loaded>(api);
+  std::string cubin = cache_.find(found->unit->packed, found->symbol);
+  if (cubin.empty() || api.cuModuleLoadData(&loaded->module, cubin.data()) != CUDA_SUCCESS) {
+    cubin = compile(*found);
+    api.check(api.cuModuleLoadData(&loaded->module, cubin.data()), (found->name + ": cuModuleLoadData").c_str());
+    cache_.store(found->unit->packed, found->symbol, cubin);
+  }
+  CudaKernel& kernel = loaded->kernel;
+  kernel.name = key;
+  api.check(api.cuModuleGetFunction(&kernel.function, loaded->module, found->symbol.c_str()), "cuModuleGetFunction");
+  int most = 0, shared = 0;
+  api.check(api.cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel.function),
+            "cuFuncGetAttribute");
+  api.check(api.cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel.function),
+            "cuFuncGetAttribute");
+  kernel.max_threads = uint32_t(most);
+  kernel.static_threadgroup_bytes = uint32_t(shared);
+  kernel.parameters = found->parameters;
+  for (const Parameter& p : kernel.parameters) {
+    uint32_t& count = p.kind == Parameter::Kind::threadgroup ? kernel.threadgroups : kernel.buffers;
+    count = std::max(count, p.index + 1);
+  }
+  if (!found->unit->constants.empty())
+    set_constants(*loaded, *found, bar == key.npos ? std::string_view() : key.substr(bar + 1));
+  else if (bar != key.npos)
+    throw Error(found->name + ": has no function constants");
+  return &loaded_.emplace(key, std::move(loaded)).first->second->kernel;
+}
+
+// Machine code for this GPU.
+std::string Kernels::compile(const PtxKernel& kernel) {
+  const Api& api = device_.api;
+  const std::string text = library_.text(kernel);
+  char log[4096] = {};
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(1)};
+  const Link link(api, 3, options, values);
+  void* code = nullptr;
+  size_t size = 0;
+  CUresult result = api.cuLinkAddData(link.get(), CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()), text.size() + 1,
+                                      kernel.name.c_str(), 0, nullptr, nullptr);
+  if (result == CUDA_SUCCESS) result = api.cuLinkComplete(link.get(), &code, &size);
+  if (result != CUDA_SUCCESS)
+    throw Error(kernel.name + ": the NVIDIA driver cannot compile it: " + api.describe(result) + (*log ? "\n" : "") +
+                log);
+  return std::string(static_cast<const char*>(code), size);
+}
+
+// The module's variables get their values from a kernel of the module's own, which evaluates those that depend on
+// others.
+void Kernels::set_constants(Loaded& loaded, const PtxKernel& kernel, std::string_view text) {
+  const Api& api = device_.api;
+  const FunctionConstants values(kernel.name, kernel.unit->constants, text);
+  const size_t count = values.declared().size(), stride = 32;  // bytes of the longest, a long4
+  const size_t table = (count * sizeof(void*) + stride - 1) / stride * stride;
+  api.check(api.cuMemHostAlloc(&loaded.constants, table + count * stride,
+                               CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+            "cuMemHostAlloc");
+  auto* const base = static_cast<char*>(loaded.constants);
+  for (size_t i = 0; i < count; ++i) {
+    char* const at = values.addresses()[i] ? base + table + i * stride : nullptr;
+    if (at) std::memcpy(at, values.addresses()[i], stride);
+    reinterpret_cast<char**>(base)[i] = at;
+  }
+  CUfunction setter = nullptr;
+  api.check(api.cuModuleGetFunction(&setter, loaded.module, "mpsx_set_constants"), "cuModuleGetFunction");
+  void* parameter = base;
+  void* parameters[] = {&parameter};
+  api.check(api.cuLaunchKernel(setter, 1, 1, 1, 1, 1, 1, 0, stream_, parameters, nullptr), "cuLaunchKernel");
+}
+
+}  // namespace mpsx::driver::cuda

@@ -1,0 +1,48 @@
+// Kernels by key: compiled when they are first asked for, a module a kernel and set of function constants.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "driver/cuda/cubin_cache.h"
+#include "driver/cuda/ptx_library.h"
+
+namespace mpsx::driver::cuda {
+
+struct CudaKernel final : Kernel {
+  CUfunction function = nullptr;
+  std::vector<Parameter> parameters;
+  uint32_t buffers = 0, threadgroups = 0;  // how many arguments of each kind are counted up to the last it takes
+};
+
+class Kernels final : public Library {
+ public:
+  Kernels(const Device&, CUstream, const std::string& path);
+
+  const Kernel* kernel(std::string_view key) const override { return const_cast<Kernels*>(this)->get(key); }
+  std::vector<std::string> kernel_names() const override { return library_.names(); }
+  const std::string& compiler() const { return library_.compiler(); }
+
+ private:
+  struct Loaded {
+    explicit Loaded(const Api& a) : api(a) {}
+    ~Loaded();
+    const Api& api;
+    CudaKernel kernel;
+    CUmodule module = nullptr;
+    void* constants = nullptr;  // memory that the kernel's functions read the values in
+  };
+  const CudaKernel* get(std::string_view key);
+  std::string compile(const PtxKernel&);
+  void set_constants(Loaded&, const PtxKernel&, std::string_view text);
+
+  const Device& device_;
+  const CUstream stream_;
+  PtxLibrary library_;
+  const CubinCache cache_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<Loaded>> loaded_;  // by key
+};
+
+}  // namespace mpsx::driver::cuda

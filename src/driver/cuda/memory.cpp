@@ -1,0 +1,84 @@
+#include "driver/cuda/memory.h"
+
+#include <algorithm>
+
+namespace mpsx::driver::cuda {
+namespace {
+
+// Stays free: contexts, code and stacks of kernels need some, this process's and others'.
+constexpr size_t kReserve = size_t(512) << 20;
+
+size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+ManagedMemory::ManagedMemory(const Device& device, CUstream stream) : device_(device), stream_(stream) {
+  size_t total = 0;
+  device_.api.check(device_.api.cuMemGetInfo(&available_, &total), "cuMemGetInfo");
+  available_ = less(available_, kReserve);
+}
+
+Buffer ManagedMemory::allocate(size_t bytes) {
+  const size_t size = std::max<size_t>(bytes, 1);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // What is free now may count pages of ours that the CPU has; what was allocated may not be there yet.
+    const size_t room = std::min(less(available_, allocated_), free_bytes());
+    if (size > room)
+      throw OutOfMemory("the GPU has room for " + std::to_string(room) + " bytes, " + std::to_string(size) +
+                        " are needed");
+    allocated_ += size;
+  }
+  CUdeviceptr address = 0;
+  const Api& api = device_.api;
+  try {
+    api.check(api.cuMemAllocManaged(&address, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+  } catch (...) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    allocated_ -= size;
+    throw;
+  }
+  void* const p = reinterpret_cast<void*>(address);
+  api.cuMemAdvise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device_.number);
+  prefetch(p, size);
+  return {p, p, bytes};
+}
+
+Buffer ManagedMemory::allocate_near_cpu(size_t bytes) {
+  const Api& api = device_.api;
+  void* p = nullptr;
+  api.check(api.cuMemHostAlloc(&p, std::max<size_t>(bytes, 1), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+            "cuMemHostAlloc");
+  std::lock_guard<std::mutex> lock(mutex_);
+  pinned_.insert(p);
+  return {p, p, bytes};
+}
+
+void ManagedMemory::copy(void* to, const void* from, size_t bytes) const {
+  device_.api.check(device_.api.cuMemcpy(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes),
+                    "cuMemcpy");
+}
+
+void ManagedMemory::release(const Buffer& buffer) noexcept {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (pinned_.erase(buffer.handle)) return void(device_.api.cuMemFreeHost(buffer.handle));
+  }
+  // Waits for the GPU. Fails when the process ends and CUDA is gone already.
+  if (device_.api.cuMemFree(reinterpret_cast<CUdeviceptr>(buffer.handle)) != CUDA_SUCCESS) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  allocated_ -= std::max<size_t>(buffer.size, 1);
+}
+
+size_t ManagedMemory::free_bytes() const {
+  size_t free = 0, total = 0;
+  device_.api.check(device_.api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
+  return less(free, kReserve);
+}
+
+// A hint: where it fails, pages move when they are touched.
+void ManagedMemory::prefetch(const void* address, size_t bytes) noexcept {
+  device_.api.cuMemPrefetchAsync(reinterpret_cast<CUdeviceptr>(address), bytes, device_.number, stream_);
+}
+
+}  // namespace mpsx::driver::cuda

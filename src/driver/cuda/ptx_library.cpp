@@ -1,0 +1,121 @@
+#include "driver/cuda/ptx_library.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "driver/cuda/inflate.h"
+#include "driver/driver.h"
+
+namespace mpsx::driver::cuda {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t end = text.find(separator);
+    words.push_back(text.substr(0, end));
+    if (end == text.npos) return words;
+    text.remove_prefix(end + 1);
+  }
+}
+
+size_t number(std::string_view word) {
+  size_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size())
+    throw Error("expected a number, got " + std::string(word));
+  return value;
+}
+
+// "p0", "v2:12:4" or "t0"
+Parameter parameter(std::string_view word) {
+  const auto fields = split(word.substr(1), ':');
+  using Kind = Parameter::Kind;
+  const Kind kind = word[0] == 'p' ? Kind::pointer : word[0] == 'v' ? Kind::value : Kind::threadgroup;
+  return {kind, uint32_t(number(fields[0])), kind == Kind::value ? uint32_t(number(fields.at(1))) : 0};
+}
+
+}  // namespace
+
+PtxLibrary::PtxLibrary(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat facts{};
+  if (file < 0 || fstat(file, &facts) != 0) {
+    const std::string why = std::strerror(errno);
+    if (file >= 0) close(file);
+    throw Error("cannot read the kernels' PTX, " + path + ": " + why);
+  }
+  mapped_size_ = size_t(facts.st_size);
+  mapped_ = mmap(nullptr, std::max<size_t>(mapped_size_, 1), PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (mapped_ == MAP_FAILED) throw Error("cannot map " + path + ": " + std::strerror(errno));
+  try {
+    read({static_cast<const char*>(mapped_), mapped_size_});
+  } catch (const std::exception& e) {
+    munmap(mapped_, mapped_size_);
+    throw Error(path + " is not a library of PTX that this mpsx reads: " + e.what());
+  }
+}
+
+PtxLibrary::~PtxLibrary() { munmap(mapped_, mapped_size_); }
+
+void PtxLibrary::read(std::string_view data) {
+  const size_t head = data.find("\nend\n");
+  if (data.rfind("mpsx-ptx 1\n", 0) != 0 || head == data.npos) throw Error("it begins with other words");
+  size_t at = head + 5;
+  for (const std::string_view line : split(data.substr(0, head), '\n')) {
+    const auto words = split(line, '\t');
+    if (words[0] == "compiler") {
+      compiler_ = words.at(1);
+    } else if (words[0] == "unit") {
+      const size_t packed = number(words.at(1));
+      if (at + packed > data.size()) throw Error("it ends too early");
+      units_.push_back(
+          std::make_unique<PtxUnit>(PtxUnit{data.substr(at, packed), number(words.at(2)), number(words.at(3)), {}}));
+      at += packed;
+    } else if (words[0] == "constant") {
+      const std::string scalar(words.at(3) == "-" ? "" : words.at(3));
+      units_.back()->constants.push_back(
+          {std::string(words.at(1)), uint32_t(number(words.at(2))), scalar, uint32_t(number(words.at(4)))});
+    } else if (words[0] == "kernel") {
+      PtxKernel kernel;
+      kernel.offset = number(words.at(1));
+      kernel.size = number(words.at(2));
+      kernel.symbol = words.at(4);
+      kernel.unit = units_.back().get();
+      if (kernel.offset + kernel.size > kernel.unit->size) throw Error("a kernel lies outside of its unit");
+      if (words.at(5) != "-")
+        for (const std::string_view word : split(words[5], ' ')) kernel.parameters.push_back(parameter(word));
+      kernel.name = words.at(6);
+      kernels_.emplace(kernel.name, std::move(kernel));
+    }
+  }
+}
+
+const PtxKernel* PtxLibrary::find(std::string_view name) const {
+  const auto found = kernels_.find(std::string(name));
+  return found == kernels_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> PtxLibrary::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, kernel] : kernels_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string PtxLibrary::text(const PtxKernel& kernel) {
+  if (last_ != kernel.unit) {
+    text_ = inflate(kernel.unit->packed, kernel.unit->size);
+    last_ = kernel.unit;
+  }
+  return text_.substr(0, kernel.unit->common) + text_.substr(kernel.offset, kernel.size);
+}
+
+}  // namespace mpsx::driver::cuda

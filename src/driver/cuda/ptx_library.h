@@ -1,0 +1,60 @@
+// The file of PTX that python/mpsx/msl/ptx.py writes, which says what it looks like: an index of kernels, and their
+// text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/function_constants.h"
+
+namespace mpsx::driver::cuda {
+
+// A parameter of an entry point, in their order; the grid is one more.
+struct Parameter {
+  enum class Kind : uint8_t { pointer, value, threadgroup } kind;
+  uint32_t index;      // of the buffer, or of the threadgroup argument
+  uint32_t bytes = 0;  // of a value
+};
+
+struct PtxUnit {
+  std::string_view packed;
+  size_t size = 0, common = 0;
+  std::vector<FunctionConstant> constants;
+};
+
+struct PtxKernel {
+  std::string name, symbol;
+  std::vector<Parameter> parameters;
+  const PtxUnit* unit = nullptr;
+  size_t offset = 0, size = 0;  // in the unit
+};
+
+class PtxLibrary {
+ public:
+  explicit PtxLibrary(const std::string& path);  // throws Error
+  ~PtxLibrary();
+  PtxLibrary(const PtxLibrary&) = delete;
+  PtxLibrary& operator=(const PtxLibrary&) = delete;
+
+  const PtxKernel* find(std::string_view name) const;  // null: none of that name
+  std::vector<std::string> names() const;              // sorted
+  const std::string& compiler() const { return compiler_; }
+  // A module with this kernel alone. Not synchronised.
+  std::string text(const PtxKernel&);
+
+ private:
+  void read(std::string_view data);
+
+  void* mapped_ = nullptr;
+  size_t mapped_size_ = 0;
+  std::string compiler_;
+  std::vector<std::unique_ptr<PtxUnit>> units_;
+  std::unordered_map<std::string, PtxKernel> kernels_;
+  const PtxUnit* last_ = nullptr;  // the unit whose text is in `text_`: kernels of one file often come together
+  std::string text_;
+};
+
+}  // namespace mpsx::driver::cuda
