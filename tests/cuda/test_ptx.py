@@ -1,0 +1,111 @@
+"""Kernels in PTX: what clang writes is what the driver expects, and an assembler takes it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.msl.ptx import pack_files, unpack
+from mpsx.msl.translate import translate
+
+HERE = Path(__file__).parent
+METAL = HERE.parent.parent / "metal"
+
+
+def assembler() -> str | None:
+    """NVIDIA's, of the Python package nvidia-cuda-nvcc-cu12 or of a toolkit."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations if spec and spec.submodule_search_locations else ():
+        if found := next(Path(folder).glob("cu*/bin/ptxas"), None):
+            return str(found)
+    return shutil.which("ptxas")
+
+
+def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
+    """The library of one Metal file."""
+    compiler = find_compiler()
+    name = "_".join(source.with_suffix("").parts[-2:])
+    paths, _ = translate(str(source), str(folder / f"{name}.cpp"), include, (), compiler.preprocessor(), None, name,
+                         str(source.parent), "cuda")  # fmt: skip
+    for path in paths:
+        command = [*compiler.command, *compiler.flags("cuda"), "-S", path, "-o", f"{path}.ptx"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    library = folder / f"{name}.library"
+    pack_files(library, paths, [f"{path}.ptx" for path in paths], compiler.description)
+    return library
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of kernels.metal."""
+    if not writes_ptx(find_compiler()):
+        pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+    return compiled(HERE / "kernels.metal", tmp_path_factory.mktemp("ptx"))
+
+
+def test_index(library: Path) -> None:
+    """Names, parameters and limits, as the driver reads them."""
+    head = library.read_bytes().partition(b"\nend\n")[0].decode().splitlines()
+    assert head[0] == "mpsx-ptx 1"
+    assert [line for line in head if line.startswith("constant")] == [
+        "constant\tscale\t0\tint\t1", "constant\thas_bias\t1\tbool\t1"]  # fmt: skip
+    rows = {words[6]: words for line in head if (words := line.split("\t"))[0] == "kernel"}
+    assert rows["values"][5] == "p0 v2:24:4 p3"
+    assert rows["shared"][3] == "256"
+    assert rows["shared"][5] == "p0 t1"
+    assert rows["product<float>"][4:6] == ["k_product_float_", "p0 p1 p2"]
+    assert rows["lanes"][3] == "0"
+
+
+def test_text(library: Path) -> None:
+    """Each kernel is a module of its own, with what it needs and no other kernel."""
+    texts = dict(unpack(str(library)))
+    assert set(texts) == {"values", "shared", "lanes", "product<float>", "product<half>", "product<bfloat>"}
+    for name, text in texts.items():
+        entries = re.findall(r"\.entry (\w+)\(", text)
+        assert entries == ["mpsx_set_constants", "k_" + re.sub(r"\W", "_", name)]
+        assert re.search(r"\.loc\s+\d+ \d+", text), "lines of the Metal source"
+        assert "kernels.metal" in text
+        assert ".local" not in text.partition("mpsx_set_constants")[0]
+    assert ".maxntid 256" in texts["shared"]
+    assert "activemask" in texts["lanes"]
+    assert texts["product<half>"].count("mma.sync.aligned.m16n8k8.row.col.f32.f16") == 1
+    assert texts["product<bfloat>"].count("mma.sync.aligned.m16n8k8.row.col.f32.bf16") == 1
+    assert texts["product<float>"].count("mma.sync.aligned.m16n8k8.row.col.f32.tf32") == 3
+
+
+def assemble(text: str, where: Path) -> str:
+    """What the assembler complains about; empty: nothing."""
+    where.write_text(text)
+    command = [assembler(), "-arch=sm_90", str(where), "-o", os.devnull]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.skipif(not assembler(), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+def test_assembles(library: Path, tmp_path: Path) -> None:
+    """One kernel at a time, as the GPU's driver gets them."""
+    for i, (name, text) in enumerate(unpack(str(library))):
+        assert not assemble(text, tmp_path / f"{i}.ptx"), name
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not assembler(), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+def test_every_kernel(tmp_path: Path) -> None:
+    """All of the project's, a file at a time."""
+
+    def check(source: Path) -> list[str]:
+        built = compiled(source, tmp_path, (str(METAL),))
+        texts = sorted(tmp_path.glob(f"{built.stem}*.ptx"))
+        return [f"{source}: {said}" for text in texts if (said := assemble(text.read_text(), text))]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [line for lines in pool.map(check, sorted(METAL.glob("*/*.metal"))) for line in lines]
+    assert not found
