@@ -31,6 +31,13 @@ CASE(tells_what_it_is) {
   CHECK(cuda_trouble().empty());
 }
 
+CASE(chosen_threads) {
+  setenv("MPSX_CUDA_THREADS", "48", 1);
+  CHECK(Device(directory).driver->traits().group_threads == 48);
+  setenv("MPSX_CUDA_THREADS", "1025", 1);
+  THROWS(Device{directory}, "MPSX_CUDA_THREADS: expected a number from 1 to 1024, got \"1025\"");
+}
+
 CASE(no_gpu) {
   gpu().devices = 0;
   THROWS(Device{directory}, "MPSX_DRIVER=cuda", "no NVIDIA GPU");

@@ -1,4 +1,6 @@
 // The CUDA driver: driver.h on an NVIDIA GPU.
+#include <cstdlib>
+
 #include "driver/cuda/command_stream.h"
 #include "driver/cuda/event.h"
 #include "driver/cuda/memory.h"
@@ -6,6 +8,17 @@
 namespace mpsx::driver {
 namespace cuda {
 namespace {
+
+// The threads of every threadgroup whose size is free, as a test wishes; 0: whatever launchers choose.
+uint32_t chosen_threads() {
+  const char* text = std::getenv("MPSX_CUDA_THREADS");
+  if (!text || !*text) return 0;
+  char* end = nullptr;
+  const long threads = std::strtol(text, &end, 10);
+  if (*end || threads < 1 || threads > 1024)
+    throw Error(std::string("MPSX_CUDA_THREADS: expected a number from 1 to 1024, got \"") + text + "\"");
+  return uint32_t(threads);
+}
 
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 Event* as_event(CudaEvent* event) { return reinterpret_cast<Event*>(event); }
@@ -22,6 +35,7 @@ class CudaDriver final : public Driver {
     info_.total_memory = device_.total_memory;
     traits_.memory = Memory::managed;
     traits_.cores = uint32_t(device_.processors);
+    traits_.group_threads = chosen_threads();
   }
 
   const Info& info() const override { return info_; }

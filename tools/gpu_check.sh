@@ -1,0 +1,46 @@
+#!/bin/bash
+# Builds mpsx and runs its tests on this machine's NVIDIA GPU, a file at a time, and writes a report.
+#
+#   tools/gpu_check.sh [seconds] [folder]
+#
+# Ends after so many seconds (570), and goes on where it ended when it is called again with the same folder
+# (build/gpu_check): a part that has a line in FOLDER/report.tsv is not run again. LONG=1 adds every kernel, under
+# compute-sanitizer too. What the linker needs goes into CMAKE_ARGS.
+set -u
+cd "$(dirname "$0")/.."
+export DEADLINE=$(($(date +%s) + ${1:-570})) OUT=$(realpath -m "${2:-build/gpu_check}")
+mkdir -p "$OUT"
+python=$(command -v python3)
+if [ ! -e "$OUT/built" ]; then
+  cmake -S . -B build/dev -G Ninja -DMPSX_ISAS=cuda -DPython_EXECUTABLE="$python" ${CMAKE_ARGS:-} > "$OUT/build.log" 2>&1 &&
+    cmake --build build/dev -j "$(nproc)" >> "$OUT/build.log" 2>&1 || { tail -20 "$OUT/build.log"; exit 1; }
+  printf cuda > build/dev/isas.txt
+  (cd tools && "$python" -c "import dev; dev.lay_out_site()") && touch "$OUT/built"
+fi
+export PYTHONPATH="$PWD/build/dev/site${PYTHONPATH:+:$PYTHONPATH}" MPSX_DRIVER=cuda
+"$python" -m mpsx info > "$OUT/info.txt" && sed -n '/^Driver/,/^$/p' "$OUT/info.txt"
+
+run_part() {  # a part's name, and what pytest is given
+  grep -q "^$1	" "$OUT/report.tsv" 2> /dev/null && return
+  local left=$((DEADLINE - $(date +%s))) log="$OUT/$1.log" start=$(date +%s) status
+  [ "$left" -gt 10 ] || return
+  timeout "$left" python3 -m pytest -q -p no:cacheprovider -p no:xdist -rfE --tb=short ${@:2} > "$log" 2>&1
+  status=$?
+  [ $status -eq 124 ] && return  # once more, with more time
+  printf '%s\t%s\t%s\t%s\n' "$1" $status $(($(date +%s) - start)) "$(tail -1 "$log")" >> "$OUT/report.tsv"
+}
+export -f run_part
+
+{
+  ls tests/test_*.py | grep -vE '/test_(install|cpu_threads|opmatrix|vendor_)' | sed 's/.*/\0 \0/'
+  echo tests/vendor_off tests/vendor_off
+  [ -z "${LONG:-}" ] || for part in values memcheck racecheck synccheck initcheck; do
+    echo kernels_$part -m sweep tests/cuda/test_every_kernel.py -k $part
+  done
+} | sed 's#^tests/\([^ ]*\)#\1#; s#^\([^ ]*\)\.py#\1#' |
+  xargs -P "${JOBS:-$(($(nproc) - 1))}" -I{} bash -c 'run_part {}'
+
+sort -o "$OUT/report.tsv" "$OUT/report.tsv"
+awk -F'\t' '$2 > 0 {print}' "$OUT/report.tsv"
+grep -hE "^(FAILED|ERROR) " "$OUT"/*.log | sort | cut -c1-160
+echo "$(wc -l < "$OUT/report.tsv") parts done, $(awk -F'\t' '$2 > 0' "$OUT/report.tsv" | wc -l) with failures; $OUT/report.tsv"
