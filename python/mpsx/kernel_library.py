@@ -43,7 +43,7 @@ def folder() -> str:
 
 
 def file_name(name: str) -> str:
-    """What a library is called; `name`: an instruction set, simt or cuda."""
+    """The name of a library's file; `name`: an instruction set, simt or cuda."""
     if name == "cuda":
         return "mpsx.ptx"
     return f"libmpsx_kernels_{name}{SUFFIX}"

@@ -1,4 +1,4 @@
-// What the cases of the driver's test program share.
+// Helpers that the cases of the driver's test program share.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What tests tell the fake libcuda, and ask of it.
+// The fake libcuda's settings, which tests change, and its records, which they read.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Launch {
 };
 
 struct Control {
-  // What the machine is like; to be set before the driver starts.
+  // The machine; to be set before the driver starts.
   int version = 13000, devices = 1, major = 9, concurrent = 1;
   size_t total = size_t(8) << 30, free = size_t(8) << 30;
 

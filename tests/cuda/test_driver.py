@@ -16,7 +16,7 @@ from mpsx.msl.ptx import pack
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 GRID = ".param .align 4 .b8 {0}_param_{1}[48]"
-# What clang would write, without the code: the fake reads parameters alone.
+# As clang would write it, without the code: the fake reads parameters alone.
 ENTRY = ".visible .entry {0}(\n\t{1}\n)\n{{\n\tret;\n}}\n"
 POINTER = ".param .u64 .ptr .align 1 {0}_param_{1}"
 

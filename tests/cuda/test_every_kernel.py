@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.sweep, pytest.mark.skipif(not on_gpu(), reason="needs 
 
 
 def run_cases(path: Path, *before: str, **variables: str) -> str:
-    """What tests/simt/run_cases.py says; its results are in the file."""
+    """The output of tests/simt/run_cases.py, which leaves results in the file."""
     arguments = [*before, sys.executable, str(CASES), str(path)] + ([] if before else ["--cpu"])
     environment = {**os.environ, "MPSX_VENDOR": "off", **variables}
     run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)

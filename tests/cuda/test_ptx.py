@@ -83,7 +83,7 @@ def test_text(library: Path) -> None:
 
 
 def assemble(text: str, where: Path) -> str:
-    """What the assembler complains about; empty: nothing."""
+    """The assembler's complaints; empty: it has none."""
     where.write_text(text)
     command = [assembler(), "-arch=sm_90", str(where), "-o", os.devnull]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr

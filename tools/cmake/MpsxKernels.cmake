@@ -151,7 +151,7 @@ macro(mpsx_compile_kernels isa)
   list(APPEND libraries "${library}")
 endmacro()
 
-# What was translated last, as mpsx.ptx: what NVIDIA's driver compiles when a kernel is first used.
+# The kernels translated last as mpsx.ptx, which NVIDIA's driver compiles one by one when they are first used.
 macro(mpsx_compile_ptx)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -121,7 +121,7 @@ def pack_files(out, sources, texts, compiler):
 
 
 def unpack(path):
-    """What a loader would compile of each kernel: its name, and PTX. For tests."""
+    """The name of each kernel, and the PTX that a loader would compile of it. For tests."""
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5

@@ -1,4 +1,4 @@
-// What a kernel is launched with: the parameters of its entry point, out of the arguments of a dispatch.
+// The parameters of a kernel's entry point, out of the arguments of a dispatch.
 #pragma once
 
 #include <array>
@@ -85,7 +85,7 @@ Parameters::Parameters(const CudaKernel& kernel, const Argument* arguments, size
       const bool in_memory = a.kind == Argument::Kind::buffer;
       const void* address = a.data && in_memory ? static_cast<const char*>(a.data) + a.size : a.data;
       if (p.kind == Parameter::Kind::value) {
-        // What a buffer has is known when the work before is done.
+        // A buffer's contents are known when the work before is done.
         if (in_memory && address) wait();
         values_[count_] = !address                         ? padded(nullptr, 0, p.bytes)
                           : in_memory || a.size >= p.bytes ? const_cast<void*>(address)

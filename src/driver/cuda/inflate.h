@@ -7,7 +7,7 @@
 
 namespace mpsx::driver::cuda {
 
-// What `data` says, which has `size` bytes. Throws Error where it is damaged.
+// The `size` bytes that `data` stands for. Throws Error where it is damaged.
 std::string inflate(std::string_view data, size_t size);
 
 }  // namespace mpsx::driver::cuda

@@ -22,7 +22,7 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // What is free now may count pages of ours that the CPU has; what was allocated may not be there yet.
+    // Free memory may count pages of ours that the CPU has now, and our allocations may not be backed by pages yet.
     const size_t room = std::min(less(available_, allocated_), free_bytes());
     if (size > room)
       throw OutOfMemory("the GPU has room for " + std::to_string(room) + " bytes, " + std::to_string(size) +

@@ -1,4 +1,4 @@
-// What the entry point of a kernel is written with: see emit_cuda.py.
+// The pieces of entry points that emit_cuda.py writes.
 #pragma once
 
 // Memory of [[threadgroup(n)]] arguments, whose size the launch decides.
