@@ -1,4 +1,4 @@
-// gather, indexing by several tensors, flip: elements moved one by one. Bits are moved, named by their size.
+// gather, positions of several index tensors, tril and triu. Bits are moved, named by their size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -24,22 +24,6 @@ kernel void index_position(device long* out [[buffer(0)]], device const long* in
   *to = p.add ? *to + share : share;
 }
 
-template <typename T>
-kernel void move(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant IndexParams& p [[buffer(2)]],
-                 uint3 gid [[thread_position_in_grid]]) {
-  device T* to = out + row_offset(p, 0, gid);
-  device const T* from = in + row_offset(p, 1, gid);
-  to[long(gid.x) * p.stride[0][0]] = from[long(gid.x) * p.stride[1][0]];
-}
-// Both lie densely along x.
-template <typename T>
-kernel void move_dense(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                       constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  device T* to = out + row_offset(p, 0, gid);
-  device const T* from = in + row_offset(p, 1, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) to[i] = from[i];
-}
-
 // tril and triu: gid = (columns, row, matrix); both tensors are dense.
 template <typename T>
 kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -53,10 +37,8 @@ kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   MPSX_EACH_LANE(T, i, gid.x, p.columns) to[i] = (i < edge) == upper ? T(0) : from[i];
 }
 
-#define MOVE(T, TAG)                           \
-  MPSX_KERNEL("gather_" #TAG, gather<T>)       \
-  MPSX_KERNEL("move_" #TAG, move<T>)           \
-  MPSX_KERNEL("move_dense_" #TAG, move_dense<T>) \
+#define MOVE(T, TAG)                     \
+  MPSX_KERNEL("gather_" #TAG, gather<T>) \
   MPSX_KERNEL("triangle_" #TAG, triangle<T>)
 MOVE(char, i8)
 MOVE(short, i16)

@@ -1,9 +1,11 @@
 // Operators on elements by place or value that are composed of others.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_unique2.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/ones.h>
@@ -135,6 +137,29 @@ bool embedding_renorm(Tensor& self, const Tensor& indices, double longest, doubl
   return true;
 }
 
+std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
+  if (!movable(self)) return std::nullopt;
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (dims.empty() && shifts.size() == 1) {
+    const Tensor flat = self.contiguous().view(self.numel());
+    return ops::roll(flat, shifts, {0})->view(self.sizes());
+  }
+  TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+              ", dims:", dims.size());
+  Tensor from = self;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = at::maybe_wrap_dim(dims[i], from.dim());
+    const Tensor to = at::empty_like(from, at::MemoryFormat::Contiguous);
+    if (from.numel() > 0) {
+      const int64_t size = from.size(dim), shift = ((shifts[i].expect_int() % size) + size) % size;
+      to.narrow(dim, shift, size - shift).copy_(from.narrow(dim, 0, size - shift));
+      if (shift > 0) to.narrow(dim, 0, shift).copy_(from.narrow(dim, size - shift, shift));
+    }
+    from = to;
+  }
+  return from;
+}
+
 // Index i, as often as repeats[i] says: how many of them have ended at each place.
 bool repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size, Tensor& out) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
@@ -161,6 +186,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"put_", &put>(m);
   op<"nonzero_static", &nonzero_static>(m);
   op<"embedding_renorm_", &embedding_renorm>(m);
+  op<"roll", &ops::roll>(m);
   op<"repeat_interleave.Tensor", &repeat_interleave>(m);
   m.impl("tril_indices", &triangle_indices<true>);
   m.impl("triu_indices", &triangle_indices<false>);

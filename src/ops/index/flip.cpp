@@ -1,12 +1,11 @@
-// flip, roll, tril, triu: elements moved without an index.
-#include <ATen/WrapDimUtils.h>
+// flip, tril and triu.
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
 #include <torch/library.h>
 
-#include "ops/strided.h"
+#include "ops/elementwise/copy.h"
 #include "ops/indexing.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
@@ -15,12 +14,11 @@ namespace mpsx::ops {
 namespace {
 
 std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
-  static const KernelSet move("move"), move_dense("move_dense");
   if (!movable(self)) return std::nullopt;
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
-  // The input read backwards: from its last element, by negative strides.
+  // The input is read from its last element, by negative strides.
   at::DimVector strides(self.strides().begin(), self.strides().end());
   int64_t start = 0;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -28,43 +26,9 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
     start += (self.size(d) - 1) * strides[size_t(d)];
     strides[size_t(d)] = -strides[size_t(d)];
   }
-  IndexParams p{};
-  const Strided<2> loops(self.sizes(), {out.strides(), strides});
-  loops.write(p, 4);
-  const bool dense = p.stride[0][0] == 1 && p.stride[1][0] == 1;
-  loops.each(p, 4, [&](const auto& offsets) {
-    Launch launch((dense ? move_dense : move).get(bits_tag(self)));
-    launch.pointer(at_element(out, offsets[0])).pointer(at_const_element(self, start + offsets[1])).bytes(p);
-    const uint64_t planes = uint64_t(p.size[2]) * p.size[3];
-    if (dense)
-      launch.over(p.size[0], size_t(self.element_size()), p.size[1], planes).run();
-    else
-      launch.threads(p.size[0], p.size[1], planes).run();
-  });
+  copy_strided(out.mutable_data_ptr(), at_const_element(self, start), self.element_size(),
+               Strided<2>::ordered(self.sizes(), {out.strides(), strides}));
   return out;
-}
-
-std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
-  if (!movable(self)) return std::nullopt;
-  TORCH_CHECK(!shifts.empty(), "`shifts` required");
-  if (dims.empty() && shifts.size() == 1) {
-    const Tensor flat = self.contiguous().view(self.numel());
-    return ops::roll(flat, shifts, {0})->view(self.sizes());
-  }
-  TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
-              ", dims:", dims.size());
-  Tensor from = self;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t dim = at::maybe_wrap_dim(dims[i], from.dim());
-    const Tensor to = at::empty_like(from, at::MemoryFormat::Contiguous);
-    if (from.numel() > 0) {
-      const int64_t size = from.size(dim), shift = ((shifts[i].expect_int() % size) + size) % size;
-      to.narrow(dim, shift, size - shift).copy_(from.narrow(dim, 0, size - shift));
-      if (shift > 0) to.narrow(dim, 0, shift).copy_(from.narrow(dim, size - shift, shift));
-    }
-    from = to;
-  }
-  return from;
 }
 
 template <typename Meta, bool UPPER>
@@ -95,7 +59,6 @@ bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"flip", &flip>(m);
-  op<"roll", &roll>(m);
   op<"tril", &triangle<at::meta::structured_tril, false>>(m);
   op<"triu", &triangle<at::meta::structured_triu, true>>(m);
 }

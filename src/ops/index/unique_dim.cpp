@@ -6,7 +6,7 @@
 
 #include "ops/index/unique.h"
 #include "ops/operator.h"
-#include "sort/rows_params.h"
+#include "index/rows_params.h"
 
 namespace mpsx::ops {
 namespace {

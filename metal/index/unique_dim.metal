@@ -1,6 +1,6 @@
 // Rows in lexicographic order, for unique along a dimension: runs are merged until there is one.
 #include "lib/instantiate.h"
-#include "sort/rows_params.h"
+#include "index/rows_params.h"
 
 // Whether row a comes before row b.
 template <typename T>
