@@ -28,7 +28,10 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
     return add_rows(halves(self), dim, index, halves(source), negative);
   }
   const int64_t size = self.dim() ? self.size(dim) : 1, lines = self.numel() / std::max<int64_t>(size, 1);
-  const bool by_segments = self.is_contiguous() && sums_by_segments(lines, index.numel(), size);
+  // Halves are rounded once: by segments, or in a copy of self in float, which may be larger than what is added.
+  const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
+  const bool by_segments = self.is_contiguous() && fits_segments(index.numel(), size) &&
+                           (orders_index(lines) || (half && self.numel() > source.numel()));
   if (by_segments) {
     const Blocks blocks(self.sizes(), dim);
     SegmentParams p{};

@@ -49,7 +49,7 @@ const KernelSet& kernels(Scatter op, bool value) {
 bool suits_segments(Scatter op, const ScatterOperands& o) {
   return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
-         sums_by_segments(1, o.index.numel(), o.self.numel());
+         fits_segments(o.index.numel(), o.self.numel()) && orders_index(1);
 }
 
 }  // namespace

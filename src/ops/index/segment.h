@@ -13,10 +13,13 @@ namespace mpsx::ops {
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p);
 
-// Whether to add up `count` elements a line at an index in [0, size) so. Walking lines in the order of the index makes
-// each one thread's work; ordering the index costs about as much as eight lines, and shares the work among all threads.
-inline bool sums_by_segments(int64_t lines, int64_t count, int64_t size) {
-  return lines + 8 < runtime::threads_to_fill() && size < int64_t(UINT32_MAX) && count < int64_t(UINT32_MAX);
+// Whether launch_segment_sum takes an index of `count` elements below `size`.
+inline bool fits_segments(int64_t count, int64_t size) {
+  return size < int64_t(UINT32_MAX) && count < int64_t(UINT32_MAX);
 }
+
+// Whether sums along `lines` lines are faster by segments. Walking lines in the order of the index makes each one
+// thread's work; ordering the index costs about as much as eight lines, and shares the work among all threads.
+inline bool orders_index(int64_t lines) { return lines + 8 < runtime::threads_to_fill(); }
 
 }  // namespace mpsx::ops
