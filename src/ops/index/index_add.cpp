@@ -4,6 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
 #include <ATen/ops/mul.h>
@@ -71,6 +72,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
                Tensor& out) {
   if (!can_add(self) || !is_plain(source)) return false;
   check_device("index_add", self, index, source);
+  if (!out.defined()) out = at::empty({0}, self.options());  // the checks look at a result before they make it
   Structured<at::meta::structured_index_add> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source, alpha).dim;
   const Tensor &result = outputs.result(), where = dense_index(index);
