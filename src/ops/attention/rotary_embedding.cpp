@@ -9,7 +9,7 @@
 namespace mpsx::ops {
 namespace {
 
-// cos and sin hold an angle a pair (last dimension D / 2), or one an element (D, as Transformers lays them out).
+// cos and sin have an angle for each pair (last dimension D / 2), or for each element (D, as in Transformers).
 void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(input.dim() > 0 && input.sym_size(-1) % 2 == 0,
               "rotary_embedding: expected an input whose last dimension is even, got shape ", input.sym_sizes());
@@ -125,8 +125,8 @@ Tensor rotary_embedding_meta(const Tensor& input, const Tensor& cos, const Tenso
 
 using namespace explicit_ops;
 
-// Each element beside its partner: (a, b) -> (-b, a).
-Tensor turned(const Tensor& x, bool interleaved) {
+// (a, b) -> (-b, a) for every pair.
+Tensor rotate_half(const Tensor& x, bool interleaved) {
   const c10::SymInt half = x.sym_size(-1) / 2;
   if (interleaved) {
     const Tensor pairs = x.unflatten_symint(-1, {half, 2});
@@ -156,7 +156,7 @@ Gradients derivative(const BackwardCall& c) {
   if (c.needs(1)) gradients.emplace_back(1, angle_gradient(run<"mul">(c.grad(), c.tensor(0)), cos, interleaved));
   if (c.needs(2))
     gradients.emplace_back(
-        2, angle_gradient(run<"mul">(c.grad(), turned(c.tensor(0), interleaved)), sin, interleaved));
+        2, angle_gradient(run<"mul">(c.grad(), rotate_half(c.tensor(0), interleaved)), sin, interleaved));
   return gradients;
 }
 

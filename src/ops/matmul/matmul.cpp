@@ -9,9 +9,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm_meta.h>
 #include <ATen/ops/view_as_real.h>
-#include <torch/library.h>
 
 #include "ops/elementwise/elementwise.h"
+#include "ops/operator_forms.h"
 #include "ops/structured.h"
 #include "ops/tiles.h"
 #include "vendor/cpu/vendor.h"
@@ -87,69 +87,49 @@ MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, cons
   return p;
 }
 
-// mm and bmm, of which `Meta` makes the result.
+// mm and bmm.
 template <typename Meta>
-Tensor& product_out(const char* name, const Tensor& self, const Tensor& mat2, Tensor& out) {
-  if (!all_have_product_kernels(self, mat2, out)) return fallback_call<Tensor>(name, "out", self, mat2, out), out;
+bool product(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_product_kernels(self, mat2)) return false;
   Structured<Meta> outputs(out);
   outputs.meta(self, mat2);
   check_product_types(self, mat2);
   matrix_product(outputs.result(), self, mat2);
-  outputs.finish();
-  return out;
-}
-Tensor& mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  return product_out<at::meta::structured_mm>("aten::mm", self, mat2, out);
-}
-Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  return product_out<at::meta::structured_bmm>("aten::bmm", self, mat2, out);
+  return outputs.finish(out);
 }
 
 // Operators that add to a product: `meta` has checked everything else and made the result.
 template <typename Outputs>
-void add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
-                 const Scalar& alpha, uint32_t activation = kActivationNone) {
+bool add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                 const Scalar& alpha, Tensor& out, uint32_t activation = kActivationNone) {
   check_product_types(a, b);
   check_product_self(self, a);
   matrix_product(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
-  outputs.finish();
+  return outputs.finish(out);
 }
 
-Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
-                  Tensor& out) {
-  if (!all_have_product_kernels(self, mat1, mat2, out))
-    return fallback_call<Tensor>("aten::addmm", "out", self, mat1, mat2, beta, alpha, out), out;
-  Structured<at::meta::structured_addmm> outputs(out);
-  outputs.meta(self, mat1, mat2, beta, alpha);
-  add_product(outputs, self, mat1, mat2, beta, alpha);
-  return out;
+// addmm and baddbmm.
+template <typename Meta>
+bool added_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                   Tensor& out) {
+  if (!all_have_product_kernels(self, a, b)) return false;
+  Structured<Meta> outputs(out);
+  outputs.meta(self, a, b, beta, alpha);
+  return add_product(outputs, self, a, b, beta, alpha, out);
 }
 
-Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                             const Scalar& alpha, bool use_gelu, Tensor& out) {
-  if (!all_have_product_kernels(self, mat1, mat2, out) || !is_float_tag(tag_of(out)))
-    return fallback_call<Tensor>("aten::_addmm_activation", "out", self, mat1, mat2, beta, alpha, use_gelu, out), out;
+bool addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                      const Scalar& alpha, bool use_gelu, Tensor& out) {
+  if (!all_have_product_kernels(self, mat1, mat2) || !is_float_tag(tag_of(self))) return false;
   Structured<at::meta::structured__addmm_activation> outputs(out);
   outputs.meta(self, mat1, mat2, beta, alpha, use_gelu);
-  add_product(outputs, self, mat1, mat2, beta, alpha, use_gelu ? kActivationGelu : kActivationRelu);
-  return out;
-}
-
-Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
-                    const Scalar& alpha, Tensor& out) {
-  if (!all_have_product_kernels(self, batch1, batch2, out))
-    return fallback_call<Tensor>("aten::baddbmm", "out", self, batch1, batch2, beta, alpha, out), out;
-  Structured<at::meta::structured_baddbmm> outputs(out);
-  outputs.meta(self, batch1, batch2, beta, alpha);
-  add_product(outputs, self, batch1, batch2, beta, alpha);
-  return out;
+  return add_product(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
 }
 
 // The batch is one more dimension to sum over.
-Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
-                   const Scalar& alpha, Tensor& out) {
-  if (!all_have_product_kernels(self, batch1, batch2, out))
-    return fallback_call<Tensor>("aten::addbmm", "out", self, batch1, batch2, beta, alpha, out), out;
+bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
+            Tensor& out) {
+  if (!all_have_product_kernels(self, batch1, batch2)) return false;
   TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
   TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
@@ -158,51 +138,42 @@ Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch
               batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
   check_product_types(batch1, batch2);
   check_product_self(self, batch1);
-  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "addbmm: expected out of type ", self.scalar_type(), ", got ",
+  TORCH_CHECK(takes(out, self.scalar_type()), "addbmm: expected out of type ", self.scalar_type(), ", got ",
               out.scalar_type());
   const int64_t rows = batch1.size(1), columns = batch2.size(2), depth = batch1.size(0) * batch1.size(2);
   const Tensor c = self.expand({rows, columns});
-  if (out.is_same(self) && out.sizes() != c.sizes()) {  // as on the CPU
-    const Tensor fresh = at::empty(c.sizes(), c.options());
-    matrix_product(fresh, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
-                   {alpha, beta, c});
-    out.resize_(c.sizes()).copy_(fresh);
-    return out;
-  }
-  at::native::resize_output(out, c.sizes());
-  matrix_product(out, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
+  const bool fresh = !out.defined() || (out.is_same(self) && out.sizes() != c.sizes());
+  const Tensor result = fresh ? at::empty(c.sizes(), c.options()) : out;
+  if (!fresh) at::native::resize_output(out, c.sizes());
+  matrix_product(result, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
                  {alpha, beta, c});
-  return out;
-}
-Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
-  Tensor out = at::empty({0}, self.options());
-  return addbmm_out(self, batch1, batch2, beta, alpha, out);
-}
-Tensor& addbmm_(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
-  return addbmm_out(self, batch1, batch2, beta, alpha, self);
+  if (!out.defined())
+    out = result;
+  else if (fresh)  // self of another size, as on the CPU
+    out.resize_(c.sizes()).copy_(result);
+  return true;
 }
 
-Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
   TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
   TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ", self.size(1), " and ",
               mat2.size(0));
   TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
   TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
-  TORCH_CHECK(out.scalar_type() == at::kInt, "Expected result dtype to be of type kInt but got ", out.dtype());
-  if (!all_have_product_kernels(self, mat2, out))
-    return fallback_call<Tensor>("aten::_int_mm", "out", self, mat2, out), out;
-  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  TORCH_CHECK(takes(out, at::kInt), "Expected result dtype to be of type kInt but got ", out.dtype());
+  if (!all_have_product_kernels(self, mat2)) return false;
+  const int64_t sizes[] = {self.size(0), mat2.size(1)};
+  if (out.defined())
+    at::native::resize_output(out, sizes);
+  else
+    out = at::empty(sizes, self.options().dtype(at::kInt));
   launch(plain_kernels(), Tag::i8, out, self, mat2, Tensor(), Tensor(), params_of(out, self, mat2, {}));
-  return out;
-}
-Tensor int_mm(const Tensor& self, const Tensor& mat2) {
-  Tensor out = at::empty({0}, self.options().dtype(at::kInt));
-  return int_mm_out(self, mat2, out);
+  return true;
 }
 
 // The weight is columns x depth of int8, with a factor for each of its rows.
-Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
+std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
   static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("matmul_int8_rows"), KernelSet("matmul_int8_rows")};
   TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
               "_weight_int8pack_mm: expected self to be a matrix of float32, float16 or bfloat16, got ",
@@ -213,7 +184,7 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor
   TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weight.size(0), "_weight_int8pack_mm: expected scales of size [",
               weight.size(0), "], got ", scales.sizes());
   if (!all_have_product_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
-    return fallback_call<Tensor>("aten::_weight_int8pack_mm", "", self, weight, scales);
+    return std::nullopt;
   const Tensor out = at::empty({self.size(0), weight.size(0)}, self.options());
   MatmulParams p = params_of(out, self, weight.t(), {});
   p.has_scale = 1;
@@ -281,28 +252,20 @@ void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const P
   launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
 }
 
-// Of the first two of the last N arguments, matrices or batches of them.
-template <size_t N>
-static bool few_products(const torch::jit::Stack& stack) {
-  const auto arguments = torch::jit::last(stack, N);
-  const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
-  return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("mm.out", &mm_out, &few_products<3>)
-      .impl("bmm.out", &bmm_out, &few_products<3>)
-      .impl("addmm.out", &addmm_out)
-      .impl("_addmm_activation.out", &addmm_activation_out)
-      .impl("baddbmm.out", &baddbmm_out)
-      .impl("addbmm", &addbmm)
-      .impl("addbmm.out", &addbmm_out)
-      .impl("addbmm_", &addbmm_)
-      .impl("_int_mm", &int_mm)
-      .impl("_int_mm.out", &int_mm_out);
+      .impl("mm.out", Forms<"mm", &product<at::meta::structured_mm>>::out)
+      .impl("bmm.out", Forms<"bmm", &product<at::meta::structured_bmm>>::out)
+      .impl("addmm.out", Forms<"addmm", &added_product<at::meta::structured_addmm>>::out)
+      .impl("_addmm_activation.out", Forms<"_addmm_activation", &addmm_activation>::out)
+      .impl("baddbmm.out", Forms<"baddbmm", &added_product<at::meta::structured_baddbmm>>::out)
+      .impl("addbmm", Forms<"addbmm", &addbmm>::functional)
+      .impl("addbmm.out", Forms<"addbmm", &addbmm>::out)
+      .impl("addbmm_", in_place_form<"addbmm", &addbmm>)
+      .impl("_int_mm", Forms<"_int_mm", &int_mm>::functional)
+      .impl("_int_mm.out", Forms<"_int_mm", &int_mm>::out);
   // The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
-  m.impl("_weight_int8pack_mm", &weight_int8pack_mm);
+  op<"_weight_int8pack_mm", &weight_int8pack_mm>(m);
 }
 
 }  // namespace mpsx::ops

@@ -9,6 +9,7 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/operator_forms.h"
 #include "ops/structured.h"
 #include "vendor/cpu/vendor.h"
 
@@ -31,10 +32,9 @@ MatmulParams product_params(const Tensor& out, int64_t depth, const Scalar& alph
   return p;
 }
 
-Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
-                  Tensor& out) {
-  if (!all_have_product_kernels(self, mat, vec, out))
-    return fallback_call<Tensor>("aten::addmv", "out", self, mat, vec, beta, alpha, out), out;
+bool addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+           Tensor& out) {
+  if (!all_have_product_kernels(self, mat, vec)) return false;
   Structured<at::meta::structured_addmv> outputs(out);
   outputs.meta(self, mat, vec, beta, alpha);
   check_product_types(mat, vec);
@@ -53,12 +53,11 @@ Tensor& addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, cons
     p.c = {0, self.dim() == 0 || self.size(0) == 1 ? 0 : self.stride(0), 0};
     launch_product(result, vec, mat, self, p);
   }
-  outputs.finish();
-  return out;
+  return outputs.finish(out);
 }
 
-Tensor dot_product(const Tensor& self, const Tensor& other) {
-  if (!all_have_product_kernels(self, other)) return fallback_call<Tensor>("aten::dot", "", self, other);
+bool dot(const Tensor& self, const Tensor& other, Tensor& out) {
+  if (!all_have_product_kernels(self, other)) return false;
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
               "D tensors");
   TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
@@ -66,21 +65,20 @@ Tensor dot_product(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
               other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
               " elements respectively");
-  const Tensor out = at::empty({}, self.options());
+  out = at::empty({}, self.options());
   if (out.is_complex()) {
     matrix_product(out.view({1, 1}), self.unsqueeze(0), other.unsqueeze(1));
-    return out;
+    return true;
   }
   MatmulParams p = product_params(out, self.numel(), 1, 0);
   p.columns = 1;
   p.a = {0, self.stride(0), 0};
   p.b = {other.stride(0), 0, 0};
   launch_product(out, self, other, Tensor(), p);
-  return out;
+  return true;
 }
-Tensor vdot(const Tensor& self, const Tensor& other) {
-  if (!all_have_product_kernels(self, other)) return fallback_call<Tensor>("aten::vdot", "", self, other);
-  return dot_product(self.conj(), other);
+bool vdot(const Tensor& self, const Tensor& other, Tensor& out) {
+  return all_have_product_kernels(self, other) && dot(self.conj(), other, out);
 }
 
 void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, MatmulParams p) {
@@ -99,28 +97,31 @@ void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
 }
 
 // Of two vectors as matrices of one column and one row.
-Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
-                 Tensor& out) {
+bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
+          Tensor& out) {
   const bool same = self.scalar_type() == vec1.scalar_type() && vec1.scalar_type() == vec2.scalar_type() &&
-                    out.scalar_type() == self.scalar_type();
+                    takes(out, self.scalar_type());
   const bool whole = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
-  if (!same || !all_have_product_kernels(self, vec1, vec2, out) || vec1.dim() != 1 || vec2.dim() != 1 ||
+  if (!same || !all_have_product_kernels(self, vec1, vec2) || vec1.dim() != 1 || vec2.dim() != 1 ||
       !(whole || is_float_tag(tag_of(self)))) {
     // Not math_addr_out, which asks the dispatcher for addr.
     const Tensor result = at::native::math_addr(self, vec1, vec2, beta, alpha);
     TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
                 result.sizes(), " for the in-place form, got ", out.sizes());
-    return write_out("addr", result, out);
+    return deliver("addr", result, out);
   }
   const c10::MaybeOwned<Tensor> expanded = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
   const Tensor& c = *expanded;
-  if (!out.is_same(self)) at::native::resize_output(out, c.sizes());
+  if (!out.defined())
+    out = at::empty(c.sizes(), self.options());
+  else if (!out.is_same(self))
+    at::native::resize_output(out, c.sizes());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
               " for the in-place form, got ", out.sizes());
   const bool over_c = out.is_alias_of(c) && !(out.data_ptr() == c.data_ptr() && out.strides() == c.strides());
   if (out.is_complex() || over_c || out.is_alias_of(vec1) || out.is_alias_of(vec2)) {
     matrix_product(out, vec1.unsqueeze(1), vec2.unsqueeze(0), {alpha, beta, c});
-    return out;
+    return true;
   }
   MatmulParams p = product_params(out, 1, alpha, beta);
   p.rows = uint32_t(length(out.size(0)));
@@ -133,43 +134,33 @@ Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
     launch_outer(out, vec1, vec2, c, p);
   else
     launch_product(out, vec1, vec2, c, p);
-  return out;
-}
-Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
-  if (self.scalar_type() != vec1.scalar_type() || vec1.scalar_type() != vec2.scalar_type())
-    return at::native::math_addr(self, vec1, vec2, beta, alpha);
-  const bool vectors = vec1.dim() == 1 && vec2.dim() == 1;
-  Tensor out = at::empty(vectors ? at::DimVector{vec1.size(0), vec2.size(0)} : at::DimVector{0}, self.options());
-  return addr_out(self, vec1, vec2, beta, alpha, out);
-}
-Tensor& addr_(Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
-  return addr_out(self, vec1, vec2, beta, alpha, self);
+  return true;
 }
 
 // Whether argument I of the last N has few elements.
 template <size_t N, size_t I>
 bool few_elements(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
-  return has_product_kernel(t) && !t.is_complex() && t.numel() <= kFewProducts;
+  return has_product_kernel(t) && !t.is_complex() && t.numel() <= kShortVector;
 }
 // Whether the two vectors after the first of the last N arguments make a small matrix.
 template <size_t N>
 bool few_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);
   const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
-  return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kFewProducts;
+  return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kShortVector;
 }
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("addmv.out", &addmv_out, &few_elements<6, 1>)
-      .impl("dot", &dot_product, &few_elements<2, 0>)
-      .impl("vdot", &vdot, &few_elements<2, 0>);
+      .impl("addmv.out", Forms<"addmv", &addmv>::out, &few_elements<6, 1>)
+      .impl("dot", Forms<"dot", &dot>::functional, &few_elements<2, 0>)
+      .impl("vdot", Forms<"vdot", &vdot>::functional, &few_elements<2, 0>);
   vendor::Library(m, vendor::kAten)
-      .impl("addr", &addr, &few_outer<5>)
-      .impl("addr.out", &addr_out, &few_outer<6>)
-      .impl("addr_", &addr_, &few_outer<5>);
+      .impl("addr", Forms<"addr", &addr>::functional, &few_outer<5>)
+      .impl("addr.out", Forms<"addr", &addr>::out, &few_outer<6>)
+      .impl("addr_", in_place_form<"addr", &addr>, &few_outer<5>);
 }
 
 }  // namespace mpsx::ops

@@ -2,7 +2,6 @@
 // box is averaged at once. A large one is averaged along one dimension after the other, and so is every backward: an
 // average is a sum with weights that are a product of one a dimension.
 #include <ATen/native/AdaptivePooling.h>
-#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
 #include <ATen/ops/avg_pool3d_backward_meta.h>
@@ -31,9 +30,9 @@ bool averages_whole(const Tensor& t) { return is_plain(t) && t.scalar_type() == 
 struct AvgPool {
   size_t dims;
   bool adaptive = true;
-  IntArrayRef kernel, stride, padding;
+  IntArrayRef kernel = {}, stride = {}, padding = {};
   bool count_include_pad = false;
-  Divisor divisor;
+  Divisor divisor = std::nullopt;
 
   int64_t size(size_t d) const { return window_argument(kernel, d, 1); }
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
@@ -192,11 +191,6 @@ bool adaptive_avg_pool_backward(const Tensor& grad, const Tensor& self, Tensor& 
   return deliver(op.c_str(), result, grad_input);
 }
 
-// torch has only this form of it by this name.
-Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad, const Tensor& self, Tensor& grad_input) {
-  return write_out("adaptive_avg_pool3d_backward", at::_adaptive_avg_pool3d_backward(grad, self), grad_input);
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -210,7 +204,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"adaptive_avg_pool3d", &adaptive_avg_pool<3>>(m);
   op<"_adaptive_avg_pool3d", &adaptive_avg_pool<3>>(m);
   op<"_adaptive_avg_pool3d_backward", &adaptive_avg_pool_backward<3>>(m);
-  m.impl("adaptive_avg_pool3d_backward.grad_input", &adaptive_avg_pool3d_backward_out);
+  out_op<"adaptive_avg_pool3d_backward.grad_input", &adaptive_avg_pool_backward<3>>(m);
 }
 
 }  // namespace mpsx::ops
