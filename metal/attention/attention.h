@@ -1,4 +1,4 @@
-// What the passes of attention share: blocks of scores, the softmax weights in them, and sums weighted with these.
+// Shared by the passes of attention: blocks of scores, their softmax weights, and sums of values weighted with these.
 #pragma once
 
 #include "attention/attention_params.h"
@@ -97,7 +97,7 @@ inline float score_of(float product, uint query, uint key, device const float* m
   return product * p.scale + added;
 }
 
-// What dropout multiplies a weight with: the same in every pass.
+// The factor of dropout for a weight, the same in every pass.
 inline float dropout_factor(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
   const ulong row = (ulong(h.batch) * p.heads + h.head) * p.queries + query;
   const PhiloxBlock r = philox(p.seed, p.first_block + row * ((p.keys + 3) / 4) + key / 4);

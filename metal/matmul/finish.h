@@ -1,4 +1,4 @@
-// What becomes of a sum of products.
+// From a sum of products to an element of the result.
 #pragma once
 
 #include "lib/math.h"

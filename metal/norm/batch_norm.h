@@ -6,7 +6,7 @@
 #include "lib/types.h"
 #include "norm/batch_norm_params.h"
 
-// What one chunk of a channel holds: `length` elements of each of the images [first, last).
+// One chunk of a channel: `length` elements of each of the images [first, last).
 struct PlaneChunk {
   uint first, last, length;
   ulong offset, step;  // of the first image's elements; from image to image

@@ -1,4 +1,4 @@
-// What the normalisations of rows share.
+// Shared by the normalisations of rows.
 #pragma once
 
 #include "lib/compute.h"

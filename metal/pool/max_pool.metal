@@ -107,7 +107,7 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   }
 }
 
-// What N channels of a pixel get of windows [y0, y1) x [x0, x1).
+// The gradient of N channels of a pixel: a sum over windows [y0, y1) x [x0, x1).
 template <int N, typename T>
 inline void gather_last(int c, device T* to, device const T* g, device const long* at, constant Pool2dParams& p, int y0,
                         int y1, int x0, int x1, long here) {

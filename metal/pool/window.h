@@ -28,7 +28,7 @@ struct RegularWindow {
   RegularWindow(int i, int o, int k, int s, int p) : in(i), out(o), kernel_size(k), stride(s), pad(p) {}
   int begin(int o) const { return max(o * stride - pad, 0); }
   int end(int o) const { return min(o * stride - pad + kernel_size, in); }
-  // What count_include_pad counts: elements inside the padded input.
+  // Elements inside the padded input, for count_include_pad.
   int padded(int o) const { return min(o * stride - pad + kernel_size, in + pad) - (o * stride - pad); }
   // The outputs [first, last) whose windows hold input i.
   int first(int i) const { return max(ceil_div(i + pad - kernel_size + 1, stride), 0); }

@@ -4,7 +4,7 @@
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// What a pixel takes along one dimension: `place` is an offset in the plane, negative outside of it.
+// The taps of a pixel along one dimension: `place` is an offset in the plane, negative outside of it.
 struct GridAxis {
   int place[4];
   float weight[4];
@@ -49,7 +49,7 @@ inline float cubic_far(float s) { return fma(fma(fma(kA, s, -5.0f * kA), s, 8.0f
 inline float slope_near(float s) { return fma(3.0f * (kA + 2.0f), s, -2.0f * (kA + 3.0f)) * s; }
 inline float slope_far(float s) { return fma(fma(3.0f * kA, s, -10.0f * kA), s, 8.0f * kA); }
 
-// What coordinate `at` of the grid takes along dimension `dim`, whose neighbours are `step` apart.
+// The taps of coordinate `at` of the grid along dimension `dim`, whose neighbours are `step` apart.
 inline GridAxis axis_of(float at, int dim, int step, constant GridSamplerParams& p) {
   GridAxis axis;
   const float size = float(p.size[dim]), moved = at + 1.0f;

@@ -47,7 +47,7 @@ bool has_kernel(const Tensor& input, const Tensor& weight) {
          input.dim() >= 3 && input.dim() <= 5;
 }
 
-// What a window of `weight`'s size reads of `source` to compute `positions`.
+// The window of `weight`'s size that reads `source` to compute `positions`.
 ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
   ConvWindow w;
   const int64_t spatial = source.dim() - 2, missing = 3 - spatial;

@@ -8,7 +8,7 @@
 
 namespace mpsx::ops {
 
-// What happens to a product of matrices: activation(alpha * a b + beta * c).
+// The epilogue of a product of matrices: activation(alpha * a b + beta * c).
 struct ProductEnd {
   at::Scalar alpha = 1, beta = 0;
   Tensor c;  // broadcast to the result; not read where beta is zero

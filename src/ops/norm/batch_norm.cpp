@@ -192,7 +192,7 @@ bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional&
                      save_invstd);
 }
 
-// What export and the compiler call: the same with a reserve, which is cuDNN's and empty here.
+// For torch.export and torch.compile: the same with a reserve, which is cuDNN's and empty here.
 bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
   return deliver(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
 }

@@ -1,4 +1,4 @@
-// What layer_norm and rms_norm share: rows, element types, and the partition of weight gradients.
+// Shared by layer_norm and rms_norm: rows, element types, and the partition of weight gradients.
 #pragma once
 
 #include <ATen/ops/empty.h>

@@ -38,8 +38,7 @@ struct AvgPool {
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
   int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
 
-  // What output `o` of dimension d averages, and what its sum is divided by: the divisor of a box is the product over
-  // its dimensions.
+  // The window of output `o` in dimension d. The divisor of a box is the product over its dimensions.
   struct Window {
     int64_t first, last;
     double divisor;

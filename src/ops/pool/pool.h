@@ -1,4 +1,4 @@
-// What pooling operators share: layouts and grids.
+// Shared by pooling operators: layouts and grids.
 #pragma once
 
 #include "ops/op.h"
