@@ -154,6 +154,12 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   return outputs.finish(grad_input);
 }
 
+// In three dimensions results are contiguous, as on the CPU.
+template <size_t D>
+at::MemoryFormat adaptive_format(const Tensor& self) {
+  return D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+}
+
 template <size_t D>
 bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
   static const std::string op = "adaptive_avg_pool" + std::to_string(D) + "d";
@@ -172,7 +178,7 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     TORCH_CHECK(D == 2 || size[d] >= 0, op, ": elements of output_size must be greater than or equal to 0, got ", size);
     n = size[d];
   }
-  const Tensor result = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
+  const Tensor result = at::empty(sizes, self.options().memory_format(adaptive_format<D>(self)));
   average({D}, self, result);
   return deliver(op.c_str(), result, out);
 }
@@ -185,7 +191,7 @@ bool adaptive_avg_pool_backward(const Tensor& grad, const Tensor& self, Tensor& 
               "(): Expected ", D + 1, "D or ", D + 2, "D tensor, but got ", self.sizes());
   TORCH_CHECK(self.scalar_type() == grad.scalar_type(), "expected dtype ", self.scalar_type(),
               " for `grad_output` but got dtype ", grad.scalar_type());
-  const Tensor result = at::empty(self.sizes(), self.options().memory_format(self.suggest_memory_format()));
+  const Tensor result = at::empty(self.sizes(), self.options().memory_format(adaptive_format<D>(self)));
   if (result.numel() > 0) spread({D}, grad, result);
   return deliver(op.c_str(), result, grad_input);
 }
