@@ -1,5 +1,5 @@
-// Every function of special.def. A call is in loops that are not vectorised: what it computes has branches, and as a part
-// of six kernels it would be translated six times.
+// Every function of special.def. Functions with branches are called, not inlined: their loops are not vectorized anyway, and
+// each would be compiled once a kernel.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
 #include "elementwise/special_gradients.h"
@@ -35,7 +35,7 @@ inline float next_after(float x, float y) { return neighbour<uint>(x, y); }
 inline float next_after(half x, half y) { return float(neighbour<ushort>(x, y)); }
 inline float next_after(bfloat x, bfloat y) { return float(neighbour<ushort>(x, y)); }
 
-// Of magnitudes, which for the least of a signed type only its unsigned one holds.
+// Magnitudes are unsigned, since that of the least signed integer is no signed one.
 inline uint magnitude(int x) { return x < 0 ? 0u - uint(x) : uint(x); }
 inline ulong magnitude(long x) { return x < 0 ? 0ul - ulong(x) : ulong(x); }
 template <typename U>
@@ -118,7 +118,7 @@ struct polygamma_op {
 };
 MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, polygamma, SAME)
 
-// Of a sample and its distribution's parameters.
+// Gradients of samples in the parameters of their distribution.
 __attribute__((noinline)) float gamma_gradient_of(float alpha, float x) { return gamma_gradient(alpha, x); }
 struct standard_gamma_grad_op {
   template <typename C>

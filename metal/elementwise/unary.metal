@@ -1,5 +1,6 @@
 // Every operator of unary.def.
 #include "elementwise/kernels.h"
+#include "elementwise/rounding.h"
 #include "lib/arithmetic.h"
 #include "lib/math.h"
 

@@ -1,4 +1,4 @@
-// What the threads of a threadgroup do together. The only place that calls simd_* and barriers; right for any number of
+// Collective operations of a threadgroup. The only place that calls simd_* and barriers; right for any number of
 // threads and any SIMD width, one included. A group of one thread (a CPU build) compiles to nothing.
 //
 //   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]], constant uint& n [[buffer(2)]],
@@ -91,7 +91,7 @@ struct CombineMoments {
   }
 };
 
-// Combines one value of every thread of the group, in an order that depends on the group's shape alone; every thread
+// Reduces one value of every thread of the group, in an order that depends on the group's shape alone; every thread
 // gets the result. All threads must call it. `scratch` can be used again at once.
 template <typename Combine, typename T>
 inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
@@ -175,8 +175,8 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   return before + (sum - v);
 }
 
-// Integers that order as floats do: `ordered_max` puts NaN above everything, `ordered_min` is the order reversed, again
-// with NaN on top, so that one integer maximum serves both, propagates NaN and is vectorised on a CPU.
+// Integers that order as floats do: `ordered_max` puts NaN above everything, and `ordered_min` reverses the order, again
+// with NaN on top. One integer maximum then serves both and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

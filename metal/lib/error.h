@@ -16,7 +16,7 @@ inline void report_outside_unit(device ErrorRecord* record, uint operand) {
   record->dimension = operand;
 }
 
-// Reports weights of which some are no weights (below 0, infinite, NaN), or none is above 0; the first report wins.
+// Reports that a weight is invalid (below 0, infinite, NaN), or that none is above 0; the first report wins.
 inline void report_weights(device ErrorRecord* record, bool invalid) {
   if (atomic_exchange_explicit(&record->state, 3u, memory_order_relaxed) != 0u) return;
   record->dimension = invalid;

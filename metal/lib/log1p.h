@@ -1,9 +1,9 @@
-// log(1 + s) - s, of which large exponents of probabilities are made, without its cancellation.
+// log(1 + s) - s without cancellation, for exponents of probabilities that are large.
 #pragma once
 
 #include "lib/types.h"
 
-// By t = s / (2 + s): log(1 + s) = 2 (t + t^3 / 3 + t^5 / 5 + …), and s = 2 t / (1 - t).
+// With t = s / (2 + s), log(1 + s) = 2 (t + t^3 / 3 + t^5 / 5 + …), and s = 2 t / (1 - t).
 inline float log1p_less(float s) {
   if (fabs(s) > 0.5f) return precise::log(1.0f + s) - s;
   const float t = s / (2.0f + s), z = t * t;

@@ -1,4 +1,4 @@
-// Random numbers: the counter-based generator Philox4x32-10 and what distributions make of its bits.
+// Random numbers: the counter-based generator Philox4x32-10, and distributions of its bits.
 //
 // A counter-based generator has no state to carry along: block number `counter` of the sequence chosen by `seed` is a
 // pure function, so what an element gets does not depend on the grid, the SIMD width or the number of threads.

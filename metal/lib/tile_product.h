@@ -1,4 +1,4 @@
-// One tile of a matrix product of two factors, whatever they are made of, left as floats in threadgroup memory.
+// One tile of the product of two matrices, whatever their source, left as floats in threadgroup memory.
 //
 // A factor has `void stage(threadgroup float* to, uint stride, uint row, uint column, uint rows, uint columns,
 // GroupThread g)`: the threads of the group write its elements from (row, column) on, and zeros beyond its end.

@@ -1,4 +1,4 @@
-// What every kernel includes first: the Metal standard library, loop hints, and how much one thread handles.
+// Included first by every kernel: the Metal standard library, loop hints, and how many elements one thread handles.
 #pragma once
 
 #include <metal_stdlib>

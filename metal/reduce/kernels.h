@@ -1,5 +1,5 @@
 // The kernels every reduction of reduce.def is an instance of. A reduction is a struct with
-//   Acc                    what is accumulated
+//   Acc                    the accumulator
 //   Combine                CombineSum, CombineProduct or CombineMax
 //   static Acc map(C x, float p)            an element's contribution
 //   static C finish(Acc v, constant ReduceParams&)
@@ -11,7 +11,7 @@
 
 enum : uint { kLineBlock = 32 };
 
-// What nothing reduces to.
+// The result where nothing is reduced.
 template <typename Combine, typename A> struct Identity;
 template <typename A> struct Identity<CombineSum, A> {
   static A value() { return A(0); }
@@ -49,7 +49,7 @@ template <> struct Fold<CombineSum> {
   static A settle(A total, A) { return total; }
 };
 
-// The same of a column, whose running result is kept in two arrays.
+// The same for a column, whose running result is kept in two arrays.
 template <typename Combine, typename A>
 inline void fold_into(threadgroup A* total, threadgroup A* low, uint c, A v) {
   A t = total[c], l = low[c];
@@ -96,6 +96,12 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   typedef RowLoop<Combine, Op, T> Loop;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup A scratch[kScratch];
+  if (p.short_rows) {  // what follows would cost more than the sum
+    const A v = Loop::dense(x + long(g.group.x) * p.kept_stride[0], uint(p.inner_size), g.index, g.count, p.p);
+    const A all = tg_reduce<Combine>(v, scratch, g);
+    if (g.index == 0) out[g.group.x] = O(Op::finish(all, p));
+    return;
+  }
   const ReduceRange r = reduce_row_range(p, g.group);
   A total = Identity<Combine, A>::value(), low = A(0);
   for (ulong line = r.first; line < r.last; ++line) {

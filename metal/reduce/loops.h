@@ -1,10 +1,10 @@
-// How the kernels of a reduction walk: which output a threadgroup makes, and which lines it reads for it.
+// Which output a threadgroup of a reduction computes, and which lines it reads for it.
 #pragma once
 
 #include "lib/collective.h"
 #include "reduce/params.h"
 
-// What one threadgroup reduces: lines [first, last), of each the elements [begin, end).
+// One threadgroup reduces the elements [begin, end) of the lines [first, last).
 struct ReduceRange {
   long input, output;  // offsets of the first element and of the output
   ulong first, last, begin, end;

@@ -29,8 +29,10 @@ struct ReduceParams {
   uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
   float count;                          // elements reduced to one
   float p;                              // norm: its exponent; var: the divisor
+  uint32_t short_rows;                  // rows: each is one dense line of at most kReduceBlock elements
+  uint32_t unused;
 };
-static_assert(sizeof(ReduceParams) == 192, "one layout for C++ and Metal");
+static_assert(sizeof(ReduceParams) == 200, "one layout for C++ and Metal");
 
 // Both extrema of `count` elements, `each` of them a threadgroup.
 struct AminmaxParams {

@@ -1,5 +1,5 @@
-// MPSX_REDUCTION of reduce.def as kernels. Who includes this says which results become kernels there, since one file of
-// them all takes too long to compile: MPSX_KERNELS_<types>_<result>, empty for the others.
+// Makes kernels of the rows of reduce.def. One file of them all would take too long to compile: whoever includes this
+// defines MPSX_KERNELS_<types>_<result> for its own results, and leaves it empty for the others.
 #pragma once
 
 #include "lib/math.h"

@@ -1,5 +1,5 @@
-// A small table that one launch reads: copied to the device, but read where it lies by a driver that works in this
-// process and at once.
+// A small table that one launch reads: copied to the device, unless the driver reads this process's memory while it
+// launches.
 #pragma once
 
 #include <ATen/ops/from_blob.h>
@@ -20,7 +20,7 @@ class LaunchTable {
     if (!driver.adopts_memory() || driver.asynchronous)
       copy_ = at::from_blob(values_.data(), {int64_t(values_.size())}, at::kInt).to(like.device());
   }
-  // One that is on the device already, dense.
+  // A dense table that is on the device already.
   explicit LaunchTable(Tensor device) : copy_(std::move(device)) {}
 
   const int32_t* data() const { return copy_.defined() ? copy_.const_data_ptr<int32_t>() : values_.data(); }

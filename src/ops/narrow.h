@@ -1,4 +1,4 @@
-// A part of a tensor along one dimension, as the launchers use it.
+// Slices of a tensor along one dimension.
 #pragma once
 
 #include <ATen/ops/as_strided_native.h>
@@ -7,7 +7,7 @@
 
 namespace mpsx::ops {
 
-// self.narrow(dim, start, length) of a plain tensor, without the dispatcher's part in making a view. In range already.
+// self.narrow(dim, start, length) of a plain tensor, without the dispatcher. The range is not checked.
 inline Tensor narrowed(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes[size_t(dim)] = length;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 namespace mpsx::ops {
 
@@ -28,8 +27,8 @@ struct Strided {
   // The same, with dimensions ordered by the strides of operand 0, for loops that may run in any order; those along which
   // it does not move are outermost.
   static Strided ordered(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
-    at::DimVector order(size.size(), 0);
-    std::iota(order.begin(), order.end(), 0);
+    at::DimVector order;
+    for (size_t d = 0; d < size.size(); ++d) order.push_back(int64_t(d));
     const auto step = [&](int64_t d) { return stride[0][size_t(d)] ? stride[0][size_t(d)] : INT64_MAX; };
     std::stable_sort(order.rbegin(), order.rend(), [&](int64_t a, int64_t b) { return step(a) < step(b); });
     Strided result;

@@ -55,7 +55,7 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// In as many steps as doubling needs: each multiplies by what lies one stretch before, which then is twice as long.
+// By doubling: each step multiplies with the products one stretch before, and the next stretch is twice as long.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());

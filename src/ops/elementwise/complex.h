@@ -1,5 +1,5 @@
-// Operators on complex64 that are others, on both halves or on the numbers as a whole, for the launchers that have no
-// kernel of their own for it. Each returns an undefined tensor where it is not meant.
+// Operators on complex64 composed of others, for launchers without a kernel of their own. Each returns an undefined tensor
+// for other types.
 #pragma once
 
 #include "ops/op.h"
@@ -8,7 +8,7 @@ namespace mpsx::ops {
 
 inline bool is_plain_complex(const Tensor& t) { return t.scalar_type() == at::kComplexFloat && is_plain(t); }
 
-// What is not zero, as bool; other tensors as they are.
+// Whether complex numbers are not zero, as bool; other tensors as they are.
 inline Tensor truth_of(const Tensor& t) { return is_plain_complex(t) ? t.ne(0) : t; }
 
 Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type);

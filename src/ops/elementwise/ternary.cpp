@@ -59,7 +59,7 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   TORCH_CHECK(!in_place || at::is_expandable_to(mask.sizes(), self.sizes()),
-              "masked_fill_: expected a mask that broadcasts to ", self.sizes(), ", got ", mask.sizes());
+              "output with shape ", self.sizes(), " doesn't match the broadcast shape ", mask.sizes());
   const auto sizes = in_place ? self.sizes().vec() : at::infer_size(self.sizes(), mask.sizes());
   if (!out.defined()) out = at::empty(sizes, self.options());
   return select(self.scalar_type(), mask.expand(sizes), value, self.expand(sizes), out);

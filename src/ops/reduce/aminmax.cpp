@@ -1,4 +1,4 @@
-// aminmax: of everything in one pass, along a dimension as amin and amax.
+// aminmax: one pass over all elements; along a dimension it is amin and amax.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
@@ -12,7 +12,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Of all elements, which lie densely: one pass in place of two.
+// Over all elements of a contiguous tensor.
 std::tuple<Tensor, Tensor> aminmax_dense(const Tensor& x) {
   static const KernelSet kernels("aminmax");
   constexpr uint64_t kEach = 16384, kMost = 256;

@@ -105,6 +105,9 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   plan.params.outputs = uint64_t(out);
   plan.params.count = float(count);
   split(plan);
+  ReduceParams& p = plan.params;
+  p.short_rows = !plan.columns && p.lines == 1 && p.splits == 1 && p.inner_stride == 1 &&
+                 p.inner_size <= kReduceBlock && p.kept_size[0] == p.outputs && p.kept_out[0] == 1;
   return plan;
 }
 
