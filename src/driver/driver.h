@@ -55,30 +55,29 @@ struct Dispatch {
 };
 
 struct Info {
-  std::string name;            // "host", "metal", …
-  std::string device;          // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
-  std::string compiler;        // what compiled the kernels
-  std::string isa;             // "x86-64-v3", "apple9", …
-  size_t total_memory = 0;     // bytes
-  uint32_t vector_bytes = 16;  // going away: see Traits::dense_bytes
+  std::string name;         // "host", "metal", …
+  std::string device;       // what a person calls it: "Apple M4 Max", "x86-64-v4, 2 cores"
+  std::string compiler;     // what compiled the kernels
+  std::string isa;          // "x86-64-v3", "apple9", …
+  size_t total_memory = 0;  // bytes
 };
 
-// Which memory kernels take, and by which name.
+// The memory that kernels can access.
 enum class Memory : uint8_t {
   buffers,  // objects of the driver (MTLBuffer), found by looking up the CPU address
   managed,  // the driver's own allocations, by CPU address
   process,  // any memory of the process, malloc's and other libraries' too, by CPU address
 };
 
-// What the runtime needs to know to lay out work and memory. Launchers do not ask: Launch::over() does it for them.
+// Facts by which the runtime lays out work and memory. Launchers need not ask: see Launch::over().
 struct Traits {
   uint32_t simd_width = 32;        // threads of a SIMD group
   bool one_thread_groups = false;  // every threadgroup is a single thread, whatever size is asked for
-  uint32_t dense_bytes = 16;       // bytes that a thread of a dense kernel moves; 0: one element
+  uint32_t dense_bytes = 16;       // bytes that a thread of a dense kernel handles; 0: one element
   uint32_t cores = 16;             // GPU cores or CPU threads to fill; a guess where the system does not say
   Memory memory = Memory::buffers;
   bool asynchronous = true;  // the CPU has to wait before it reads; false: `dispatch` returns when the work is done
-  bool exact_allocations = false;  // accesses are checked to the byte, so nothing is carved out of larger allocations
+  bool exact_allocations = false;  // accesses are checked to the byte, so blocks are not carved out of larger ones
   uint32_t group_threads = 0;      // not 0: the size of every threadgroup that is free to have any (set by tests)
 
   bool adopts_memory() const { return memory == Memory::process; }

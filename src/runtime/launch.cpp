@@ -65,7 +65,7 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
 }
 
 Launch& Launch::over(uint64_t n, size_t element_size, uint64_t y, uint64_t z) {
-  const uint64_t each = lanes(element_size);
+  const uint64_t each = std::max<uint64_t>(1, driver().traits().dense_bytes / element_size);
   return threads((n + each - 1) / each, y, z).work(std::min(each, n));
 }
 
@@ -120,7 +120,5 @@ int64_t threads_to_fill() {
   const driver::Traits& traits = driver().traits();
   return int64_t(traits.cores) * (traits.one_thread_groups ? 1 : 1024);
 }
-
-uint32_t lanes(size_t size) { return std::max(1u, driver().traits().dense_bytes / uint32_t(size)); }
 
 }  // namespace mpsx::runtime

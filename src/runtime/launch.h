@@ -65,7 +65,4 @@ uint32_t threads_for_row(uint64_t n);
 // How many threads keep the device busy: one a core on a CPU, about a thousand a core on a GPU.
 int64_t threads_to_fill();
 
-// Going away with its last two callers: elements of `size` bytes that one thread of a dense kernel takes.
-uint32_t lanes(size_t size);
-
 }  // namespace mpsx::runtime

@@ -66,7 +66,6 @@ class HostDriver final : public Driver {
     info_.isa = module_.isa();
     info_.device = info_.isa + " CPU, " + std::to_string(std::thread::hardware_concurrency()) + " cores";
     info_.total_memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    info_.vector_bytes = simt ? 16 : 0;  // as the libraries were translated
     if (simt) {                          // lays out work as for a GPU, so that what it checks is what a GPU runs
       simt_ = {simt::chosen_seed(), true};
       traits_.exact_allocations = true;
