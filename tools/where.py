@@ -53,24 +53,17 @@ def registrations(name: str) -> Iterator[Found]:
     """Rows of tables, and calls that register."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         yield place(path, line), f"row {match[1]}"
-    call = rf'(?:\bimpl\(\s*"|\w+_FORMS\()({spelled(name)}(?:\.\w+)?)(?=["),])'
+    call = rf'\b(?:impl\(|op<)\s*"({spelled(name)}(?:\.\w+)?)"'
     for path, line, match in lines_with(ROOT.glob("src/**/*.cpp"), call):
         yield place(path, line), match[1] + (" (vendor)" if "vendor" in path.parts else "")
 
 
-def definitions(path: Path, function: str, name: str) -> Iterator[Found]:
-    """Where a function is written out, or made by a macro: FORMS(softmax) makes softmax_backward_out too."""
-    written = rf"^(?:[\w:<>,&* ]+\b({function})\(|[A-Z_]+\(({spelled(name)})[,)])"
-    for _, line, found in lines_with([path], written):
-        if found[1] or function.startswith(found[2]):
-            yield place(path, line), found[1] or found[0].rstrip(",")
-
-
 def launchers(name: str) -> Iterator[Found]:
     """The functions that registrations name, and files that read a table with a row of this name."""
-    named = rf'\bimpl\(\s*"{spelled(name)}(?:\.\w+)?",\s*&(\w+)|^\s+\w+_FORMS\(({spelled(name)})[,)]'
+    named = rf'\b(?:impl\(|op<)\s*"{spelled(name)}(?:\.\w+)?",\s*(?:\w+<"\w+",\s*)?&(?:\w+::)*(\w+)'
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
-        yield from definitions(path, match[1] or match[2], name)
+        for _, line, found in lines_with([path], rf"^[\w:<>,&* ]+\b({match[1]})\("):
+            yield place(path, line), found[1]
     for table, _, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         for path, line, _ in lines_with(ROOT.glob("src/ops/**/*.cpp"), rf'#include ".*\b{table.name}"'):
             yield place(path, line), f"reads the row {match[1]} of {table.name}"
