@@ -95,7 +95,7 @@ def compile_library(folder, source, defines, isa, shards, name, general, include
     first = "" if general else '#include "lib/types.h"\n#line 1\n'
     (folder / f"{name}.metal").write_text(first + source)
     paths, _ = translate(str(folder / f"{name}.metal"), str(folder / "out.cpp"), [str(ROOT / "metal"), *include],
-                         ["MPSX_VECTOR_BYTES=0", *defines], compiler.preprocessor(), shards, general=general)
+                         defines, compiler.preprocessor(), shards, general=general)
     write_index(str(folder / "index.cpp"), paths)
     facts = ['-DMPSX_KERNEL_ISA="test"', '-DMPSX_KERNEL_COMPILER="test"', *(f"-D{d}" for d in defines)]
     command = [*compiler.command, *compiler.flags(isa, general=general), *facts]

@@ -42,6 +42,11 @@ CPU_ONLY = re.compile(r"MPSX_(VECTOR_BYTES|WIDE|SIMT|CUDA)\b|__builtin_\w+|__att
 BUILD_OUTPUTS = ("build", "dist")
 
 
+# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline.
+FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
+                     r"|\b__attribute__(?!\(\(noinline\)\))|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
+
+
 def check(function):
     CHECKS[function.__name__] = function
     return function
@@ -104,6 +109,23 @@ def kernels():
 
 
 @check
+def overlays():
+    """metal/ is plain Metal: what clang alone understands lies in host/, and every file there is of use."""
+    for path in files(".metal", ".h", ".def", under="metal/"):
+        name = name_of(path)
+        if path.parent.name == "host":
+            beside = path.parent.parent / path.name
+            others = (p for p in path.parent.glob("*.h") if p != path)
+            if not (beside.exists() or beside.with_suffix(".metal").exists()
+                    or any(f'host/{path.name}"' in p.read_text() or f'"{path.name}"' in p.read_text() for p in others)):
+                yield f"{name}:1: neither the overlay of a file of {path.parent.parent.name}/, nor included by one"
+            continue
+        for number, line in enumerate(without_comments(path.read_text()).split("\n"), 1):
+            if found := FOREIGN.search(line):
+                yield f"{name}:{number}: {found[0].strip()} is not Metal's: it belongs in {path.parent.name}/host/"
+
+
+@check
 def translate():
     """Every kernel file goes through the translator, keeps to Metal 3.1, and no host name appears twice."""
     from msl.compiler import find_compiler
@@ -113,7 +135,7 @@ def translate():
     preprocessor, owner = find_compiler().preprocessor(), {}
     for path in files(".metal", under="metal/"):
         try:
-            src, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+            src, module, _ = load(str(path), [str(ROOT / "metal")], [], preprocessor)
         except MslError as e:
             yield str(e)
             continue

@@ -78,7 +78,7 @@ def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
     if "clang" not in compiler.description:
         raise SystemExit(f"vectorized: expected clang as the compiler of kernels, got {compiler.description}")
     with tempfile.TemporaryDirectory() as folder:
-        paths, _ = translate(str(source), f"{folder}/kernel.cpp", [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=0"],
+        paths, _ = translate(str(source), f"{folder}/kernel.cpp", [str(ROOT / "metal")], [],
                              compiler.preprocessor(), root=str(ROOT))  # fmt: skip
         for path in paths:
             flags = [f for f in compiler.flags(isa) if f != "-g0"]

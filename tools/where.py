@@ -90,7 +90,7 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
         texts = [path.read_text(), *(table.read_text() for table in path.parent.glob("*.def"))]
         if not any(part in text for text in texts for part in {name, *(stem.split("_")[0] for stem in stems)}):
             continue
-        source, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+        source, module, _ = load(str(path), [str(ROOT / "metal")], [], preprocessor)
         by_function: dict[str, list[str]] = {}
         for instance in module.instances:
             stem = TYPE.sub("", instance.host_name)

@@ -18,11 +18,6 @@ using namespace metal;
 #define MPSX_FEW
 #endif
 
-// 0 where CPUs compile this. Going away: a body of their own is an overlay, in host/.
-#ifndef MPSX_VECTOR_BYTES
-#define MPSX_VECTOR_BYTES 16
-#endif
-
 // Elements of type T that a thread of a dense kernel takes: 16 bytes.
 template <typename T>
 constexpr constant uint lanes = sizeof(T) < 16 ? 16 / sizeof(T) : 1;

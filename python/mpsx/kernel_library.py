@@ -163,8 +163,7 @@ class _Build:
         from .msl.translate import translate
 
         name = "_".join(source.relative_to(SOURCES).with_suffix("").parts)
-        defines = [] if self.mode != "wide" else ["MPSX_VECTOR_BYTES=0"]
-        return translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], defines,
+        return translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], [],
                          shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
 
     def precompile(self) -> list[str]:

@@ -48,8 +48,8 @@ def test_units_are_the_kernel_files(flattened, tmp_path):
     for name, (_, source) in flattened.items():
         path = tmp_path / "unit.metal"
         path.write_text(source)
-        alone, _ = preprocess(str(path), [], ["MPSX_VECTOR_BYTES=16"], preprocessor)
-        original, _ = preprocess(str(ROOT / name), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=16"], preprocessor)
+        alone, _ = preprocess(str(path), [], [], preprocessor)
+        original, _ = preprocess(str(ROOT / name), [str(ROOT / "metal")], [], preprocessor)
         if plain(alone) != plain(original):
             different.append(name)
     assert different == []
@@ -60,7 +60,7 @@ def test_a_unit_is_compiled_and_run(flattened, tmp_path, msl):
     assert "softmax_rows_f32" in kernels
     (tmp_path / "unit.metal").write_text(source)
     compiler = find_compiler()
-    paths, _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], ["MPSX_VECTOR_BYTES=0"],
+    paths, _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], [],
                          compiler.preprocessor())
     write_index(str(tmp_path / "index.cpp"), paths)
     facts = ['-DMPSX_KERNEL_ISA="test"', '-DMPSX_KERNEL_COMPILER="test"']
@@ -84,7 +84,7 @@ def test_the_pragma_keeps_products_and_sums_apart(flattened, tmp_path):
     _, source = flattened["metal/elementwise/swiglu.metal"]
     (tmp_path / "unit.metal").write_text(source)
     compiler = find_compiler()
-    (path,), _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], ["MPSX_VECTOR_BYTES=0"],
+    (path,), _ = translate(str(tmp_path / "unit.metal"), str(tmp_path / "unit.cpp"), [], [],
                            compiler.preprocessor())
     code = Path(path).read_text()
     flags = ["-O1" if flag == "-O3" else flag for flag in compiler.flags("x86-64-v3")]

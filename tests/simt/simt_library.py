@@ -112,7 +112,7 @@ def compile_kernels(sources, folder):
     translated = []
     for source in sources:
         paths, _ = translate(str(source), str(folder / f"{source.stem}.cpp"), [str(ROOT / "metal")],
-                             ["MPSX_VECTOR_BYTES=16"], compiler.preprocessor(), root=str(ROOT), mode="simt")
+                             [], compiler.preprocessor(), root=str(ROOT), mode="simt")
         translated += paths
     write_index(str(folder / "index.cpp"), translated)
     facts = ['-DMPSX_KERNEL_ISA="simt"', '-DMPSX_KERNEL_COMPILER="test"']

@@ -77,7 +77,7 @@ def test_kernels_of_cpus_alone(wide: dict, tmp_path: Path) -> None:
 
 def overlaid(path: Path) -> set[str]:
     """The kernels of a file with code that an overlay of the host driver replaces (python/mpsx/msl/overlay.py)."""
-    src, module, _ = load(str(path), [str(ROOT / "metal")], ["MPSX_VECTOR_BYTES=0"],
+    src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in declarations(src) if d.name >= 0
                 and Path(src.place(src.starts[d.begin])[0]).parent.name == "host"}  # fmt: skip

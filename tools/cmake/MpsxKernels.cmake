@@ -47,7 +47,7 @@ endfunction()
 function(mpsx_count_shards sources include_flags out)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
-            -DMPSX_VECTOR_BYTES=0 --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
+            --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
     OUTPUT_VARIABLE counts ERROR_VARIABLE message RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
     message(WARNING "mpsx: ${message}")  # the build will say it again, and stop
@@ -66,7 +66,7 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Every source of mpsx_add_kernels, in a mode of the translator and with more of its flags: sets `work` and `translated`.
+# Every source of mpsx_add_kernels, in a mode of the translator: sets `work` and `translated`.
 macro(mpsx_translate_kernels mode)
   set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
   set(translated "")
@@ -92,7 +92,7 @@ macro(mpsx_translate_kernels mode)
       OUTPUT ${outputs}
       COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" translate "${source}" -o "${work}/${name}.cpp"
               --name ${name} --root "${CMAKE_SOURCE_DIR}" --shards ${shards} ${include_flags}
-              --mode ${mode} ${ARGN} --depfile "${work}/${name}.d"
+              --mode ${mode} --depfile "${work}/${name}.d"
               --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
       DEPENDS "${source}" ${tools} "${overlays}"
       DEPFILE "${work}/${name}.d"
@@ -207,7 +207,7 @@ function(mpsx_add_kernels target)
   set(libraries "")
   mpsx_count_shards("${K_SOURCES}" "${include_flags}" shard_counts)
   list(REMOVE_ITEM K_ISAS simt)  # built on first use
-  mpsx_translate_kernels(wide -DMPSX_VECTOR_BYTES=0)
+  mpsx_translate_kernels(wide)
   foreach(isa IN LISTS K_ISAS)
     if(NOT isa STREQUAL "cuda")
       mpsx_compile_kernels(${isa})

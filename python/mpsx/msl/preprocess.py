@@ -68,7 +68,8 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
                 f.write(with_overlays(path, found))
             text, more = run(wrapper)
             text, files = lay_over(text, path, wrapper), [path, *(f for f in more[1:] if f != os.path.abspath(path))]
-    return text, files
+    # The same text each time, so that what is made of it can be cached.
+    return text.replace(f'"{stubs}/', '"'), files
 
 
 def included(text):
