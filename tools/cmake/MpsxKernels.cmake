@@ -40,6 +40,16 @@ exec '@quoted@' "$@"
                                         WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
+  # On Linux clang itself, without zig's driver, and with Metal's standard library precompiled: a fifth less time.
+  set(clang "")
+  if(NOT APPLE AND command STREQUAL "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
+    string(REGEX REPLACE " 'c\\+\\+'$" " 'clang'" quoted "'${quoted}'")
+    set(clang "${CMAKE_BINARY_DIR}/mpsx-kernel-clang")
+    file(CONFIGURE OUTPUT "${clang}" CONTENT "#!/bin/sh\nexec @quoted@ \"$@\"\n" @ONLY)
+    file(CHMOD "${clang}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                                      WORLD_EXECUTE)
+  endif()
+  set(MPSX_KERNEL_CLANG "${clang}" PARENT_SCOPE)
 endfunction()
 
 # How many C++ files each source is spread over: one for every 100 kernels or so, so that all cores have work when a
@@ -114,6 +124,22 @@ macro(mpsx_compile_kernels isa)
   if(APPLE)
     list(APPEND flags -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET})
   endif()
+  file(MAKE_DIRECTORY "${work}/${isa}")
+  set(command ${MPSX_KERNEL_COMMAND})
+  set(header "")
+  if(MPSX_KERNEL_CLANG)
+    set(command "${MPSX_KERNEL_CLANG}")
+    list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # zig's spelling
+    set(header "${work}/${isa}/msl.pch")
+    file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/*.h")
+    add_custom_command(
+      OUTPUT "${header}"
+      COMMAND ${command} ${flags} -Xclang -fno-pch-timestamp -x c++-header
+              "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/msl.h" -o "${header}"
+      DEPENDS ${library_headers}
+      COMMENT "Compiling Metal's standard library for ${isa}" VERBATIM)
+    list(APPEND flags -include-pch "${header}")
+  endif()
   set(objects "")
   foreach(cpp IN LISTS translated index)
     get_filename_component(stem "${cpp}" NAME)
@@ -124,14 +150,13 @@ macro(mpsx_compile_kernels isa)
     endif()
     add_custom_command(
       OUTPUT "${object}"
-      COMMAND ${launcher} ${MPSX_KERNEL_COMMAND} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}"
+      COMMAND ${launcher} ${command} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}"
               -o "${object}"
-      DEPENDS "${cpp}"
+      DEPENDS "${cpp}" ${header}
       DEPFILE "${object}.d"
       COMMENT "Compiling ${stem} for ${isa}" VERBATIM)
     list(APPEND objects "${object}")
   endforeach()
-  file(MAKE_DIRECTORY "${work}/${isa}")
   set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
   # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
   set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
@@ -189,7 +214,7 @@ function(mpsx_add_kernels target)
   set(launcher "")
   if(MPSX_CCACHE)
     set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-                 "CCACHE_COMPILERCHECK=string:${MPSX_KERNEL_COMPILER}" CCACHE_COMPILERTYPE=auto "${MPSX_CCACHE}")
+                 CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_COMPILERCHECK=string:${MPSX_KERNEL_COMPILER}" CCACHE_COMPILERTYPE=auto "${MPSX_CCACHE}")
     if(MPSX_KERNEL_COMPILER MATCHES "clang")
       list(TRANSFORM launcher REPLACE "COMPILERTYPE=auto" "COMPILERTYPE=clang")
     endif()
