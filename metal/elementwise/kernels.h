@@ -9,6 +9,7 @@
 // another operand's, so that every kernel loads unconditionally and selects afterwards.
 #pragma once
 
+#include "elementwise/elements.h"
 #include "elementwise/scalars.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
@@ -21,7 +22,7 @@ kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
   MPSX_EACH_LANE(T, i, gid.x, p.size[0])
-    to[i] = R(Op::template apply<C>(C(from[i]), scalars<C>(s)));
+    set_element(to, i, R(Op::template apply<C>(C(element(from, i)), scalars<C>(s))));
 }
 template <typename T, typename R, typename Op>
 kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
@@ -42,9 +43,9 @@ kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   MPSX_EACH_LANE(T, i, gid.x, p.size[0]) {
-    const C ma = C(from_a[i * SA]), mb = C(from_b[i * SB]);
+    const C ma = C(element(from_a, i * SA)), mb = C(element(from_b, i * SB));
     const C va = s.inlined & 2 ? scalar.c : ma, vb = s.inlined & 4 ? scalar.c : mb;
-    to[i] = R(Op::template apply<C>(va, vb, scalar));
+    set_element(to, i, R(Op::template apply<C>(va, vb, scalar)));
   }
 }
 template <typename T, typename R, typename Op>
@@ -72,9 +73,9 @@ kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffe
   device const T* from_b = b + row_offset(p, 2, gid);
   device const T* from_c = c + row_offset(p, 3, gid);
   MPSX_EACH_LANE(T, i, gid.x, p.size[0]) {
-    const C mb = C(from_b[i]), mc = C(from_c[i]);
+    const C mb = C(element(from_b, i)), mc = C(element(from_c, i));
     const C vb = s.inlined & 4 ? scalar.c : mb, vc = s.inlined & 8 ? scalar.c : mc;
-    to[i] = T(Op::template apply<CA, C>(CA(from_a[i]), vb, vc, scalar));
+    set_element(to, i, T(Op::template apply<CA, C>(CA(element(from_a, i)), vb, vc, scalar)));
   }
 }
 template <typename A, typename T, typename Op>

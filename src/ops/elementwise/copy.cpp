@@ -52,6 +52,16 @@ bool cast_on_device(const Tensor& target, const Tensor& source, const Strided<2>
   static const KernelSet dense("cast_dense"), strided("cast_strided");
   const Tag from = tag_of(source), to = tag_of(target);
   if (from == Tag::none || to == Tag::none || !strided.has(from, to)) return false;
+  if (loops.inner(0) == 1 && loops.inner(1) == 0) {  // an element a row is cast, and then copied along it
+    Strided<2> once, along;
+    for (size_t d = 0; d < loops.rank(); ++d) {
+      if (d > 0) once.push(loops.sizes[d], {loops.strides[0][d], loops.strides[1][d]});
+      along.push(loops.sizes[d], {loops.strides[0][d], d > 0 ? loops.strides[0][d] : 0});
+    }
+    cast_on_device(target, source, once);
+    copy_strided(target.mutable_data_ptr(), target.const_data_ptr(), target.element_size(), along);
+    return true;
+  }
   const bool rows = loops.inner(0) == 1 && loops.inner(1) == 1;
   launch((rows ? dense : strided).get(from, to), target.mutable_data_ptr(), source.const_data_ptr(),
          target.element_size(), source.element_size(), loops, rows);

@@ -1,0 +1,24 @@
+// Two loops, since the compiler makes vectors of none that reduces to two results.
+template <typename T>
+kernel void aminmax(device T* low [[buffer(0)]], device T* high [[buffer(1)]], device const T* in [[buffer(2)]],
+                    constant AminmaxParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
+  typedef compute_t<T> C;
+  typedef key_of_t<C> K;
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const ulong begin = ulong(g.group.x) * p.each, left = p.count - begin;
+  device const T* x = in + begin;
+  const uint n = uint(left < p.each ? left : p.each);
+  K least = MinKey::of(C(x[0]), 0.0f), most = MaxKey::of(C(x[0]), 0.0f);
+  MPSX_REDUCE(max : least)
+  for (uint i = 0; i < n; ++i) {
+    const K k = MinKey::of(C(x[i]), 0.0f);
+    least = least < k ? k : least;
+  }
+  MPSX_REDUCE(max : most)
+  for (uint i = 0; i < n; ++i) {
+    const K k = MaxKey::of(C(x[i]), 0.0f);
+    most = most < k ? k : most;
+  }
+  low[g.group.x] = T(MinKey::Back<C>::value(least));
+  high[g.group.x] = T(MaxKey::Back<C>::value(most));
+}
