@@ -1,4 +1,4 @@
-// The exchange of values between the lanes of a warp: the interface that simt_simd.h and simt_quad.h are written against.
+// Values exchanged between the lanes of a warp: the interface that simt_simd.h and simt_quad.h are written against.
 #pragma once
 
 namespace mpsx {
