@@ -260,6 +260,7 @@ bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   bool include_self, Tensor& out) {
   const Scatter op = op_of(at::native::get_operator_enum(reduce, true));
   if (!supported(op, self) || !is_plain(source) || !is_plain(index) || self.scalar_type() == at::kBool) return false;
+  if (!out.defined()) out = at::empty({0}, self.options());  // as in index_add
   Structured<at::meta::structured_index_reduce> outputs(out);
   outputs.meta(self, dim, index, source, reduce, include_self);
   const Tensor result = outputs.result();
