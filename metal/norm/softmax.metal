@@ -17,6 +17,23 @@ inline float row_max(device const T* x, uint n, threadgroup int* scratch, GroupT
   return value_of_max(tg_max(key, scratch, g));
 }
 
+// The sum of exp(x - top) of a row, in every thread. It is taken over kSumBlock elements at a time, so that the error of
+// a long row grows slowly where a threadgroup has few threads.
+enum : uint { kSumBlock = 8192 };
+template <typename T>
+inline float row_exp_sum(device const T* x, uint n, float top, threadgroup float* scratch, GroupThread g) {
+  float sum = 0.0f;
+  for (uint first = 0; first < n;) {
+    const uint last = first + min(uint(kSumBlock), n - first);
+    float part = 0.0f;
+    MPSX_REDUCE(+ : part)
+    for (uint i = first + g.index; i < last; i += g.count) part += exp_nonpositive(float(x[i]) - top);
+    sum += part;
+    first = last;
+  }
+  return tg_sum(sum, scratch, g);
+}
+
 // A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch.
 template <typename T, typename O>
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -29,10 +46,7 @@ kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffe
   device O* y = out + row;
   const uint n = p.size;
   const float top = row_max(x, n, keys, g);
-  float sum = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += exp_nonpositive(float(x[i]) - top);
-  const float scale = 1.0f / tg_sum(sum, sums, g);
+  const float scale = 1.0f / row_exp_sum(x, n, top, sums, g);
   MPSX_VECTORIZE
   for (uint i = g.index; i < n; i += g.count) y[i] = O(exp_nonpositive(float(x[i]) - top) * scale);
 }
@@ -48,10 +62,7 @@ kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[b
   device O* y = out + row;
   const uint n = p.size;
   const float top = row_max(x, n, keys, g);
-  float sum = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += exp_nonpositive(float(x[i]) - top);
-  const float rest = precise::log(tg_sum(sum, sums, g));
+  const float rest = precise::log(row_exp_sum(x, n, top, sums, g));
   MPSX_VECTORIZE
   for (uint i = g.index; i < n; i += g.count) y[i] = O(float(x[i]) - top - rest);
 }
