@@ -13,8 +13,6 @@ from tables import DTYPES, FLOAT, INT
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
 
-import mpsx
-
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 # Whose every sample in OpInfo has kernels.

@@ -35,9 +35,6 @@ FAMILY_EDGES = {
 OF_OTHERS = ("composed", "explicit")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
-# Code for CPUs and for clang.
-CPU_ONLY = re.compile(r"MPSX_(VECTOR_BYTES|WIDE|SIMT|CUDA)\b|__builtin_\w+|__attribute__|ext_vector_type|vector_size")
-
 # Top-level entries of .gitignore: generated files are no part of the source.
 BUILD_OUTPUTS = ("build", "dist")
 
@@ -187,19 +184,10 @@ def lines_of(*suffixes, under):
 
 
 @check
-def plain_metal():
-    """Kernels are plain Metal: a body for CPUs alone is an overlay, in host/."""
-    for place, line in lines_of(".metal", ".h", ".def", under="metal/"):
-        found = CPU_ONLY.search(line)
-        if found and "/host/" not in place:
-            yield f"{place}: {found[0]} is not Metal; a body for CPUs belongs in an overlay (host/)"
-
-
-@check
 def launchers():
     """Launchers do not ask which driver runs them: Launch lays out the work by the driver's traits."""
     for place, line in lines_of(".cpp", ".h", under="src/ops/"):
-        found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!adopts_memory)\w+|MPSX_DRIVER", line)
+        found = re.search(r"driver\(\)\.info\(\)|traits\(\)\.(?!adopts_memory|memory\b)\w+|MPSX_DRIVER", line)
         if found:
             yield f"{place}: a launcher must not ask for {found[0]}"
 

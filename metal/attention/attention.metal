@@ -1,5 +1,5 @@
-// Attention without the matrix of its weights: softmax(query key^T * scale + mask) value, block by block, after T. Dao and
-// others, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022), and its gradients.
+// Attention without the matrix of its weights: softmax(query key^T * scale + mask) value, block by block, after T. Dao
+// and others, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022), and its gradients.
 #include "attention/attention.h"
 #include "lib/instantiate.h"
 

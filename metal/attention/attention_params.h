@@ -2,8 +2,8 @@
 
 #include "lib/shared.h"
 
-// A threadgroup owns a block of rows and goes through blocks of columns, with slices of the head's dimension in threadgroup
-// memory: of kAttentionDepth for scores, of kAttentionWidth for sums of values.
+// A threadgroup owns a block of rows and goes through blocks of columns, with slices of the head's dimension in
+// threadgroup memory: of kAttentionDepth for scores, of kAttentionWidth for sums of values.
 enum : uint32_t {
   kAttentionSize = 256,  // the largest head
   kAttentionRows = 16,

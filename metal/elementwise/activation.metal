@@ -9,8 +9,8 @@ constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.0
 inline float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
 }
-// 1 + erf(x / sqrt(2)), to the last places of numbers near 1: a quotient of polynomials fitted on |x| < 5.5 (its error is
-// below 2^-25), where a float cannot tell the result from 0 or 2 any more.
+// 1 + erf(x / sqrt(2)), to the last places of numbers near 1: a quotient of polynomials fitted on |x| < 5.5 (its error
+// is below 2^-25), where a float cannot tell the result from 0 or 2 any more.
 inline float twice_normal_cdf(float x) {
   const float s = x * x;
   float p = 4.58625317e-08f, q = 1.19902964e-06f;

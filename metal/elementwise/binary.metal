@@ -15,7 +15,8 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
-// renorm: x of a vector with this norm, which is to be s.a at most. 1e-7 is PyTorch's own, so that no norm divides as zero.
+// renorm: x of a vector with this norm, which is to be s.a at most. 1e-7 is PyTorch's own, so that no norm divides as
+// zero.
 struct shortened_op {
   template <typename C>
   static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }

@@ -1,4 +1,5 @@
-// Every operator of compare.def. None needs kernels with a column on the left: launchers swap the operands of the mirrored one.
+// Every operator of compare.def. None needs kernels with a column on the left: launchers swap the operands of the
+// mirrored one.
 #include "elementwise/kernels.h"
 
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...)                                             \

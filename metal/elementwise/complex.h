@@ -4,7 +4,8 @@
 #include "elementwise/scalars.h"
 #include "lib/math.h"
 
-// The imaginary parts of scalars lie in the places that nothing else of theirs uses (set_scalar in src/ops/elementwise/elementwise.cpp).
+// The imaginary parts of scalars lie in the places that nothing else of theirs uses (set_scalar in
+// src/ops/elementwise/elementwise.cpp).
 template <>
 inline Scalars<float2> scalars<float2>(constant ScalarParams& s) {
   return {float2(s.f[0], s.f[1]), float2(0.0f), float2(s.f[3], s.f[2])};
@@ -97,7 +98,8 @@ inline float2 complex_power(float2 a, float2 b) {
   return isfinite(full.x) && isfinite(full.y) ? full : power;
 }
 
-// W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to atanh.
+// W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to
+// atanh.
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
   const float half_sum = 0.5f * (fabs(z.x) + modulus(z));

@@ -5,8 +5,8 @@
 //   rows_10, rows_01  the same, but one input does not move along x (a broadcast column)
 //   strided           any strides; a thread takes one element
 //
-// y and z are the outer dimensions (row_offset). An input that is a number has no memory of its own: the launcher passes
-// another operand's, so that every kernel loads unconditionally and selects afterwards.
+// y and z are the outer dimensions (row_offset). An input that is a number has no memory of its own: the launcher
+// passes another operand's, so that every kernel loads unconditionally and selects afterwards.
 #pragma once
 
 #include "elementwise/elements.h"

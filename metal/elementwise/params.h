@@ -25,7 +25,8 @@ struct SequenceParams {
   int64_t int_start, int_step;
 };
 
-// `count` values from start to end, for i = first, first + 1, …: each half counts from its own end, so that both are met.
+// `count` values from start to end, for i = first, first + 1, …: each half counts from its own end, so that both are
+// met.
 struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;

@@ -1,5 +1,5 @@
-// Every function of special.def. Functions with branches are called, not inlined: their loops are not vectorized anyway, and
-// each would be compiled once a kernel.
+// Every function of special.def. Functions with branches are called, not inlined: their loops are not vectorized
+// anyway, and each would be compiled once a kernel.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
 #include "elementwise/special_gradients.h"

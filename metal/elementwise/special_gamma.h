@@ -3,8 +3,8 @@
 
 #include "elementwise/special_series.h"
 
-// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5: interpolated in Chebyshev nodes with
-// 40 digits, so that the two zeros keep their digits.
+// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5: interpolated in Chebyshev nodes
+// with 40 digits, so that the two zeros keep their digits.
 constant float kLogGamma[] = {
     0.00540648788f, -0.0063398293f, -0.0141658147f, 0.0149613396f, 0.0194899698f, -0.0194949371f, -0.0102344594f,
     0.00764083933f, 0.00941279583f, -0.0104952699f, 0.00943844522f, -0.0154015257f, 0.0254073572f, -0.0418423875f,

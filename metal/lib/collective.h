@@ -1,7 +1,8 @@
 // Collective operations of a threadgroup. The only place that calls simd_* and barriers; right for any number of
 // threads and any SIMD width, one included. A group of one thread (a CPU build) compiles to nothing.
 //
-//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]], constant uint& n [[buffer(2)]],
+//   kernel void row_sum(device float* out [[buffer(0)]], device const float* x [[buffer(1)]], constant uint& n
+// [[buffer(2)]],
 //                       MPSX_GROUP_PARAMETERS) {
 //     const GroupThread g = MPSX_GROUP_THREAD;
 //     threadgroup float scratch[kScratch];
@@ -175,8 +176,8 @@ inline T tg_prefix_sum(T v, thread T& total, threadgroup T* scratch, GroupThread
   return before + (sum - v);
 }
 
-// Integers that order as floats do: `ordered_max` puts NaN above everything, and `ordered_min` reverses the order, again
-// with NaN on top. One integer maximum then serves both and propagates NaN.
+// Integers that order as floats do: `ordered_max` puts NaN above everything, and `ordered_min` reverses the order,
+// again with NaN on top. One integer maximum then serves both and propagates NaN.
 inline int float_order(float x) {
   const int bits = as_type<int>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);

@@ -23,7 +23,8 @@ inline long x_stride(constant Params& p, uint operand) {
   return S == kAnyStride ? p.stride[operand][0] : long(S);
 }
 
-// How many of `count` elements the thread whose first one is `first` takes, in a dense kernel: lanes<T>, or what is left.
+// How many of `count` elements the thread whose first one is `first` takes, in a dense kernel: lanes<T>, or what is
+// left.
 template <typename T>
 inline uint lane_count(uint first, uint count) { return min(lanes<T>, count - first); }
 

@@ -37,8 +37,8 @@ struct MatrixSource {
   }
 };
 
-// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to them.
-// Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
+// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to
+// them. Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
 inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
                           threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread g) {
   const uint across = columns / 8;

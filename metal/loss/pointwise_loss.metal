@@ -1,5 +1,5 @@
-// Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all added
-// up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
+// Losses of one input and one target element: mse, smooth_l1, huber, binary cross-entropy; each element's own, or all
+// added up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
 #include "lib/compute.h"
 #include "lib/error.h"
 #include "lib/index.h"

@@ -19,8 +19,8 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
 }
 
-// With channels innermost a thread owns a tile of neighbouring columns and walks down a chunk of rows. The batch's last row
-// may be shorter: it has the first `tail` columns of the tile.
+// With channels innermost a thread owns a tile of neighbouring columns and walks down a chunk of rows. The batch's last
+// row may be shorter: it has the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span;
   ulong offset, width;

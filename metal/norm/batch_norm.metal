@@ -3,7 +3,8 @@
 
 // One threadgroup per chunk and channel. Two passes: the chunk is still in the cache in the second, which also finds
 // what rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm). Threads
-// combine their means as distances from the first one's: rounded to their own size, they would lose what they differ by.
+// combine their means as distances from the first one's: rounded to their own size, they would lose what they differ
+// by.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

@@ -17,8 +17,8 @@ inline float row_max(device const T* x, uint n, threadgroup int* scratch, GroupT
   return value_of_max(tg_max(key, scratch, g));
 }
 
-// The sum of exp(x - top) of a row, in every thread. It is taken over kSumBlock elements at a time, so that the error of
-// a long row grows slowly where a threadgroup has few threads.
+// The sum of exp(x - top) of a row, in every thread. It is taken over kSumBlock elements at a time, so that the error
+// of a long row grows slowly where a threadgroup has few threads.
 enum : uint { kSumBlock = 8192 };
 template <typename T>
 inline float row_exp_sum(device const T* x, uint n, float top, threadgroup float* scratch, GroupThread g) {

@@ -1,5 +1,5 @@
-// im2col, which moves bits and is named by their size. Its transpose col2im, and the gradient of Tensor.unfold: an element
-// adds up the windows that it is in.
+// im2col, which moves bits and is named by their size. Its transpose col2im, and the gradient of Tensor.unfold: an
+// element adds up the windows that it is in.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"

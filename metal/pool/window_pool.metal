@@ -34,8 +34,8 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// The gradient where windows share no element: each maximum's is moved to its place, and the rest is zero. A threadgroup
-// owns a plane. Bits are moved, named by their size.
+// The gradient where windows share no element: each maximum's is moved to its place, and the rest is zero. A
+// threadgroup owns a plane. Bits are moved, named by their size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

@@ -1,5 +1,5 @@
-// The smallest and the largest element, in one pass. A NaN is both. Where there are many elements each threadgroup finds
-// those of its own, and a second launch the extrema of what they found.
+// The smallest and the largest element, in one pass. A NaN is both. Where there are many elements each threadgroup
+// finds those of its own, and a second launch the extrema of what they found.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "reduce/keys.h"

@@ -1,5 +1,5 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients. A pixel of the result is a sum of pixels of the input, whose
-// weights are products of one a dimension. A thread works them out once for all channels.
+// grid_sampler_2d and grid_sampler_3d with their gradients. A pixel of the result is a sum of pixels of the input,
+// whose weights are products of one a dimension. A thread works them out once for all channels.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/grid_params.h"

@@ -1,5 +1,6 @@
-// One dimension of an interpolation, a padding, an average pooling, or of the backward of one. They are linear: along each
-// dimension an element is a weighted sum of a few (src/ops/resample/resample.h), added up in float in the order of the taps.
+// One dimension of an interpolation, a padding, an average pooling, or of the backward of one. They are linear: along
+// each dimension an element is a weighted sum of a few (src/ops/resample/resample.h), added up in float in the order of
+// the taps.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/params.h"

@@ -160,7 +160,7 @@ def initialize(libraries):
 
 
 def driver():
-    """What the driver in use says about itself."""
+    """The facts that the driver in use states about itself."""
     cdef mpsx_driver_info info
     check(mpsx_driver(&info))
     return {
@@ -230,7 +230,7 @@ def set_memory_limit(uint64_t size):
 
 
 def memory_limit():
-    """What may be reserved, in bytes."""
+    """The number of bytes that may be reserved."""
     cdef uint64_t size = 0
     check(mpsx_memory_limit(&size))
     return size

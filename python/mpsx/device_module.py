@@ -18,7 +18,7 @@ from .streams import *  # noqa: F403
 _initialized = True
 
 
-# What Inductor asks a device's module for, once, when it first compiles something.
+# Inductor asks a device's module for these, once, when it first compiles something.
 _INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 
@@ -113,7 +113,7 @@ def synchronize(device: object = None) -> None:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What `get_device_properties` returns."""
+    """The result of `get_device_properties`."""
 
     name: str
     driver: str
@@ -131,7 +131,7 @@ def get_device_properties(device: object = None) -> DeviceProperties:
 
 
 def get_device_name(device: object = None) -> str:
-    """What a person calls the device."""
+    """The device's name for people."""
     return get_device_properties(device).name
 
 
@@ -147,5 +147,5 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """What `torch.autocast("mpsx", dtype=…)` takes."""
+    """The types that `torch.autocast("mpsx", dtype=…)` takes."""
     return [torch.float16, torch.bfloat16]

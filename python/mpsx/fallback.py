@@ -24,7 +24,7 @@ MODES = ("warn", "silent", "error")
 
 
 def mode() -> str:
-    """What happens when an operator falls back: "warn", "silent" or "error"."""
+    """The policy for operators that fall back: "warn", "silent" or "error"."""
     return MODES[_runtime.fallback_mode()]
 
 
@@ -67,7 +67,7 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """What fell back since the start or the last `reset()`, the longest first."""
+    """The operators that fell back since the start or the last `reset()`, the longest first."""
     rows = [Entry(r["name"], r["calls"], r["nanoseconds"] / 1e9, r["bytes"]) for r in _runtime.fallback_rows()]
     return sorted(rows, key=lambda entry: entry.seconds, reverse=True)
 

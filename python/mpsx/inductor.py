@@ -122,7 +122,7 @@ class Kernels:
 
 
 class Kernel(CodeCacheFuture):
-    """What stands for a kernel in a graph's module until Inductor replaces it by its result, or calls it."""
+    """Stands for a kernel in a graph's module until Inductor replaces it by its result, or calls it."""
 
     def __init__(self, kernels: Kernels, name: str) -> None:
         self.kernels, self.name = kernels, name
@@ -148,7 +148,7 @@ class WrapperFxCodegen(_WrapperFxCodegen):
 
 
 class Interface(DeviceInterface):
-    """What Dynamo and Inductor want to know of the device."""
+    """The device's properties, as Dynamo and Inductor ask for them."""
 
     class Worker:
         """The same in Inductor's worker processes."""

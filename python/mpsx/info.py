@@ -139,7 +139,7 @@ def why_cuda() -> str:
 
 
 def policy() -> Section:
-    """What happens to operators without a kernel."""
+    """The policy for operators without a kernel."""
     return [("policy", fallback.mode()), ("so far", fallback.report().splitlines()[-1])]
 
 

@@ -1,4 +1,4 @@
-"""What ran on the device, and for how long.
+"""Counts and times of the work that ran on the device.
 
 with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f32", "vendor:aten::mm", …
     model(x)
@@ -48,7 +48,7 @@ def reset() -> None:
 
 @dataclass
 class Profile:
-    """What ran inside a `profile()` block; filled in when it ends."""
+    """The work of a `profile()` block; filled in when it ends."""
 
     rows: list[Row] = field(default_factory=list)
 

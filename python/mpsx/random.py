@@ -38,7 +38,7 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """What the default generator was seeded with."""
+    """The seed of the default generator."""
     return _generator().initial_seed()
 
 

@@ -89,7 +89,7 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
 
 @functools.cache
 def _target() -> shader_build.Target | None:
-    """What the driver in use runs; None for Metal source."""
+    """The target of the driver in use; None for Metal source."""
     info = _runtime.driver()
     if info["name"] == "metal":
         return None

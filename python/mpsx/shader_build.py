@@ -40,7 +40,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Target:
-    """What a library is built for."""
+    """The target that a library is built for."""
 
     isa: str
     mode: str  # "auto", "simt" or "cuda", the translator's
@@ -270,7 +270,7 @@ class _Builder:
         return folder
 
     def start_parts(self, folder: Path) -> tuple[_Part | None, _Part]:
-        """What all shaders share, being compiled unless it is in the cache: the Metal standard library as a precompiled
+        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a precompiled
         header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(LIBRARY / "msl.h")]
         calls = ["-x", "c++", "-c", str(LIBRARY / "simt_calls.h")]

@@ -77,7 +77,7 @@ def _number(text: str) -> float | int:
 
 
 def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
-    """What an --arg stands for, and the type to pass a number as."""
+    """The value of an --arg, and the type to pass a number as."""
     if text.endswith(".npy"):
         import numpy as np
 
@@ -121,7 +121,7 @@ def _summary(index: int, tensor: torch.Tensor) -> str:
 
 
 def parse_constants(texts: list[str]) -> dict[str | int, object]:
-    """What the --constants stand for."""
+    """The values of the --constants."""
     constants = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -89,7 +89,7 @@ struct LibrarySource {
   std::string name, path, text;
 };
 
-// What load_library returns; the kernels live as long as it does.
+// The result of load_library; the kernels live as long as it does.
 class Library {
  public:
   virtual ~Library() = default;
@@ -180,7 +180,8 @@ std::unique_ptr<Driver> make_host_driver(const std::string& library_directory, P
 // The host driver with real threadgroups and SIMD groups, which checks what kernels do.
 std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, ParallelFor);
 std::unique_ptr<Driver> make_metal_driver(const std::string& library_directory);  // null where there is no Metal
-// Throws Error with the reason where there is no NVIDIA GPU that can be used; cuda_trouble returns it, empty if there is.
+// Throws Error with the reason where there is no NVIDIA GPU that can be used; cuda_trouble returns it, empty if there
+// is.
 std::unique_ptr<Driver> make_cuda_driver(const std::string& library_directory);
 std::string cuda_trouble();
 

@@ -1,4 +1,4 @@
-// What every launcher uses: element types, memory arguments, and the way back to the CPU for what has no kernel.
+// Shared by all launchers: element types, memory arguments, and the way back to the CPU for what has no kernel.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -59,7 +59,7 @@ inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.muta
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// What most launchers ask of a tensor before they take a kernel.
+// Whether kernels of floating-point types, or of real numbers, take a tensor.
 inline bool has_float_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 inline bool has_number_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::c64; }
 

@@ -24,8 +24,8 @@ struct Strided {
   Strided(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     for (size_t d = size.size(); d-- > 0;) push(size[d], at(stride, d));
   }
-  // The same, with dimensions ordered by the strides of operand 0, for loops that may run in any order; those along which
-  // it does not move are outermost.
+  // The same, with dimensions ordered by the strides of operand 0, for loops that may run in any order; those along
+  // which it does not move are outermost.
   static Strided ordered(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     at::DimVector order;
     for (size_t d = 0; d < size.size(); ++d) order.push_back(int64_t(d));

@@ -1,5 +1,5 @@
-// Tests of the Metal driver without torch: `driver_test DIRECTORY [case…]`, DIRECTORY holding mpsx.metallib. No case may
-// leave a live object behind.
+// Tests of the Metal driver without torch: `driver_test DIRECTORY [case…]`, DIRECTORY holding mpsx.metallib. No case
+// may leave a live object behind.
 #include <unistd.h>
 
 #include "check.h"

@@ -12,8 +12,8 @@ get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
 set(MPSX_TRANSLATOR_DIR "${MPSX_TOOLS_DIR}/../python/mpsx/msl")
 get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
 
-# The compiler of kernels, as python/mpsx/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER (its
-# description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
+# The compiler of kernels, as python/mpsx/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER
+# (its description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler
@@ -117,7 +117,7 @@ macro(mpsx_translate_kernels mode)
     COMMENT "Indexing kernels" VERBATIM)
 endmacro()
 
-# What was translated, as libmpsx_kernels_<isa>.so.
+# Compiles the translated sources into libmpsx_kernels_<isa>.so.
 macro(mpsx_compile_kernels isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -4,9 +4,9 @@
 #
 #   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir)
 
-# -fno-fast-math: Metal's default lets the compiler assume that there are neither NaN nor infinity, and replaces exp, log,
-# sin and division by approximations. isnan() would then be false, softmax's guard for rows of -inf dead code, and results
-# differ from the CPU's in the last four bits. MTLCompileOptions says the same where the driver compiles.
+# -fno-fast-math: Metal's default lets the compiler assume that there are neither NaN nor infinity, and replaces exp,
+# log, sin and division by approximations. isnan() would then be false, softmax's guard for rows of -inf dead code, and
+# results differ from the CPU's in the last four bits. MTLCompileOptions says the same where the driver compiles.
 # -ffp-contract=off: a product and the sum it is added to are not fused either; mpsx.metal says so by a pragma.
 set(MPSX_METAL_STANDARD metal3.1)  # macOS 14; also the first with bfloat
 set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)

@@ -1,5 +1,5 @@
-// A complex number is two floats here: a loop that loads both at once would not become one of vectors, and a product would
-// take 4.7 times torch's time.
+// A complex number is two floats here: a loop that loads both at once would not become one of vectors, and a product
+// would take 4.7 times torch's time.
 template <typename T>
 struct Parts {
   static T load(device const T* x, uint i) { return x[i]; }

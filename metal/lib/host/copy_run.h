@@ -1,5 +1,5 @@
-// memcpy has a form for every length, and above a few KB one that does not read what it overwrites; a call costs more than
-// a short copy.
+// memcpy has a form for every length, and above a few KB one that does not read what it overwrites; a call costs more
+// than a short copy.
 
 // Between N and 2 N bytes: the first N and the last N of them.
 template <uint N>

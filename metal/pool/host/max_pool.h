@@ -1,5 +1,5 @@
-// max_pool2d where a thread owns a whole row: neighbouring windows are computed together, and backwards the row's sums are
-// collected in one pass over its windows, without a search for the windows of each element.
+// max_pool2d where a thread owns a whole row: neighbouring windows are computed together, and backwards the row's sums
+// are collected in one pass over its windows, without a search for the windows of each element.
 #pragma once
 
 // Eight neighbouring windows from column `ox` on, of which none reaches over an edge of a row; S: their stride, or 0.

@@ -1,4 +1,4 @@
-"""What the demos learn: handwritten digits, and the source text of Python's standard library. Nothing is downloaded."""
+"""The data of the demos: handwritten digits, and the source text of Python's standard library. Nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def missing_packages() -> list[str]:
-    """What the demo needs and this Python does not have."""
+    """The packages that the demo needs and this Python lacks."""
     return [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
 
 

@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Race:
-    """What `race` found: the run on the device, the run on the CPU if there was one, and what ran on the device."""
+    """The result of `race`: the run on the device, the run on the CPU if there was one, and what ran on the device."""
 
     run: Run
     other: Run | None

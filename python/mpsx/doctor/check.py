@@ -1,4 +1,4 @@
-"""What stages are made of: named checks, whose outcomes are printed as lines of JSON for the collecting process."""
+"""Stages consist of named checks, whose outcomes are printed as lines of JSON for the collecting process."""
 
 from __future__ import annotations
 

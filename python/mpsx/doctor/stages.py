@@ -44,7 +44,7 @@ def raises(body: Callable[[], object], *words: str) -> str:
 
 
 def answer(*words: str) -> str:
-    """What a command of the system prints, or why not."""
+    """The output of a system command, or why there is none."""
     if shutil.which(words[0]) is None:
         return "not found"
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
@@ -52,7 +52,7 @@ def answer(*words: str) -> str:
 
 
 def environment(_: float) -> None:
-    """What is installed, and on what."""
+    """The installed packages, and the system."""
     note("environment", "mpsx info", info.report())
     if sys.platform == "darwin":
         note("environment", "macOS", answer("sw_vers"))
@@ -150,7 +150,7 @@ def random_repeats() -> None:
 
 
 def device(_: float) -> None:
-    """What is not an operator."""
+    """Features that are not operators."""
     check("device", "memory is given back", memory_is_given_back)
     check("device", "too much memory is refused", too_much_memory)
     check("device", "an index out of range raises", index_error)
@@ -293,7 +293,7 @@ def once(case: Case) -> None:
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        # What stress finds is garbage. How exact results are, on numbers that are always the same, another stage says:
+        # Stress looks for garbage. How exact results are, on numbers that are always the same, another stage says:
         # here sums may cancel (a gradient of zero), so that digits depend on the order of adding.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)

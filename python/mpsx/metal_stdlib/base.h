@@ -1,9 +1,9 @@
 // Compiler differences, and the names of C++ that Metal takes for granted.
 #pragma once
 
-// Anybody's kernels, compiled by clang: half is its own type, whose conversions are built in as they are in Metal, which
-// overload resolution can tell. The project's kernels and g++ have a class (half.h), and so has bfloat: few processors
-// round to it.
+// Anybody's kernels, compiled by clang: half is its own type, whose conversions are built in as they are in Metal,
+// which overload resolution can tell. The project's kernels and g++ have a class (half.h), and so has bfloat: few
+// processors round to it.
 #if defined(MPSX_GENERAL) && defined(__clang__)
 #define MPSX_BUILTIN_HALF 1
 #else

@@ -1,7 +1,7 @@
 // The conditional operator on half and bfloat. As classes that convert to float and back they have no type in common
-// with float, as far as C++ is concerned; a marked one becomes float, and nothing else, and integers become marked ones.
-// The translator writes (unmark, (c ? (mark, (a)) : (mark, (b)))), where operands of other types stay what they are,
-// void included.
+// with float, as far as C++ is concerned; a marked one becomes float, and nothing else, and integers become marked
+// ones. The translator writes (unmark, (c ? (mark, (a)) : (mark, (b)))), where operands of other types stay what they
+// are, void included.
 #pragma once
 
 namespace mpsx {

@@ -1,4 +1,4 @@
-// What entry points are written with: argument unpacking and the walk over the units of a dispatch.
+// The parts of entry points: argument unpacking and the walk over the units of a dispatch.
 #pragma once
 
 namespace mpsx {
@@ -54,7 +54,8 @@ MPSX_FN P address_or_zero(void* p) {
 }
 
 // The values of function constants that the running kernel was made with: of the thread, since others may run it with
-// other values (a GPU has a module for each set of them). They are the engine's memory, where checked kernels look at it in no other way.
+// other values (a GPU has a module for each set of them). They are the engine's memory, where checked kernels look at
+// it in no other way.
 #ifndef MPSX_QUIET
 #define MPSX_QUIET
 #endif

@@ -104,9 +104,9 @@ MPSX_FN float nextafter(float x, float y) {
   if (x == 0.0f) return copysign(__FLT_DENORM_MIN__, y);
   return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
 }
-// What is left of r >= 0 after the multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d, which are counted by
-// rounding to nearest: so r may become negative, of at most about half of what is taken off. A product of d and as many
-// bits is exact.
+// The remainder of r >= 0 after the multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d, which are counted
+// by rounding to nearest: so r may become negative, of at most about half of what is taken off. A product of d and as
+// many bits is exact.
 #if defined(__FMA__) || !defined(__x86_64__)
 constexpr int mpsx_quotient_bits = 47;
 MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }

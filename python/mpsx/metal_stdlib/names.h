@@ -1,4 +1,4 @@
-// What Metal knows without `using namespace metal`: its built-in types. For translated code at global scope.
+// Names that Metal knows without `using namespace metal`: its built-in types. For translated code at global scope.
 #pragma once
 
 #include "builtins.h"

@@ -2,9 +2,9 @@
 // (src/driver/host/simt). Instead of simd.h in translation units with MPSX_SIMT.
 #pragma once
 
-// The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h), and a compiler
-// must neither double nor merge them, so that the return address tells places apart: convergent for clang; gcc has
-// flags for that (python/mpsx/msl/compiler.py).
+// The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h), and a
+// compiler must neither double nor merge them, so that the return address tells places apart: convergent for clang; gcc
+// has flags for that (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
@@ -39,7 +39,7 @@ MPSX_FN V& threadgroup_variable(const char* name) {
 #else
 #define MPSX_QUIET
 #endif
-// What the entry of a thread reads.
+// Read by the entry of a thread.
 #define MPSX_SIMT_ENTRY                                                          \
   void* const MPSX_QUIET* const args = (void* const MPSX_QUIET*)arguments;       \
   const MPSX_QUIET mpsx_launch* const launch = (const MPSX_QUIET mpsx_launch*)whole; \
@@ -100,7 +100,7 @@ struct lanes_of {
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // What is the same for all lanes is computed by the first that asks.
+  // A value that all lanes share is computed by the first that asks.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");

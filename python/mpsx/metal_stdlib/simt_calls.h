@@ -22,7 +22,8 @@ extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 const mpsx_simt_services* mpsx_simt = nullptr;
 
-// What clang calls to convert its own half on an x86 without F16C; with MPSX_GENERAL, in the library of a shader.
+// Functions that clang calls to convert its own half on an x86 without F16C; with MPSX_GENERAL, in the library of a
+// shader.
 #if defined(MPSX_GENERAL) && defined(__clang__) && defined(__x86_64__) && !defined(__F16C__)
 MPSX_CALL float __extendhfsf2(_Float16 h) {
   unsigned short bits;

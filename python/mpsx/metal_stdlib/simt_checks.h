@@ -1,5 +1,6 @@
-// What kernels compiled with -fsanitize=thread,array-bounds call: told to the driver's checker. Compiled once a library,
-// apart from the kernels. No sanitizer's runtime is linked, and none is meant: the compilers' calls are all that is used.
+// Calls of kernels compiled with -fsanitize=thread,array-bounds, passed on to the driver's checker. Compiled once a
+// library, apart from the kernels. No sanitizer's runtime is linked, and none is meant: the compilers' calls are all
+// that is used.
 //
 // The names and meanings of the calls: the interface of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
 // tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h), which gcc shares.

@@ -73,8 +73,8 @@ struct mpsx_factors {
   vec<A, 2> a;
   vec<B, 2> b;
 };
-// This lane's two elements of a * b + start, in float, added in the order of the columns of a. A function of its own, since
-// kernels unroll the loops around hundreds of products.
+// This lane's two elements of a * b + start, in float, added in the order of the columns of a. A function of its own,
+// since kernels unroll the loops around hundreds of products.
 template <class A, class B>
 __attribute__((noinline)) static float2 mpsx_matrix_cells(const mpsx::lanes_of<mpsx_factors<A, B>>& g, float2 start) {
   const mpsx_cell at(g.lane);

@@ -17,7 +17,7 @@ struct mpsx_swizzle;
 template <int... I>
 struct mpsx_components {};
 
-// What is a vector (or a swizzle of one), its plain type, its components and their number.
+// Traits of vectors and their swizzles: the plain type, the components and their number.
 template <class X>
 struct mpsx_vector {
   static constexpr bool is = false;

@@ -4,9 +4,9 @@ MSL specification 3.2, section 5.2.3.6 (kernel function input attributes) and 5.
 
 from dataclasses import dataclass
 
-# What a value is counted in: the whole grid, or a thread's threadgroup, SIMD group or quad group.
+# The unit that a value counts in: the whole grid, or a thread's threadgroup, SIMD group or quad group.
 GRID, GROUP, SIMD, QUAD = "grid", "group", "simd", "quad"
-# What the value is: where a thread or threadgroup is (counted from 0), or how many there are (at least 1).
+# The value: the position of a thread or threadgroup (from 0), or how many there are (at least 1).
 INDEX, COUNT = "index", "count"
 SCALARS = ("ushort", "uint")
 VECTORS = ("ushort2", "ushort3", "uint2", "uint3")

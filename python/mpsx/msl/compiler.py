@@ -31,7 +31,7 @@ GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-g
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
-# What each needs of /proc/cpuinfo.
+# The flags of /proc/cpuinfo that each needs.
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
     "x86-64-v3": "avx2 fma bmi2",
@@ -127,7 +127,7 @@ def supported_isas():
 
 
 def isas():
-    """What a build has: the best that this machine runs. $MPSX_ISA names another, or `all` for a wheel that travels."""
+    """The instruction sets of a build: the best that this machine runs. $MPSX_ISA names another, or `all` for a wheel that travels."""
     if not is_x86():
         return ["baseline"]
     chosen = os.environ.get("MPSX_ISA")

@@ -6,7 +6,7 @@ place in the grid alone are loops over threads, as in wide mode."""
 from .attributes import GRID, POSITIONS
 from .emit_wide import WideEmitter, position_attribute
 
-# What makes threads wait for each other.
+# Calls at which threads wait for each other.
 MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
            "__metal_get_thread")
 DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"

@@ -71,7 +71,7 @@ class WideEmitter:
         self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
-        """What is the same for every instance of a kernel: declarations and the loop."""
+        """The part that all instances of a kernel share: declarations and the loop."""
         if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]

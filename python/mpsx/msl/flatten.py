@@ -94,7 +94,7 @@ def flatten_all(paths, include_dirs, kernels_of):
 
 
 def units(text):
-    """What flatten_all wrote, as (name, kernels, source) of each unit."""
+    """The units that flatten_all wrote, as (name, kernels, source) of each unit."""
     for part in re.split(f"^{UNIT}", text, flags=re.M)[1:]:
         name, kernels, source = part.split("\n", 2)
         yield name, kernels.removeprefix(KERNELS).split(), source

@@ -48,7 +48,7 @@ def constants_of(src, bodies, kernel, module):
 
 
 def describe(src, instance, constants):
-    """What a caller wants to know of a kernel."""
+    """The facts of a kernel that callers need."""
     kernel = instance.kernel
     return {
         "name": instance.host_name,

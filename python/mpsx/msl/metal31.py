@@ -1,4 +1,4 @@
-"""What kernels of this project do not use, because Metal 3.1 has to compile them: the language of macOS 14, the least
+"""Features that kernels of this project do not use, because Metal 3.1 has to compile them: the language of macOS 14, the least
 that torch's wheels run on. `MTLCompileOptions.languageVersion` and `-std=metal3.1` ask for it. The strict check (in
 check/) accepts later Metal, for shaders of others.
 
@@ -39,7 +39,7 @@ WORDS = {
     "nodiscard": "C++17",
     "maybe_unused": "C++17",
 }
-# What may stand before the `[` of a lambda, and not before that of a subscript.
+# Tokens that may stand before the `[` of a lambda, and not before that of a subscript.
 BEFORE_LAMBDA = {"(", ",", "=", "{", "}", ";", "return", "&&", "||", "?", ":"}
 
 OPERATORS = {"+", "-", "*", "&&", "||", "&", "|", "^", ","}

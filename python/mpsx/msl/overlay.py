@@ -28,7 +28,7 @@ def overlays_of(files):
 
 
 def with_overlays(path, overlays):
-    """What to preprocess in place of `path`, so that its include guards hold for the overlays too."""
+    """The text to preprocess in place of `path`, so that its include guards hold for the overlays too."""
     lines = [f'#include "{os.path.abspath(path)}"']
     for overlay in overlays:
         lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']
@@ -100,7 +100,7 @@ class Overlay:
         return self.src.place(self.src.starts[d.begin])[0] == self.name
 
     def edits(self, main, definitions):
-        """What to change in the text of `main`."""
+        """The changes to the text of `main`."""
         src, replaced, found = self.src, {}, {}   # found: several where address spaces alone tell them apart
         for d in definitions:
             file = main.place(main.starts[d.begin])[0]

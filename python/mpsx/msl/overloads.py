@@ -70,7 +70,7 @@ def parameter(src, begin, end):
 
 
 def function_key(src, d):
-    """What makes two functions the same but for address spaces."""
+    """A key that two functions share if only their address spaces differ."""
     close = src.match[d.open]
     parameters = [parameter(src, a, b) for a, b in src.split(d.open + 1, close)]
     stop = close + 1

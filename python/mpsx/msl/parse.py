@@ -95,7 +95,7 @@ def space_and_shape(words):
 
 
 def aliases(src):
-    """What the names of types that bring an address space along stand for: name -> (space, shape)."""
+    """The types whose names bring an address space along: name -> (space, shape)."""
     found = {}
     for i, t in enumerate(src.texts):
         if t not in ("using", "typedef") or src.kinds[i] != "word":

@@ -22,7 +22,7 @@ APPLE_HEADERS = [
 ]
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
-# What a file that is shared with the CPU's side includes too; Metal has these for a shader.
+# Includes of files that are shared with the CPU's side; Metal has these for a shader.
 EMPTY_HEADERS = ["simd/simd.h"]
 
 # The hints of metal/lib/types.h stay names until the C++ compiler, which knows what it understands, defines them.

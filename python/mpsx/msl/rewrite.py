@@ -68,7 +68,7 @@ def at_declaration(src, i):
 
 
 def constant(src, i, depth):
-    """What `constant` at token i becomes."""
+    """The replacement of `constant` at token i."""
     if src.texts[i + 1] == ":":   # of a constructor's object
         return ""
     words = src.texts[i + 1:at_declaration(src, i)]

@@ -137,5 +137,5 @@ def constant(symbol, instance):
 
 
 def reference(entry, instance):
-    """What the record says; `entry` is the entry point's qualified name."""
+    """The value for the kernel's record; `entry` is the entry point's qualified name."""
     return f"{entry}_bytes" if instance.kernel.has_threadgroup_variables else "0"

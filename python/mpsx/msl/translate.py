@@ -70,7 +70,7 @@ def emitter_of(src, mode):
 
 
 def macros(src, mode, general):
-    """What the Metal library has to know of the mode."""
+    """The macros that tell the Metal library the mode."""
     names = [] if mode == "wide" else ["SIMT"]
     names += ["GENERAL"] if general else []
     names += ["CUDA"] if mode == "cuda" else []

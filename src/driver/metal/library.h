@@ -18,7 +18,7 @@ struct FunctionKey {
   std::string name, constants;  // "layer_norm_f32", "bias=1|rows=4"
 };
 
-// What a source is written in.
+// The language of a source.
 struct Language {
   MTLLanguageVersion version;
   bool fast_math;

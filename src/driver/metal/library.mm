@@ -34,7 +34,8 @@ std::vector<std::string> sorted_names(id<MTLLibrary> library) {
   return names;
 }
 
-// Scalars that a function constant can have; the vectors of two, three and four follow each (MTLDataTypeInt2 = Int + 1).
+// Scalars that a function constant can have; the vectors of two, three and four follow each (MTLDataTypeInt2 = Int +
+// 1).
 constexpr struct {
   MTLDataType type;
   const char* name;
@@ -54,7 +55,7 @@ FunctionConstant describe_constant(MTLFunctionConstant* constant) {
   return described;
 }
 
-// What a function declares, by index.
+// The constants that a function declares, by index.
 std::vector<MTLFunctionConstant*> declared_constants(id<MTLFunction> function) {
   NSArray<MTLFunctionConstant*>* found = function.functionConstantsDictionary.allValues;
   std::vector<MTLFunctionConstant*> constants;
@@ -165,7 +166,7 @@ id<MTLLibrary> FunctionLibrary::library_of(const std::string& function) {
   return library.get();
 }
 
-// What a key may name: of a shader, the constants that any of its functions has.
+// Names that a key may use: of a shader, the constants that any of its functions has.
 std::vector<FunctionConstant> FunctionLibrary::known_constants(const std::vector<MTLFunctionConstant*>& used) {
   std::map<uint32_t, FunctionConstant> all;
   const auto add = [&](const std::vector<MTLFunctionConstant*>& constants) {

@@ -13,7 +13,7 @@ CommandStream& of(Stream* stream) { return *reinterpret_cast<CommandStream*>(str
 Event* as_event(MetalEvent* event) { return reinterpret_cast<Event*>(event); }
 MetalEvent& of(Event* event) { return *reinterpret_cast<MetalEvent*>(event); }
 
-// What every entry that reaches Metal goes through; those that may not throw, and what is freed in a forked process is
+// Every entry that reaches Metal goes through this; those that may not throw, and what is freed in a forked process is
 // left to the system.
 template <typename F>
 auto enter(F&& f) {

@@ -1,13 +1,13 @@
-// Launching a binary operator, shared by the tables (binary.def, compare.def, special.def) and by operators that look at
-// their arguments first.
+// Launching a binary operator, shared by the tables (binary.def, compare.def, special.def) and by operators that look
+// at their arguments first.
 #pragma once
 
 #include "ops/elementwise/elementwise.h"
 
 namespace mpsx::ops {
 
-// COMMON: the operands' common type; FLOATING: integers become float; COMPARISON: the common type, and a result of bools;
-// SAME: both operands must have one type.
+// COMMON: the operands' common type; FLOATING: integers become float; COMPARISON: the common type, and a result of
+// bools; SAME: both operands must have one type.
 enum class Promotion : uint8_t { COMMON, FLOATING, COMPARISON, SAME };
 
 struct BinaryRow {

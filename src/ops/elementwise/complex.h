@@ -1,5 +1,5 @@
-// Operators on complex64 composed of others, for launchers without a kernel of their own. Each returns an undefined tensor
-// for other types.
+// Operators on complex64 composed of others, for launchers without a kernel of their own. Each returns an undefined
+// tensor for other types.
 #pragma once
 
 #include "ops/op.h"

@@ -12,8 +12,8 @@ namespace {
 
 bool has_cross_kernel(const Tensor& t) { return is_plain(t) && (tag_of(t) < Tag::b8 || tag_of(t) == Tag::c64); }
 
-// Operands are contiguous and have one shape. Vectors whose elements are neighbours make one line, others a line for each
-// index of the dimensions before theirs.
+// Operands are contiguous and have one shape. Vectors whose elements are neighbours make one line, others a line for
+// each index of the dimensions before theirs.
 void launch_cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t dim) {
   static const KernelSet kernels("cross");
   const Blocks blocks(out.sizes(), dim);

@@ -24,8 +24,8 @@ ScalarParams scalar_params(const at::Scalar& a = 0, const at::Scalar& b = 0, Tag
 class ElementwiseKernels {
  public:
   enum class Order : uint8_t { FIXED, SWAPS };
-  // Whether a number in place of the last operand is rounded to the element type first. PyTorch's CPU kernels round every
-  // number but the last operand of a few operators.
+  // Whether a number in place of the last operand is rounded to the element type first. PyTorch's CPU kernels round
+  // every number but the last operand of a few operators.
   enum class Number : uint8_t { ROUNDED, EXACT, ALPHA };
   explicit ElementwiseKernels(const std::string& op, int inputs, Order order = Order::FIXED,
                               Number number = Number::ROUNDED);
@@ -48,7 +48,8 @@ class ElementwiseKernels {
   std::unique_ptr<ElementwiseKernels> mirror_;
 };
 
-// The grid over a launch's dimensions. `element`: the bytes of an element of a dense kernel; 0 where a thread takes one.
+// The grid over a launch's dimensions. `element`: the bytes of an element of a dense kernel; 0 where a thread takes
+// one.
 template <typename Params>
 Launch& over_strided(Launch& launch, const Params& p, size_t element) {
   const uint64_t planes = uint64_t(p.size[2]) * p.size[3];

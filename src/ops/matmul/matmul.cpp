@@ -252,10 +252,17 @@ void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const P
   launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
 }
 
+// Whether (self, mat2, out) are few products.
+static bool few_products(const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, 3);
+  const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
+  return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("mm.out", Forms<"mm", &product<at::meta::structured_mm>>::out)
-      .impl("bmm.out", Forms<"bmm", &product<at::meta::structured_bmm>>::out)
+      .impl("mm.out", Forms<"mm", &product<at::meta::structured_mm>>::out, &few_products)
+      .impl("bmm.out", Forms<"bmm", &product<at::meta::structured_bmm>>::out, &few_products)
       .impl("addmm.out", Forms<"addmm", &added_product<at::meta::structured_addmm>>::out)
       .impl("_addmm_activation.out", Forms<"_addmm_activation", &addmm_activation>::out)
       .impl("baddbmm.out", Forms<"baddbmm", &added_product<at::meta::structured_baddbmm>>::out)

@@ -35,8 +35,8 @@ inline void check_product_self(const Tensor& self, const Tensor& a) {
               " and ", a.dtype());
 }
 
-// Vectors so short that our own kernel takes less time than the way to a library.
-inline constexpr int64_t kShortVector = 4096;
+// So few multiplications take less time in our own kernel than the way to a library does.
+inline constexpr int64_t kFewProducts = 4096;
 
 // Writes alpha and beta into `p` as kernels of out's type read them.
 void set_factors(MatmulParams& p, const Tensor& out, const at::Scalar& alpha, const at::Scalar& beta);

@@ -141,14 +141,14 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
 template <size_t N, size_t I>
 bool few_elements(const torch::jit::Stack& stack) {
   const Tensor& t = torch::jit::last(stack, N)[I].toTensor();
-  return has_product_kernel(t) && !t.is_complex() && t.numel() <= kShortVector;
+  return has_product_kernel(t) && !t.is_complex() && t.numel() <= kFewProducts;
 }
 // Whether the two vectors after the first of the last N arguments make a small matrix.
 template <size_t N>
 bool few_outer(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, N);
   const Tensor &self = arguments[0].toTensor(), &a = arguments[1].toTensor(), &b = arguments[2].toTensor();
-  return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kShortVector;
+  return all_have_product_kernels(self, a, b) && !a.is_complex() && a.numel() * b.numel() <= kFewProducts;
 }
 }  // namespace
 

@@ -15,8 +15,8 @@ namespace {
 // the number of cores would make results depend on it.
 constexpr uint64_t kWantedGroups = 256, kSplitElements = 16384;
 
-// The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept (columns).
-// False: more dimensions are left than the parameters hold.
+// The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept
+// (columns). False: more dimensions are left than the parameters hold.
 bool fill_params(ReducePlan& plan, const Strided<2>& kept, const Strided<1>& reduced) {
   ReduceParams& p = plan.params;
   size_t dense = 0;

@@ -160,8 +160,8 @@ void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out
   }
   const auto format = out.suggest_memory_format();
   const bool channels_last = format != at::MemoryFormat::Contiguous;
-  // Steps that make the tensor smaller come first, from the outermost dimension on; those that make it larger last, and of
-  // these the innermost dimension, whose rows are the slower ones, before the others.
+  // Steps that make the tensor smaller come first, from the outermost dimension on; those that make it larger last, and
+  // of these the innermost dimension, whose rows are the slower ones, before the others.
   // Bytes are rounded after each, in the order of PyTorch's CPU kernels.
   const bool bytes = in.scalar_type() == at::kByte;
   std::stable_sort(steps.begin(), steps.end(), [bytes](const Resampling& a, const Resampling& b) {

@@ -18,8 +18,9 @@ void require_open(EmulatedEncoder* encoder, const char* what) {
 
 void keep(EmulatedEncoder* encoder, id object) { commands_of(encoder).retained.push_back([object retain]); }
 
-// What the dispatch needs is bound, and was bound for it: an encoder remembers bindings, and a launcher that relies on
-// those of another kernel is wrong. Our own launchers, which ask for no reflection, bind that and nothing else.
+// Checks that the dispatch's arguments are bound, and were bound for it: an encoder remembers bindings, and a launcher
+// that relies on those of another kernel is wrong. Our own launchers, which ask for no reflection, bind that and
+// nothing else.
 void require_bound(EmulatedEncoder* encoder, const mpsx_kernel_record& record) {
   const Binding* bindings = encoder->encoding->bindings;
   const auto& lengths = encoder->encoding->threadgroup_bytes;

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def unit_of(src):
-    """What the rules and the check of address spaces read: tokens and declarations of a preprocessed Source."""
+    """Input of the rules and of the check of address spaces: tokens and declarations of a preprocessed Source."""
     return Unit(src, read(src))
 
 

@@ -37,7 +37,7 @@ def clang_of(command):
     return [path] if path else None
 
 
-# What clang says
+# Clang's words
 
 
 def spaces_of(type_text):
@@ -130,7 +130,7 @@ def about_vectors(text):
 
 
 def cast(space, notes):
-    """What to say of a cast that clang_source.py has sent through metal::mpsx_cast_*."""
+    """The message for a cast that clang_source.py has sent through metal::mpsx_cast_*."""
     found = [
         t
         for n in notes
@@ -142,7 +142,7 @@ def cast(space, notes):
 
 
 def verdict(text, notes):
-    """What to say about an error of clang's, or None where it is none of Metal's."""
+    """The message for an error of clang's, or None where it is none of Metal's."""
     kinds, reasons = resolved(text), [resolved(n) for n in notes]
     m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
     if m:

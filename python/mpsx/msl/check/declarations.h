@@ -1,6 +1,6 @@
-// What the address-space check lets clang know of the Metal library: types, and functions that take pointers. Declared,
-// never run. What is missing here only makes the check see less: address_spaces.py keeps what clang says of address
-// spaces and drops the rest, unknown names included.
+// The part of the Metal library that the address-space check shows to clang: types, and functions that take pointers.
+// Declared, never run. What is missing here only makes the check see less: address_spaces.py keeps what clang says of
+// address spaces and drops the rest, unknown names included.
 #pragma once
 
 #define thread
@@ -293,7 +293,7 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-// What a C-style cast to a pointer goes through: the address space stays (section 4), integers are left alone.
+// A C-style cast to a pointer goes through these: the address space stays (section 4), integers are left alone.
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_device(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_constant(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_threadgroup(T);

@@ -1,4 +1,4 @@
-"""What is wrong, and where in the user's own text."""
+"""An error, and its place in the user's own text."""
 
 import re
 from dataclasses import dataclass

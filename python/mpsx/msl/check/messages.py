@@ -1,11 +1,11 @@
-"""What the compiler of the translated C++ complains about, in Metal's terms: the user's file, line and column, types as
+"""Complaints of the compiler about translated C++, in Metal's terms: the user's file, line and column, types as
 Metal spells them, nothing of the C++ around it."""
 
 import re
 
 from .diagnostic import Diagnostic, Places
 
-# What makes a compiler's text easy to read back; both clang and g++ know the first two.
+# Flags that make a compiler's text easy to read back; both clang and g++ know the first two.
 FLAGS = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-elide-type"]
 CLANG_FLAGS = ["-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-ferror-limit=20"]
 LINE = re.compile(

@@ -8,7 +8,7 @@ RULES = {}
 
 @dataclass
 class Unit:
-    """What a rule sees of a translation unit."""
+    """A translation unit as rules see it."""
 
     src: object  # Source
     structure: object  # structure.Structure

@@ -62,7 +62,7 @@ void run_groups(Job&, uint64_t begin, uint64_t end);
 // The services that kernels call.
 extern const mpsx_simt_services kServices;
 
-// What one CPU thread runs. Made once, used by one job at a time.
+// The state of one CPU thread. Made once, used by one job at a time.
 class Worker {
  public:
   // The one that runs a threadgroup on this CPU thread right now, or null.
@@ -97,7 +97,7 @@ class Worker {
   friend void run_groups(Job&, uint64_t, uint64_t);
   friend struct Services;
 
-  // What is touched at every switch, in one cache line.
+  // Touched at every switch, so in one cache line.
   struct alignas(64) Lane {
     void* sp;             // null: not started
     const void* address;  // of the call in which it waits

@@ -1,8 +1,8 @@
 // Finds accesses to memory that a kernel has no business with: out of the bounds of its buffers and threadgroup memory,
 // before anybody wrote (threadgroup memory), or at the same time as another thread (threadgroup memory).
 //
-// Kernels compiled for this tell of every access before it happens (metal_stdlib/simt_checks.h). Memory of a kernel is: its
-// buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; buffers that
+// Kernels compiled for this tell of every access before it happens (metal_stdlib/simt_checks.h). Memory of a kernel is:
+// its buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; buffers that
 // pointers in these point to; its threadgroup memory; its thread's stack; constants of its library; and what the engine
 // hands to it.
 #pragma once
@@ -79,7 +79,7 @@ class MemoryCheck final : public Monitor {
   void settle();
   void count_look(const void* p, size_t bytes, unsigned thread, const void* code);
 
-  // What to say about a fault. Apart from fail(), which destroys nothing on its stack.
+  // Describes a fault. Apart from fail(), which destroys nothing on its stack.
   std::string out_of_bounds(const char* verb, const void* p, size_t bytes) const;
   std::string out_of_variable(const char* verb, size_t offset, size_t bytes) const;
   std::string wrong(const char* verb, const Shadow::Finding&, size_t bytes, unsigned thread) const;
@@ -111,7 +111,7 @@ class MemoryCheck final : public Monitor {
 
 std::unique_ptr<Monitor> make_memory_check();
 
-// What kernels call (mpsx_simt_services).
+// Called by kernels (mpsx_simt_services).
 void check_read(const void* p, unsigned long bytes, const void* code);
 void check_write(const void* p, unsigned long bytes, const void* code);
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code);

@@ -1,4 +1,4 @@
-// What kernels call.
+// Functions that kernels call.
 #include <cstdio>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What is known of each byte of a threadgroup's memory: whether it was written, and who touched it last.
+// The state of each byte of a threadgroup's memory: whether it was written, and who touched it last.
 //
 // Two accesses of different threads, one of them a write, race unless a threadgroup barrier lies between them, or a
 // SIMD-group barrier if both threads are of that SIMD group. Atomic accesses do not race with each other.

@@ -5,7 +5,7 @@
 
 namespace mpsx::driver::host::simt {
 
-// What the handler asks: where a thread in which address `p` faulted goes on instead, and on which stack. False: the
+// Asked by the handler: where a thread in which address `p` faulted goes on instead, and on which stack. False: the
 // fault is not a kernel's, and whoever handled such faults before does.
 struct Landing {
   void (*function)();
