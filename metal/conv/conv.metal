@@ -22,7 +22,8 @@ inline uint positions_of(constant ConvParams& p) {
 // The result, or BACKWARD the gradient of the input, which is the result of a transposed convolution.
 template <typename T, bool BACKWARD>
 [[max_total_threads_per_threadgroup(kTileThreads)]]
-kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]], device const T* weight [[buffer(2)]],
+kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
+                 device const T* weight [[buffer(2)]],
                  device const T* bias [[buffer(3)]], constant ConvParams& p [[buffer(4)]],
                  threadgroup float* memory [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -32,7 +33,8 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
   const Patches<T, BACKWARD, false> right = {source + long(group) * p.channels * p.channel_stride, p, p.window,
                                              p.columns, p.depth};
   tile_product(left, right, p.depth, tile, memory, g);
-  const ConvFinish<T> finish = {out + long(first) * p.out_channel, p.has_bias ? bias + first : bias, p, positions_of(p)};
+  device T* target = out + long(first) * p.out_channel;
+  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
   tile_finish(finish, p.rows, p.columns, tile, memory, g);
 }
 

@@ -26,7 +26,8 @@ struct MatrixSource {
 
   void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
     device const T* from = data + (long(row) * row_stride + long(column) * column_stride);
-    const uint down = row < rows ? min(height, rows - row) : 0, right = column < columns ? min(width, columns - column) : 0;
+    const uint down = row < rows ? min(height, rows - row) : 0;
+    const uint right = column < columns ? min(width, columns - column) : 0;
     // Neighbouring threads read neighbours in memory.
     const bool along_rows = column_stride == 1;
     for (uint i = g.index; i < height * width; i += g.count) {
@@ -40,7 +41,8 @@ struct MatrixSource {
 // Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to
 // them. Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
 inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
-                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread g) {
+                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth,
+                          GroupThread g) {
   const uint across = columns / 8;
   for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
     const uint row = block / across * 8, column = block % across * 8;

@@ -17,7 +17,8 @@ struct Int4Source {
     return float2(float(s[0]), float(s[1]));
   }
   void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
-    const uint down = row < depth ? min(height, depth - row) : 0, right = column < columns ? min(width, columns - column) : 0;
+    const uint down = row < depth ? min(height, depth - row) : 0;
+    const uint right = column < columns ? min(width, columns - column) : 0;
     for (uint i = g.index; i < height * width; i += g.count) {
       const uint c = i / height, r = i % height, k = row + r;
       float value = 0.0f;

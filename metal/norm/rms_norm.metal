@@ -2,7 +2,8 @@
 #include "norm/row_norm.h"
 
 template <typename T, typename W>
-kernel void rms_norm(device T* out [[buffer(0)]], device float* rstd_out [[buffer(1)]], device const T* in [[buffer(2)]],
+kernel void rms_norm(device T* out [[buffer(0)]], device float* rstd_out [[buffer(1)]],
+                     device const T* in [[buffer(2)]],
                      device const W* weight [[buffer(3)]], constant RowNormParams& p [[buffer(4)]],
                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;

@@ -19,7 +19,8 @@ struct RegularBoxes {
 };
 struct AdaptiveBoxes {
   AdaptiveWindow z, y, x;
-  explicit AdaptiveBoxes(constant AvgPoolParams& p) : z(p.in[0], p.out[0]), y(p.in[1], p.out[1]), x(p.in[2], p.out[2]) {}
+  explicit AdaptiveBoxes(constant AvgPoolParams& p)
+      : z(p.in[0], p.out[0]), y(p.in[1], p.out[1]), x(p.in[2], p.out[2]) {}
   int divisor(int oz, int oy, int ox) const {
     return (z.end(oz) - z.begin(oz)) * (y.end(oy) - y.begin(oy)) * (x.end(ox) - x.begin(ox));
   }

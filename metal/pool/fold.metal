@@ -49,7 +49,8 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
   const RegularWindow w(p.width, p.windows_w, p.kernel_w, p.stride_w, 0);
   device const T* line = windows + ulong(gid.y) * ulong(p.windows_w) * ulong(p.kernel_w);
   float sum = 0.0f;
-  for (int o = w.first(x), end = w.last(x); o < end; ++o) sum += float(line[ulong(o) * ulong(p.kernel_w) + ulong(x - o * p.stride_w)]);
+  for (int o = w.first(x), end = w.last(x); o < end; ++o)
+    sum += float(line[ulong(o) * ulong(p.kernel_w) + ulong(x - o * p.stride_w)]);
   out[ulong(gid.y) * ulong(p.width) + gid.x] = T(sum);
 }
 

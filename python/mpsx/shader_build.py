@@ -270,8 +270,8 @@ class _Builder:
         return folder
 
     def start_parts(self, folder: Path) -> tuple[_Part | None, _Part]:
-        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a precompiled
-        header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
+        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a
+        precompiled header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(LIBRARY / "msl.h")]
         calls = ["-x", "c++", "-c", str(LIBRARY / "simt_calls.h")]
         is_clang = "clang" in self.compiler.description

@@ -16,7 +16,8 @@ constant bfloat brain [[function_constant(8)]];
 constant ulong wide [[function_constant(9)]];
 constant char mode [[function_constant(5)]];
 constant int mode_or_7 = is_function_constant_defined(mode) ? mode : 7;
-kernel void axpy(device float* y, device const float* x, device const float* bias [[buffer(2), function_constant(has_bias)]],
+kernel void axpy(device float* y, device const float* x,
+                 device const float* bias [[buffer(2), function_constant(has_bias)]],
                  uint i [[thread_position_in_grid]]) {
   y[i] = scale * x[i] + (has_bias ? bias[i] : 0.0f) + 100 * tile.x + 1000 * tile.z;
 }

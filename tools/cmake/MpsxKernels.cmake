@@ -214,7 +214,8 @@ function(mpsx_add_kernels target)
   set(launcher "")
   if(MPSX_CCACHE)
     set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-                 CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_COMPILERCHECK=string:${MPSX_KERNEL_COMPILER}" CCACHE_COMPILERTYPE=auto "${MPSX_CCACHE}")
+                 CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_COMPILERCHECK=string:${MPSX_KERNEL_COMPILER}"
+                 CCACHE_COMPILERTYPE=auto "${MPSX_CCACHE}")
     if(MPSX_KERNEL_COMPILER MATCHES "clang")
       list(TRANSFORM launcher REPLACE "COMPILERTYPE=auto" "COMPILERTYPE=clang")
     endif()

@@ -25,7 +25,8 @@ kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1
       const int start = int(group.x) + p.pad_h - ky * p.dilation_h, oy = start / p.stride_h;
       if (start < 0 || oy * p.stride_h != start || oy >= p.windows_h) continue;
       for (int kx = 0; kx < p.kernel_w; ++kx) {
-        const int shift = kx * p.dilation_w - p.pad_w - x;  // window o has this place at o * stride + shift of the piece
+        // Window o has this place at o * stride + shift of the piece.
+        const int shift = kx * p.dilation_w - p.pad_w - x;
         const int first = max(0, ceil_div(-shift, p.stride_w));
         const int n = min(p.windows_w, ceil_div(count - shift, p.stride_w)) - first;
         device const T* from = taps + (ulong(ky) * ulong(p.kernel_w) + ulong(kx)) * windows +

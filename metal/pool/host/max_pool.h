@@ -38,7 +38,8 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   const PoolRows rows(int(group.x) * p.stride_h - p.pad_h, p);
   // The windows [begin, end) lie inside.
   const int reach = (p.kernel_w - 1) * p.dilation_w, begin = min((p.pad_w + p.stride_w - 1) / p.stride_w, p.out_w);
-  const int end = p.in_w + p.pad_w <= reach ? begin : clamp((p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1, begin, p.out_w);
+  const int last = (p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1;
+  const int end = p.in_w + p.pad_w <= reach ? begin : clamp(last, begin, p.out_w);
   for (int ox = 0; ox < p.out_w;) {
     if (ox < begin || ox >= end || end - begin < 8) {
       max_window(to, at, x, p, rows, ox++);
@@ -84,7 +85,8 @@ kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad
 
 // Windows to row `row` of the input that they tile; N: their width, or 0.
 template <int N, typename T>
-inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p, int row) {
+inline void spread_windows(device T* plane, device const T* g, device const long* at, constant Pool2dParams& p,
+                           int row) {
   const int width = N ? N : p.kernel_w, begin = row * p.in_w;
   MPSX_VECTORIZE
   for (int k = 0; k < p.out_w; ++k) {

@@ -1,4 +1,4 @@
-"""The data of the demos: handwritten digits, and the source text of Python's standard library. Nothing is downloaded."""
+"""The demos' data: handwritten digits, and the source text of Python's standard library. Nothing is downloaded."""
 
 from __future__ import annotations
 

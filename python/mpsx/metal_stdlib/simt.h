@@ -93,7 +93,8 @@ struct lanes_of {
   MPSX_FN T take(unsigned source) const {
     if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
     T nothing(mine);
-    __builtin_memset(static_cast<void*>(&nothing), mpsx_simt_inactive_lane(source, function, file, line), sizeof nothing);
+    __builtin_memset(static_cast<void*>(&nothing), mpsx_simt_inactive_lane(source, function, file, line),
+                     sizeof nothing);
     return nothing;
   }
   // The same, and `outside` where the SIMD group has no such lane.

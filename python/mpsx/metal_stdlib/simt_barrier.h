@@ -2,7 +2,13 @@
 #pragma once
 
 namespace metal {
-enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4, mem_threadgroup_imageblock = 8 };
+enum class mem_flags {
+  mem_none = 0,
+  mem_device = 1,
+  mem_threadgroup = 2,
+  mem_texture = 4,
+  mem_threadgroup_imageblock = 8
+};
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
 MPSX_FN void threadgroup_barrier(mem_flags flags, MPSX_PLACE) {
   mpsx_simt_threadgroup_barrier(unsigned(flags), mpsx_file, mpsx_line);

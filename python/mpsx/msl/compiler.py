@@ -127,7 +127,8 @@ def supported_isas():
 
 
 def isas():
-    """The instruction sets of a build: the best that this machine runs. $MPSX_ISA names another, or `all` for a wheel that travels."""
+    """The instruction sets of a build: the best that this machine runs. $MPSX_ISA names another, or `all`
+    for a wheel that travels."""
     if not is_x86():
         return ["baseline"]
     chosen = os.environ.get("MPSX_ISA")

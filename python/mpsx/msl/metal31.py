@@ -1,6 +1,6 @@
-"""Features that kernels of this project do not use, because Metal 3.1 has to compile them: the language of macOS 14, the least
-that torch's wheels run on. `MTLCompileOptions.languageVersion` and `-std=metal3.1` ask for it. The strict check (in
-check/) accepts later Metal, for shaders of others.
+"""Features that kernels of this project do not use, because Metal 3.1 has to compile them: the language of macOS 14,
+the least that torch's wheels run on. `MTLCompileOptions.languageVersion` and `-std=metal3.1` ask for it. The strict
+check (in check/) accepts later Metal, for shaders of others.
 
 Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4); what came later is
 listed here with the version that brought it.

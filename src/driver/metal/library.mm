@@ -40,9 +40,10 @@ constexpr struct {
   MTLDataType type;
   const char* name;
 } kScalars[] = {
-    {MTLDataTypeFloat, "float"},  {MTLDataTypeHalf, "half"},     {MTLDataTypeBFloat, "bfloat"}, {MTLDataTypeInt, "int"},
-    {MTLDataTypeUInt, "uint"},    {MTLDataTypeShort, "short"},   {MTLDataTypeUShort, "ushort"}, {MTLDataTypeChar, "char"},
-    {MTLDataTypeUChar, "uchar"},  {MTLDataTypeBool, "bool"},     {MTLDataTypeLong, "long"},     {MTLDataTypeULong, "ulong"},
+    {MTLDataTypeFloat, "float"}, {MTLDataTypeHalf, "half"},     {MTLDataTypeBFloat, "bfloat"},
+    {MTLDataTypeInt, "int"},     {MTLDataTypeUInt, "uint"},     {MTLDataTypeShort, "short"},
+    {MTLDataTypeUShort, "ushort"}, {MTLDataTypeChar, "char"},   {MTLDataTypeUChar, "uchar"},
+    {MTLDataTypeBool, "bool"},   {MTLDataTypeLong, "long"},     {MTLDataTypeULong, "ulong"},
 };
 
 FunctionConstant describe_constant(MTLFunctionConstant* constant) {

@@ -71,7 +71,8 @@ struct ExplicitBackward final : torch::autograd::Node {
         edge[i] = k;
         if (task_should_compute_output(k++)) needed |= uint64_t(1) << i;
       }
-    for (auto& [i, gradient] : derivative->formula(BackwardCall(derivative->op, grads[0], values, shapes, results, needed)))
+    const BackwardCall call(derivative->op, grads[0], values, shapes, results, needed);
+    for (auto& [i, gradient] : derivative->formula(call))
       if (needed >> i & 1 && gradient.defined()) gradients[edge[i]] = fitted(std::move(gradient), shapes[i]);
     return gradients;
   }

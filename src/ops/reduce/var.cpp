@@ -64,7 +64,8 @@ bool variance_and_mean(const Tensor& x, OptionalIntArrayRef dim, const Correctio
   if (!has_float_kernel(x) || !takes(out, x.scalar_type()) || !takes(mean, x.scalar_type())) return false;
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-  const Tensor var = reduce_target(out, shape, x, x.scalar_type()), means = reduce_target(mean, shape, x, x.scalar_type());
+  const Tensor var = reduce_target(out, shape, x, x.scalar_type());
+  const Tensor means = reduce_target(mean, shape, x, x.scalar_type());
   run(x, mask, correction, FLAGS, var, means);
   reduce_deliver(var, out);
   reduce_deliver(means, mean);

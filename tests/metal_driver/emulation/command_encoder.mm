@@ -53,7 +53,8 @@ void take_arguments(EmulatedEncoder* encoder, Launch& launch) {
   encoder->encoding->threadgroup_bytes.clear();
   size_t threadgroup = record.static_threadgroup_bytes;
   for (size_t bytes : launch.threadgroup_bytes) threadgroup += bytes;
-  EMULATION_REQUIRE(threadgroup <= kMaxThreadgroupMemory, "kernel %s: %zu bytes of threadgroup memory, the limit is %lu",
+  EMULATION_REQUIRE(threadgroup <= kMaxThreadgroupMemory,
+                    "kernel %s: %zu bytes of threadgroup memory, the limit is %lu",
                     record.name, threadgroup, kMaxThreadgroupMemory);
 }
 
@@ -115,7 +116,8 @@ void encode(EmulatedEncoder* encoder, MTLSize grid, MTLSize group, bool by_threa
   b = {};
   if (!bound) return;
   auto* given = (EmulatedBuffer*)bound;
-  EMULATION_REQUIRE(offset < given->size, "setBuffer: offset %lu is beyond the buffer's %lu bytes", offset, given->size);
+  EMULATION_REQUIRE(offset < given->size, "setBuffer: offset %lu is beyond the buffer's %lu bytes", offset,
+                    given->size);
   keep(self, given);
   b.shared = given->shared;
   b.argument = {given->shared ? given->shared->gpu() : given->memory, offset, {}};

@@ -165,7 +165,8 @@ std::string& compiled() {
   const NSUInteger page = std::min(kApplePage, NSUInteger(sysconf(_SC_PAGESIZE)));
   EMULATION_REQUIRE(pointer && uintptr_t(pointer) % page == 0 && length && length % page == 0,
                     "newBufferWithBytesNoCopy: %p and %lu bytes are not whole pages", pointer, length);
-  EMULATION_REQUIRE(options == MTLResourceStorageModeShared && !deallocator, "newBufferWithBytesNoCopy: unexpected use");
+  EMULATION_REQUIRE(options == MTLResourceStorageModeShared && !deallocator,
+                    "newBufferWithBytesNoCopy: unexpected use");
   if (emulation::fails("allocation")) return nil;
   EmulatedBuffer* made = [EmulatedBuffer alloc];
   made->memory = pointer;

@@ -241,7 +241,10 @@ std::string emulation::key_of(const EmulatedFunction* function) {
   std::string key = function->record->name;
   for (const auto& value : *function->constants) {
     key += '|';
-    for (size_t i = 0; value && i < value->size(); ++i) key += "0123456789abcdef"[(*value)[i] >> 4], key += "0123456789abcdef"[(*value)[i] & 15];
+    for (size_t i = 0; value && i < value->size(); ++i) {
+      key += "0123456789abcdef"[(*value)[i] >> 4];
+      key += "0123456789abcdef"[(*value)[i] & 15];
+    }
   }
   return key;
 }

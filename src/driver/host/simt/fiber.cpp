@@ -100,7 +100,8 @@ void Stacks::reserve(size_t count, void* owner) {
   unmap();
   guard_ = size_t(sysconf(_SC_PAGESIZE));
   // One more, to align the others: a page or more of it is left behind them.
-  void* p = mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, (count + 1) * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                 0);
   if (p == MAP_FAILED) throw OutOfMemory("no memory for the stacks of " + std::to_string(count) + " threads");
   mapping_ = p;
   memory_ = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + kBytes - 1) & ~(kBytes - 1));

@@ -291,7 +291,8 @@ void check_write(const void* p, unsigned long bytes, const void* code) {
   if (auto* c = MemoryCheck::here()) c->check<MemoryCheck::Access::write>(p, bytes, code);
 }
 void check_atomic(const void* p, unsigned long bytes, unsigned access, const void* code) {
-  if (auto* c = MemoryCheck::here()) c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
+  if (auto* c = MemoryCheck::here())
+    c->check_atomic(p, bytes, access & MPSX_ATOMIC_LOADS, access & MPSX_ATOMIC_STORES, code);
 }
 
 void array_index(const char* type, long long index, const char* file, int line, const void* code) {
