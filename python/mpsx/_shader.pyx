@@ -185,19 +185,16 @@ cdef class Kernel:
                                    f"[[threadgroup({index})]], got {size!r}")
             if not hasattr(index, "__index__") or not 0 <= index < MAX_BUFFERS or (
                     self.shared is not None and index not in self.shared):
-                raise RuntimeError(
-                    f"{self.name}: threadgroup_memory: the kernel has no [[threadgroup({index})]] argument")
+                raise RuntimeError(f"{self.name}: threadgroup_memory: the kernel has no [[threadgroup({index})]] argument")
             count = max(count, <size_t>index.__index__() + 1)
             total += size.__index__()
         if self.shared is not None:
             for index in self.shared:
                 if index not in given:
-                    raise RuntimeError(
-                        f"{self.name}: threadgroup_memory: expected the bytes of [[threadgroup({index})]]")
+                    raise RuntimeError(f"{self.name}: threadgroup_memory: expected the bytes of [[threadgroup({index})]]")
         if total > MAX_SHARED:
-            raise RuntimeError(
-                f"{self.name}: threadgroup_memory: expected at most {MAX_SHARED} bytes together with the "
-                f"kernel's own {self.info.static_threadgroup_bytes}, got {total}")
+            raise RuntimeError(f"{self.name}: threadgroup_memory: expected at most {MAX_SHARED} bytes together with the "
+                               f"kernel's own {self.info.static_threadgroup_bytes}, got {total}")
         for i in range(count):
             arguments[i].data, arguments[i].threadgroup = NULL, 1
             arguments[i].bytes = given.get(i, 0)
@@ -297,8 +294,7 @@ cdef class Kernel:
         """A number or a list of numbers, as bytes that `kept` keeps alive."""
         cast = casts.get(i) if type(casts) is dict else casts
         if cast is not None and cast not in _TYPES:
-            raise RuntimeError(
-                f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
+            raise RuntimeError(f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
         if isinstance(arg, (list, tuple)):
             if not arg:
                 raise RuntimeError(f"{self.name}: argument {i}: expected at least one number, got an empty list")

@@ -92,8 +92,8 @@ typedef struct mpsx_simt_services {
   int (*inactive_lane)(unsigned source, const mpsx_site* site);
   /* The memory of threadgroup variable number `key` of the file. */
   void* (*threadgroup_variable)(unsigned key, unsigned bytes, const char* name);
-  /* Kernels compiled with checks (metal_stdlib/simt_checks.h) tell of every access to memory before it happens; `code` is
-   * the address that the call returns to, `access` is MPSX_ATOMIC_*. */
+  /* Kernels compiled with checks (metal_stdlib/simt_checks.h) report every access to memory before it happens; `code`
+   * is the address that the call returns to, `access` is MPSX_ATOMIC_*. */
   void (*read)(const void* address, unsigned long bytes, const void* code);
   void (*write)(const void* address, unsigned long bytes, const void* code);
   void (*atomic)(const void* address, unsigned long bytes, unsigned access, const void* code);

@@ -1,5 +1,5 @@
 """The declarations of a translation unit, from its tokens: functions, variables, classes, aliases. Enough of a C++
-parser for rules that ask what kind of thing a token belongs to. It leaves out what it cannot parse, so no rule fires."""
+parser for rules that ask what kind of thing a token belongs to. It omits what it cannot parse, so no rule fires."""
 
 from dataclasses import dataclass, field
 
