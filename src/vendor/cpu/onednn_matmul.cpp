@@ -36,18 +36,31 @@ Multiply multiply() {
 #endif
 }
 
+// ATen refuses its own way to oneDNN on other CPUs.
+bool is_possible() {
+#if defined(__x86_64__) && defined(__linux__)
+  return multiply() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+#else
+  return multiply() != nullptr;
+#endif
+}
+
 bool is_better() {
 #if defined(__x86_64__) && defined(__linux__)
-  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq") && !__builtin_cpu_is("intel");
+  return is_possible() && !__builtin_cpu_is("intel");
 #else
   return false;
 #endif
 }
 
-// Throws where MPSX_GEMM has another value.
+// Throws where MPSX_GEMM has another value, or asks for what this CPU cannot run.
 bool is_wanted() {
-  static const bool wanted = backend::setting("MPSX_GEMM", "onednn", "mkl").value_or(is_better()) && multiply();
+  static const bool wanted = [] {
+    const bool onednn = backend::setting("MPSX_GEMM", "onednn", "mkl").value_or(is_better());
+    TORCH_CHECK(!onednn || is_possible(), "MPSX_GEMM=onednn: ATen's way to oneDNN needs AVX-512 (bw, dq and vl)");
+    return onednn;
+  }();
   return wanted;
 }
 
