@@ -117,7 +117,7 @@ def test_the_demo_is_not_imported_with_the_package() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("MPSX_DRIVER", "vulkan", 'MPSX_DRIVER: expected "host", "simt" or "metal", got "vulkan"'),
+        ("MPSX_DRIVER", "vulkan", 'MPSX_DRIVER: expected "host", "simt", "metal" or "cuda", got "vulkan"'),
         ("MPSX_ISA", "sparc", "MPSX_ISA=sparc: this CPU runs"),
         ("MPSX_FALLBACK", "maybe", "MPSX_FALLBACK: expected one of warn, silent, error, got 'maybe'"),
     ],
