@@ -194,7 +194,7 @@ def test_checked(simt_library, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("clang++-19"), reason="zig's clang is newer, and treats some reads otherwise")
-def test_checked_with_an_older_clang(simt, tmp_path):
+def test_checked_with_an_older_clang(simt_library, tmp_path):
     file = tmp_path / "kernels.metal"
     file.write_text(SOURCE)
     run = [file, "--run", "axpy", "--arg", "zeros:float32:2", "--arg", "ones:float32:2", "--arg", "ones:float32:2"]

@@ -35,7 +35,7 @@ export -f run_part
   ls tests/test_*.py | grep -vE '/test_(install|cpu_threads|opmatrix|vendor_)' | sed 's/.*/\0 \0/'
   echo tests/vendor_off tests/vendor_off
   [ -z "${LONG:-}" ] || for part in values memcheck racecheck synccheck initcheck; do
-    echo kernels_$part -m sweep tests/cuda/test_every_kernel.py -k $part
+    echo kernels_$part -m sweep tests/cuda/test_cuda_kernels.py -k $part
   done
 } | sed 's#^tests/\([^ ]*\)#\1#; s#^\([^ ]*\)\.py#\1#' |
   xargs -P "${JOBS:-$(($(nproc) - 1))}" -I{} bash -c 'run_part {}'

@@ -64,7 +64,7 @@ CASE(chosen_device) {
 }
 CASE(no_library) { THROWS(Device{directory + "/nowhere"}, "cannot read the kernels' PTX"); }
 
-// Compressed by Python's zlib in ways that use all kinds of blocks; see test_driver.py.
+// Compressed by Python's zlib in ways that use all kinds of blocks; see test_cuda_driver.py.
 CASE(inflates) {
   for (const char* kind : {"stored", "fixed", "dynamic"}) {
     const auto read = [&](const std::string& name) {
