@@ -23,6 +23,9 @@ def on(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
 
 
 def check(name: str, small: bool) -> None:
+    # With seed 0 an activation of ResNet-50 lies within rounding of ReLU's kink on CPUs with AVX2, and its gradient
+    # depends on who rounds: float64 agrees with either side's other gradients to 5e-6.
+    torch.manual_seed(1)
     model = ZOO[name]
     here, batch = model.build(small), model.batch(small)
     there = copy.deepcopy(here).to("mpsx")
