@@ -111,7 +111,7 @@ def two_operands(
 
 def renorm_cases() -> Iterator[Case]:
     x = matrix(torch.float32)
-    for name, vectors, dim in (("rows", x, 0), ("columns", x, 1), ("one row", x[:1], 1)):
+    for name, vectors, dim in (("rows", x, 0), ("columns", x, 1), ("one row", x[:1], 1), ("gaps", gapped(x), 0)):
         yield case(f"renorm of {name}", torch.renorm, vectors, 2, dim, 2.5)
 
 
@@ -120,6 +120,9 @@ def three_operands() -> Iterator[Case]:
         for dim, part in ((0, "dense"), (1, "gapped")):
             x, g = values(6, 70, dtype=dtype), values(*((3, 70), (6, 35))[dim], dtype=dtype, seed=1)
             yield case(f"glu gradient, {part} {TAGS[dtype]}", aten.glu_backward, g, x, dim)
+        x, g = gapped(values(6, 70, dtype=dtype)), values(3, 70, dtype=dtype, seed=1)
+        yield case(f"glu, strided {TAGS[dtype]}", F.glu, x, 0)
+        yield case(f"glu gradient, strided {TAGS[dtype]}", aten.glu_backward, gapped(g), x, 0)
         a, b = matrix(dtype), matrix(dtype, seed=1)
         yield case(f"lerp, number {TAGS[dtype]}", lambda a, b: torch.lerp(a, b, 0.25), a, b)
         yield case(f"lerp, number, gapped {TAGS[dtype]}", lambda a, b: torch.lerp(a, b, 0.75), gapped(a), b)
