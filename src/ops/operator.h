@@ -142,13 +142,12 @@ struct InPlace;
 template <OperatorName NAME, auto F, typename... A>
 struct InPlace<NAME, F, std::tuple<const Tensor&, A...>> {
   static Tensor& in_place(Tensor& self, A... arguments) {
-    static const OperatorForms forms(NAME.text);
     if (is_plain(self) && F(self, arguments..., self)) return self;
     Tensor result;
     if (self.device().type() == at::kPrivateUse1 && F(self, arguments..., result))
       write_in_place(NAME.text, result, self);
     else
-      (void)fall_back<Tensor>(forms.in_place, self, arguments...);
+      (void)fall_back<Tensor>(OperatorForms(NAME.text).in_place, self, arguments...);
     return self;
   }
 };
