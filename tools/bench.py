@@ -9,6 +9,7 @@
     python tools/bench.py --section models --only resnet50 --threads 2     published sizes, two minutes a model
     python tools/bench.py --section memory --only bert                     peak memory of a process a device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
+    MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench_gpu.py), four minutes
 
 A ratio is mpsx's time over the CPU's: below 1 mpsx is faster. Both take turns in short rounds, so that a busy machine
 slows both alike; the figure is the median round. A row over 1.3 is measured again in five times as many rounds, and the
@@ -29,6 +30,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 
+import bench_gpu
 import torch
 from bench_breadth import BREADTH
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, backward, matrix
@@ -224,6 +226,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sections = ["ops", "overhead", "training"]
     parser.add_argument("--section", nargs="+", choices=[*sections, "breadth", "models", "memory"], default=sections)
+    parser.add_argument("--against", choices=["cpu", "cuda"], default="cpu", help="cuda: torch's own, on an NVIDIA GPU")
+    parser.add_argument("--seconds", type=float, default=240, help="how long --against cuda measures")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="names that contain this")
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=[10**3, 10**5, 10**7])
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=["f32", "f16", "bf16"])
@@ -242,6 +246,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measures, prints, writes."""
     options = parse()
+    if options.against == "cuda":
+        return bench_gpu.main(options)
     print(HEADER)
     rows = []
     with mpsx.fallback.using_mode("silent"):

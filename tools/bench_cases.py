@@ -44,7 +44,7 @@ def images(x: torch.Tensor) -> torch.Tensor:
 def positions(x: torch.Tensor) -> torch.Tensor:
     """An index for every row of x, in no order."""
     n = x.shape[0]
-    return (torch.arange(n) * 7919 % n).to(x.device)
+    return torch.arange(n, device=x.device) * 7919 % n
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ def last(x: torch.Tensor) -> torch.Tensor:
 def columns_order(x: torch.Tensor) -> torch.Tensor:
     """For every element of x a column, every column once a row and in no order."""
     n = x.shape[1]
-    return (torch.arange(n) * 7919 % n).expand(x.shape).contiguous().to(x.device)
+    return (torch.arange(n, device=x.device) * 7919 % n).expand(x.shape).contiguous()
 
 
 def backward(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Tensor]) -> Run:

@@ -25,7 +25,7 @@ class Row(Protocol):
     ratio: float
 
 
-def plot(rows: Sequence[Row], path: str, bar: float) -> None:
+def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> None:
     """Writes a PNG: a dot a row, a black tick for the operator's geometric mean, red where ratios are over ``bar``."""
     import matplotlib
 
@@ -61,7 +61,7 @@ def plot(rows: Sequence[Row], path: str, bar: float) -> None:
         axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(f"time of mpsx / time of the CPU: left of 1 mpsx is faster, red is over {bar}", fontsize=10)
+    figure.supxlabel(f"time of mpsx / time of {other}: left of 1 mpsx is faster, red is over {bar}", fontsize=10)
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=len(DTYPES) + 1, fontsize=9,
                   markerscale=2)  # fmt: skip
     drawn = io.BytesIO()

@@ -1,0 +1,207 @@
+"""The cases of tools/bench_gpu.py: operators on 2^27 elements, matrix products, training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from bench_cases import DTYPES, OPS, Run, backward, like, optimizer_step, positions
+from bench_models import models
+
+ELEMENTS = 2**27
+LENGTHS = (64, 1024, 4096, 32768)  # of rows
+Matrix = Callable[[torch.Tensor], Run]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to time; `make` takes a matrix of random numbers of `shape`, or a device if there is none."""
+
+    category: str
+    name: str
+    make: Callable[..., Run]
+    dtype: str
+    shape: tuple[int, ...] = ()
+    layout: str = "contiguous"
+    moved: float = 0  # bytes
+    operations: float = 0
+
+
+# A call, the elements that it moves for each of the matrix, and further bytes.
+Table = dict[str, tuple[Matrix, float, float]]
+
+
+def ops(**moved: tuple[float, float]) -> Table:
+    """Operators of bench_cases."""
+    return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
+
+
+def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
+    """An operator of slices of flat tensors, which begin at these elements."""
+    return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
+
+
+def tall(x: torch.Tensor) -> torch.Tensor:
+    """x as images of 64 x 64 with 64 channels."""
+    return x.reshape(-1, 64, 64, 64)
+
+
+DENSE: Table = {
+    **ops(contiguous=(2, 0), exp=(2, 0), gelu=(2, 0), relu=(2, 0), tanh=(2, 0), add=(3, 0), mul=(3, 0), div=(3, 0)),
+    **ops(add_scalar=(2, 0), clamp=(2, 0), lt=(2, 1), where=(3, 1), fill=(1, 0)),
+    "to_bf16": (lambda x: partial(x.to, torch.bfloat16 if x.dtype != torch.bfloat16 else torch.float32), 1, 0),
+    "gelu_bwd": (lambda x: backward(x, F.gelu), 3, 0),
+    "add_": (lambda x: partial(x.add_, like(x)), 3, 0),
+}
+STRIDED = ops(contiguous=(2, 0), add=(3, 0), exp=(2, 0))
+UNALIGNED: Table = {
+    "add_1_1": (flat(torch.add, 1, 1), 3, 0),
+    "add_1_2": (flat(torch.add, 1, 2), 3, 0),
+    "exp_1": (flat(torch.exp, 1), 2, 0),
+}
+ROWS: Table = {
+    **ops(softmax=(2, 0), log_softmax=(2, 0), layer_norm=(2, 0), rms_norm=(2, 0)),
+    **ops(sum_rows=(1, 0), amax_rows=(1, 0), argmax_rows=(1, 0), var_rows=(1, 0), cross_entropy=(1, 0)),
+    "softmax_bwd": (lambda x: backward(x, lambda p: p.softmax(-1)), 3, 0),
+    "layer_norm_bwd": (lambda x: norm_backward(x, F.layer_norm, bias=True), 3, 0),
+    "rms_norm_bwd": (lambda x: norm_backward(x, F.rms_norm), 3, 0),
+    "cross_entropy_bwd": (lambda x: backward(x, lambda p: F.cross_entropy(p, positions(p) % p.shape[1])), 2, 0),
+}
+COLUMNS: Table = {
+    **ops(sum_columns=(1, 0), amax_columns=(1, 0), sum_all=(1, 0), amax_all=(1, 0), vector_norm=(1, 0)),
+    "batch_norm": (lambda x: partial(F.batch_norm, tall(x), None, None, training=True), 3, 0),
+    "batch_norm_bwd": (lambda x: backward(tall(x), lambda p: F.batch_norm(p, None, None, training=True)), 5, 0),
+    "group_norm": (lambda x: partial(F.group_norm, tall(x), 8), 2, 0),
+    "group_norm_bwd": (lambda x: backward(tall(x), lambda p: F.group_norm(p, 8)), 3, 0),
+}
+INDEX: Table = {
+    **ops(embedding=(2, 0), gather=(2, 8), index_select=(2, 0), cat=(4, 0), dropout=(2, 1), adamw_fused=(7, 0)),
+    **ops(adamw_default=(7, 0), scatter_add_=(3, 8), index_put_add=(3, 0), flip_rows=(2, 0), flip_columns=(2, 0)),
+    "cat_rows": (lambda x: partial(torch.cat, [x, x]), 4, 0),
+    "embedding_bwd": (lambda x: backward(x, lambda w: F.embedding(positions(w), w)), 2, 0),
+    "adamw_foreach": (lambda x: optimizer_step(x, foreach=True), 7, 0),
+    "normal_": (lambda x: like(x).normal_, 1, 0),
+    "dropout_bwd": (lambda x: backward(x, lambda p: F.dropout(p, 0.1)), 2, 1),
+}
+POOL: Table = {
+    "max_pool2d_2": (lambda x: partial(F.max_pool2d, tall(x), 2), 1.25, 2),
+    "max_pool2d_3_2": (lambda x: partial(F.max_pool2d, tall(x), 3, 2, 1), 1.25, 2),
+    "max_pool2d_bwd_2": (lambda x: backward(tall(x), lambda p: F.max_pool2d(p, 2)), 1.25, 2),
+    "max_pool2d_bwd_3_2": (lambda x: backward(tall(x), lambda p: F.max_pool2d(p, 3, 2, 1)), 1.25, 2),
+    "avg_pool2d_2": (lambda x: partial(F.avg_pool2d, tall(x), 2), 1.25, 0),
+    "avg_pool2d_bwd_2": (lambda x: backward(tall(x), lambda p: F.avg_pool2d(p, 2)), 1.25, 0),
+    "avg_pool2d_bwd_last": (
+        lambda x: backward(tall(x).contiguous(memory_format=torch.channels_last), lambda p: F.avg_pool2d(p, 2)), 1.25, 0
+    ),
+    "adaptive_avg_pool2d_1": (lambda x: partial(F.adaptive_avg_pool2d, tall(x), 1), 1, 0),
+    "interpolate": (lambda x: partial(F.interpolate, tall(x)[:, :16], scale_factor=2, mode="bilinear"), 1.25, 0),
+}
+SORT: Table = {
+    "sort": (lambda x: partial(torch.sort, x), 2, 8),
+    "topk": (lambda x: partial(torch.topk, x, 8), 1, 0),
+    "cumsum": (lambda x: partial(torch.cumsum, x, -1), 2, 0),
+    "cumsum_columns": (lambda x: partial(torch.cumsum, x, 0), 2, 0),
+    "cumsum_all": (lambda x: partial(torch.cumsum, x.view(-1), 0), 2, 0),
+}
+
+
+def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
+    """The gradients of a row norm in its input, weight and, if it has one, bias."""
+    leaves = [x.detach().requires_grad_()]
+    leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
+    y = norm(leaves[0], x.shape[-1:], *leaves[1:])
+    return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
+
+
+# Matrix products, convolutions of ResNet-50 and attention: what makes the call on a device, and its arithmetic.
+
+
+def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
+    """Normal numbers."""
+    return torch.randn(shape, device=device, dtype=DTYPES[dtype])
+
+
+def product(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
+    """A product of matrices."""
+    a = random(device, dtype, batch, m, k)
+    b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
+    return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
+
+
+def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, device: str) -> Run:
+    """A convolution of 64 images, or its gradients."""
+    x, w = random(device, dtype, 64, c, side, side), random(device, dtype, out, c, kernel, kernel)
+    if not grad:
+        return partial(F.conv2d, x, w, None, stride, kernel // 2)
+    leaves = [x.requires_grad_(), w.requires_grad_()]
+    y = F.conv2d(*leaves, None, stride, kernel // 2)
+    return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
+
+
+def attention(dtype: str, length: int, width: int, causal: bool, grad: bool, device: str) -> Run:
+    """Attention of 4 x 16 heads, or its gradients."""
+    leaves = [random(device, dtype, 4, 16, length, width).requires_grad_(grad) for _ in range(3)]
+    run = partial(F.scaled_dot_product_attention, *leaves, is_causal=causal)
+    if not grad:
+        return run
+    y = run()
+    return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
+
+
+PRODUCTS = [(4096, 4096, 4096, 1, False), (4096, 4096, 4096, 1, True), (512, 512, 512, 64, False),
+            (1, 8192, 8192, 1, True), (16384, 768, 3072, 1, True), (128, 4096, 16384, 1, False)]  # fmt: skip
+CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 28, 128, 3, 1),
+                (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2), (512, 7, 512, 3, 1)]  # fmt: skip
+
+
+def matrix_cases(dtype: str) -> Iterator[Case]:
+    """Everything that multiplies matrices."""
+    for m, n, k, batch, transposed in PRODUCTS:
+        name = f"matmul{'_nt' if transposed else ''}"
+        make = partial(product, dtype, m, n, k, batch, transposed)
+        yield Case("matrix", name, make, dtype, (batch, m, n, k), operations=2.0 * batch * m * n * k)
+    for grad in (False, True):
+        for c, side, out, kernel, stride in CONVOLUTIONS:
+            work = (2.0 + 2 * grad) * 64 * out * (side // stride) ** 2 * c * kernel**2
+            make = partial(convolution, dtype, c, side, out, kernel, stride, grad)
+            yield Case("matrix", "conv2d" + "_bwd" * grad, make, dtype, (c, side, out, kernel, stride), operations=work)
+        for width, causal in ((64, False), (128, False), (64, True)):
+            work = (4.0 + 6 * grad) * 64 * 2048**2 * width / (1 + causal)
+            make = partial(attention, dtype, 2048, width, causal, grad)
+            name = "attention" + "_causal" * causal + "_bwd" * grad
+            yield Case("matrix", name, make, dtype, (64, 2048, width), operations=work)
+
+
+def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
+    """Operators of a matrix."""
+    elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
+    for name, (make, items, more) in table.items():
+        to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes of its result
+        moved = elements * (items * item + more + to)
+        yield Case(category, name, make, dtype, shape, layout or "contiguous", moved)
+
+
+def cases(dtypes: list[str]) -> Iterator[Case]:
+    """Everything, the categories in turn."""
+    square = (8192, ELEMENTS // 8192)
+    for dtype in dtypes:
+        yield from table_cases("dense", DENSE, dtype, square)
+        for layout in ("transposed", "broadcast", "columns", "slice"):
+            yield from table_cases("strided", STRIDED, dtype, square, layout)
+        yield from table_cases("strided", UNALIGNED, dtype, square)
+    for dtype in dtypes:
+        for length in LENGTHS:
+            yield from table_cases("rows", ROWS, dtype, (ELEMENTS // length, length))
+        yield from table_cases("columns", COLUMNS, dtype, square)
+    for dtype in dtypes:
+        yield from matrix_cases(dtype)
+    for dtype in dtypes:
+        yield from table_cases("index", INDEX, dtype, (ELEMENTS // 4096, 1024))
+        yield from table_cases("pool", POOL, dtype, (2**13, 2**12))
+        yield from table_cases("sort", SORT, dtype, (2**10, 2**14))
+    for (name, phase, dtype), make in models(["resnet50", "bert", "gpt2"]).items():
+        if phase == "train" and dtype in dtypes:
+            yield Case("training", name, make, dtype)
