@@ -51,12 +51,6 @@ inline float ignoring_max(float a, float b) { return (a > b || is_nan(b)) ? a : 
 template <typename T> inline T ignoring_min(T a, T b) { return b < a ? b : a; }
 inline float ignoring_min(float a, float b) { return (a < b || is_nan(b)) ? a : b; }
 
-template <typename T> inline T round_down(T x) { return x; }
-inline float round_down(float x) { return floor(x); }
-template <typename T> inline T round_up(T x) { return x; }
-inline float round_up(float x) { return ceil(x); }
-template <typename T> inline T round_to_zero(T x) { return x; }
-inline float round_to_zero(float x) { return trunc(x); }
 template <typename T> inline T round_to_even(T x) { return x; }
 inline float round_to_even(float x) { return rint(x); }
 

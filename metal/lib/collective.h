@@ -119,9 +119,6 @@ inline T tg_reduce(T v, threadgroup T* scratch, GroupThread g) {
 template <typename T> inline T tg_sum(T v, threadgroup T* scratch, GroupThread g) {
   return tg_reduce<CombineSum>(v, scratch, g);
 }
-template <typename T> inline T tg_product(T v, threadgroup T* scratch, GroupThread g) {
-  return tg_reduce<CombineProduct>(v, scratch, g);
-}
 template <typename T> inline T tg_max(T v, threadgroup T* scratch, GroupThread g) {
   return tg_reduce<CombineMax>(v, scratch, g);
 }

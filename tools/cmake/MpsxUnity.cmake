@@ -18,4 +18,4 @@ endfunction()
 
 file(GLOB families RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" LIST_DIRECTORIES true CONFIGURE_DEPENDS src/ops/*)
 list(FILTER families EXCLUDE REGEX "\\.")
-mpsx_compile_together(5 src/ops ${families} src/backend src/runtime src/vendor/cpu)
+mpsx_compile_together(10 src/ops ${families} src/backend src/runtime src/vendor/cpu)

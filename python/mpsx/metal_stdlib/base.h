@@ -39,8 +39,6 @@
 #if defined(__clang__)
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
-#define MPSX_REDUCE_BY_LOOP(width, count, ...) \
-  MPSX_PRAGMA(clang loop vectorize(enable) vectorize_width(width) interleave_count(count))
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 // Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
 // And they are the file's own, so that what no kernel calls is not compiled.
@@ -60,7 +58,6 @@
 #else
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("GCC ivdep")
-#define MPSX_REDUCE_BY_LOOP(width, count, ...) MPSX_PRAGMA(omp simd simdlen(width) reduction(__VA_ARGS__))
 #define MPSX_FEW_LOOP
 #define MPSX_USER_CODE_BEGIN
 #define MPSX_USER_CODE_END
