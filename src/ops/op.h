@@ -70,13 +70,17 @@ const T& boxed(const T& argument) {
 }
 inline std::vector<Tensor> boxed(const at::ITensorListRef& tensors) { return {tensors.begin(), tensors.end()}; }
 
-// Runs an operator through the boxed fallback: for inputs that a native operator has no kernel for. Counted and warned
-// about like any fallback. Returns what the operator returns (for out= and in-place forms: the tensor written).
+// Runs an operator of aten ("add.Tensor") on a stack of its arguments through the boxed fallback.
+void run_fallback(std::string_view name, torch::jit::Stack& stack);
+
+// The same for inputs that a native operator has no kernel for. Counted and warned about like any fallback. Returns
+// what the operator returns (for out= and in-place forms: the tensor written).
 template <typename Result, typename... Arguments>
-Result fallback_call(const char* name, const char* overload, const Arguments&... arguments) {
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-  const auto run = [&](torch::jit::Stack& stack) { backend::fallback(op, c10::DispatchKey::CPU, &stack); };
-  return backend::call_boxed<Result>(run, boxed(arguments)...);
+Result fall_back(std::string_view name, const Arguments&... arguments) {
+  torch::jit::Stack stack;
+  torch::jit::push(stack, boxed(arguments)...);
+  run_fallback(name, stack);
+  return backend::PopResult<Result>::pop(stack);
 }
 
 }  // namespace mpsx::ops

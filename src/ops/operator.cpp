@@ -2,11 +2,18 @@
 
 #include <ATen/native/Resize.h>
 
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
 namespace mpsx::ops {
 namespace {
+
+// Of "add.Tensor".
+c10::OperatorName aten_name(std::string_view name) {
+  const size_t dot = std::min(name.find('.'), name.size());
+  return {"aten::" + std::string(name.substr(0, dot)), std::string(dot < name.size() ? name.substr(dot + 1) : "")};
+}
 
 using Schemas = std::vector<const c10::FunctionSchema*>;
 
@@ -55,12 +62,11 @@ void check_cast(const char* op, const Tensor& result, const Tensor& out) {
 
 }  // namespace
 
-OperatorForms::OperatorForms(const char* name) {
-  const std::string_view whole = name;
-  const size_t dot = std::min(whole.find('.'), whole.size());
-  const std::string base = "aten::" + std::string(whole.substr(0, dot));
-  const std::string overload(dot < whole.size() ? whole.substr(dot + 1) : "");
-  const auto found = c10::Dispatcher::singleton().findSchema({base, overload});
+const OperatorForms& OperatorForms::of(const char* name) {
+  static auto& all = *new std::deque<OperatorForms>;
+  const c10::OperatorName whole = aten_name(name);
+  const std::string& base = whole.name;
+  const auto found = c10::Dispatcher::singleton().findSchema(whole);
   TORCH_INTERNAL_ASSERT(found, "torch has no operator aten::", name);
   const c10::FunctionSchema& schema = found->schema();
   const auto name_of = [&](const std::string& family, size_t results) -> std::string {
@@ -71,11 +77,25 @@ OperatorForms::OperatorForms(const char* name) {
         return name_in_library(*form);
     return "";
   };
-  functional = name_in_library(schema);
-  is_composite = composed_by_torch(schema);
-  in_place = name_of(base + "_", 0);
-  out = name_of(base, schema.returns().size());
+  return all.emplace_back(OperatorForms{name, name_in_library(schema), name_of(base + "_", 0),
+                                        name_of(base, schema.returns().size()), composed_by_torch(schema)});
 }
+
+void run_fallback(std::string_view name, torch::jit::Stack& stack) {
+  const c10::OperatorName whole = aten_name(name);
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(whole.name.c_str(), whole.overload_name.c_str());
+  backend::fallback(op, c10::DispatchKey::CPU, &stack);
+}
+
+namespace detail {
+
+void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature) {
+  static auto& kept = *new std::vector<c10::RegistrationHandleRAII>;
+  kept.push_back(c10::Dispatcher::singleton().registerImpl(
+      aten_name(name), c10::DispatchKey::PrivateUse1, std::move(kernel), signature, nullptr, "registered by mpsx"));
+}
+
+}  // namespace detail
 
 Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
   check_cast(op, result, out);

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,7 +44,10 @@ struct OperatorName {
 // in-place or out= form that torch composes of other operators is left out, since a kernel would cut it off from
 // autograd.
 struct OperatorForms {
-  explicit OperatorForms(const char* name);
+  // Kept for the life of the process. `name` is kept too, as it is.
+  static const OperatorForms& of(const char* name);
+
+  const char* name;
   std::string functional, in_place, out;
   bool is_composite;  // so is the functional form
 };
@@ -60,12 +64,8 @@ void write_in_place(const char* op, const Tensor& result, Tensor& self);
 
 namespace detail {
 
-template <typename Result, typename... Arguments>
-Result fall_back(std::string_view name, const Arguments&... arguments) {
-  const size_t dot = std::min(name.find('.'), name.size());
-  const std::string overload(dot < name.size() ? name.substr(dot + 1) : "");
-  return fallback_call<Result>(("aten::" + std::string(name.substr(0, dot))).c_str(), overload.c_str(), arguments...);
-}
+// Of aten, on the device. Torch compares the signature with that of its CPU kernel.
+void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature);
 
 template <typename F>
 struct Signature;
@@ -108,122 +108,180 @@ struct ResultTypes<std::index_sequence<I...>> {
   using References = std::conditional_t<sizeof...(I) == 1, Tensor&, std::tuple<TensorRefAt<I>...>>;
 };
 
-// A launcher with results at its end.
-template <OperatorName NAME, auto F, typename Arguments, typename Results>
-struct Writer;
-template <OperatorName NAME, auto F, typename... A, size_t... R>
-struct Writer<NAME, F, std::tuple<A...>, std::index_sequence<R...>> {
+// The kernels that the dispatcher calls. They hold the launcher as a value, not as a template argument: torch's
+// wrappers around a kernel are then compiled once for all operators of a signature. `About`: the forms, or a name.
+template <typename F, typename About>
+struct Kernel : c10::OperatorKernel {
+  Kernel(F launcher_, About about_) : launcher(launcher_), about(about_) {}
+  F launcher;
+  About about;
+};
+
+template <typename F, typename Arguments = ArgumentsOf<Signature<F>>,
+          typename Results = std::make_index_sequence<Signature<F>::results>>
+struct Functional;
+template <typename F, typename... A, size_t... R>
+struct Functional<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, const OperatorForms*> {
+  using Kernel<F, const OperatorForms*>::Kernel;
+  using Values = typename ResultTypes<std::index_sequence<R...>>::Values;
+
+  Values operator()(A... arguments) const {
+    std::array<Tensor, sizeof...(R)> results;
+    if (!this->launcher(arguments..., results[R]...)) return fall_back<Values>(this->about->functional, arguments...);
+    return Values(std::move(results[R])...);
+  }
+};
+
+template <typename F, typename Arguments = ArgumentsOf<Signature<F>>,
+          typename Results = std::make_index_sequence<Signature<F>::results>>
+struct Out;
+template <typename F, typename... A, size_t... R>
+struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, const OperatorForms*> {
+  using Kernel<F, const OperatorForms*>::Kernel;
   using Values = typename ResultTypes<std::index_sequence<R...>>::Values;
   using References = typename ResultTypes<std::index_sequence<R...>>::References;
 
-  static const OperatorForms& forms() {
-    static const OperatorForms f(NAME.text);
-    return f;
-  }
-  static Values functional(A... arguments) {
+  References operator()(A... arguments, TensorRefAt<R>... outs) const {
+    if ((is_plain(outs) && ...) && this->launcher(arguments..., outs...)) return References(outs...);
     std::array<Tensor, sizeof...(R)> results;
-    if (!F(arguments..., results[R]...)) return fall_back<Values>(forms().functional, arguments...);
-    return Values(std::move(results[R])...);
-  }
-  static References out(A... arguments, TensorRefAt<R>... outs) {
-    if ((is_plain(outs) && ...) && F(arguments..., outs...)) return References(outs...);
-    std::array<Tensor, sizeof...(R)> results;
-    if (((outs.device().type() == at::kPrivateUse1) && ...) && F(arguments..., results[R]...))
-      (write_out(NAME.text, results[R], outs), ...);
+    if (((outs.device().type() == at::kPrivateUse1) && ...) && this->launcher(arguments..., results[R]...))
+      (write_out(this->about->name, results[R], outs), ...);
     else
-      (void)fall_back<Values>(forms().out, arguments..., outs...);
+      (void)fall_back<Values>(this->about->out, arguments..., outs...);
     return References(outs...);
   }
 };
 
 // The in-place form of a launcher whose first argument is a tensor and which has one result.
-template <OperatorName NAME, auto F, typename Arguments>
+template <typename F, typename Arguments = ArgumentsOf<Signature<F>>>
 struct InPlace;
-template <OperatorName NAME, auto F, typename... A>
-struct InPlace<NAME, F, std::tuple<const Tensor&, A...>> {
-  static Tensor& in_place(Tensor& self, A... arguments) {
-    if (is_plain(self) && F(self, arguments..., self)) return self;
+template <typename F, typename... A>
+struct InPlace<F, std::tuple<const Tensor&, A...>> final : Kernel<F, const OperatorForms*> {
+  using Kernel<F, const OperatorForms*>::Kernel;
+
+  Tensor& operator()(Tensor& self, A... arguments) const {
+    if (is_plain(self) && this->launcher(self, arguments..., self)) return self;
     Tensor result;
-    if (self.device().type() == at::kPrivateUse1 && F(self, arguments..., result))
-      write_in_place(NAME.text, result, self);
+    if (self.device().type() == at::kPrivateUse1 && this->launcher(self, arguments..., result))
+      write_in_place(this->about->name, result, self);
     else
-      (void)fall_back<Tensor>(OperatorForms(NAME.text).in_place, self, arguments...);
+      (void)fall_back<Tensor>(this->about->in_place, self, arguments...);
     return self;
   }
 };
 
 // An operator that only writes its arguments.
-template <OperatorName NAME, auto F, typename Parameters>
+template <typename F, typename Parameters = typename Signature<F>::Parameters>
 struct ArgumentWriter;
-template <OperatorName NAME, auto F, typename... A>
-struct ArgumentWriter<NAME, F, std::tuple<Tensor&, A...>> {
-  static Tensor& call(Tensor& self, A... arguments) {
-    if (!F(self, arguments...)) (void)fall_back<Tensor>(NAME.text, self, arguments...);
+template <typename F, typename... A>
+struct ArgumentWriter<F, std::tuple<Tensor&, A...>> final : Kernel<F, const char*> {
+  using Kernel<F, const char*>::Kernel;
+
+  Tensor& operator()(Tensor& self, A... arguments) const {
+    if (!this->launcher(self, arguments...)) (void)fall_back<Tensor>(this->about, self, arguments...);
     return self;
   }
 };
-template <OperatorName NAME, auto F, typename... A>
-struct ArgumentWriter<NAME, F, std::tuple<A...>> {
-  static void call(A... arguments) {
-    if (!F(arguments...)) fall_back<void>(NAME.text, arguments...);
+template <typename F, typename... A>
+struct ArgumentWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
+  using Kernel<F, const char*>::Kernel;
+
+  void operator()(A... arguments) const {
+    if (!this->launcher(arguments...)) fall_back<void>(this->about, arguments...);
   }
 };
 
 // An operator of which torch has no form but out=, whose name this is.
-template <OperatorName NAME, auto F, typename Parameters>
+template <typename F, typename Parameters = typename Signature<F>::Parameters>
 struct OutWriter;
-template <OperatorName NAME, auto F, typename... A>
-struct OutWriter<NAME, F, std::tuple<A...>> {
-  static Tensor& call(A... arguments) {
-    if (!F(arguments...)) (void)fall_back<Tensor>(NAME.text, arguments...);
+template <typename F, typename... A>
+struct OutWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
+  using Kernel<F, const char*>::Kernel;
+
+  Tensor& operator()(A... arguments) const {
+    if (!this->launcher(arguments...)) (void)fall_back<Tensor>(this->about, arguments...);
     return std::get<sizeof...(A) - 1>(std::tuple<A...>(arguments...));
   }
 };
 
 // An operator whose launcher returns an optional of its result.
-template <OperatorName NAME, auto F, typename Result, typename Parameters>
+template <typename F, typename Result = typename Signature<F>::Result,
+          typename Parameters = typename Signature<F>::Parameters>
 struct Returner;
-template <OperatorName NAME, auto F, typename Result, typename... A>
-struct Returner<NAME, F, std::optional<Result>, std::tuple<A...>> {
-  static Result call(A... arguments) {
-    if (std::optional<Result> result = F(arguments...)) return *std::move(result);
-    return fall_back<Result>(NAME.text, arguments...);
+template <typename F, typename Result, typename... A>
+struct Returner<F, std::optional<Result>, std::tuple<A...>> final : Kernel<F, const char*> {
+  using Kernel<F, const char*>::Kernel;
+
+  Result operator()(A... arguments) const {
+    if (std::optional<Result> result = this->launcher(arguments...)) return *std::move(result);
+    return fall_back<Result>(this->about, arguments...);
   }
 };
 
+template <typename R, typename K, typename... P>
+c10::impl::CppSignature signature_of(R (K::*)(P...) const) {
+  return c10::impl::CppSignature::make<R(P...)>();
+}
+// torch::Library::impl would do: it makes types of its own for every kernel, which take as long to compile as the rest.
+template <typename K, typename F, typename About>
+c10::KernelFunction make_kernel(F launcher, About about) {
+  return c10::KernelFunction::makeFromUnboxedFunctor<false, K>(
+      std::unique_ptr<c10::OperatorKernel>(new K(launcher, about)));
+}
+template <typename K, typename F, typename About>
+void register_kernel(const char* name, F launcher, About about) {
+  register_kernel(name, make_kernel<K>(launcher, about), signature_of(&K::operator()));
+}
+
+template <typename F>
+void register_op(const char* name, F launcher) {
+  using S = Signature<F>;
+  if constexpr (!std::is_same_v<typename S::Result, bool>) {
+    register_kernel<Returner<F>>(name, launcher, name);
+  } else if constexpr (S::results == 0) {
+    register_kernel<ArgumentWriter<F>>(name, launcher, name);
+  } else {
+    const OperatorForms& forms = OperatorForms::of(name);
+    if (!forms.is_composite) register_kernel<Functional<F>>(forms.functional.c_str(), launcher, &forms);
+    if (!forms.out.empty()) register_kernel<Out<F>>(forms.out.c_str(), launcher, &forms);
+    if constexpr (S::results == 1 && std::is_same_v<std::tuple_element_t<0, typename S::Parameters>, const Tensor&>)
+      if (!forms.in_place.empty()) register_kernel<InPlace<F>>(forms.in_place.c_str(), launcher, &forms);
+  }
+}
+
 }  // namespace detail
 
+// The forms of a launcher with results, for whoever registers them one by one (vendor::Library).
+template <typename F>
+c10::KernelFunction functional_form(const char* name, F launcher) {
+  return detail::make_kernel<detail::Functional<F>>(launcher, &OperatorForms::of(name));
+}
+template <typename F>
+c10::KernelFunction out_form(const char* name, F launcher) {
+  return detail::make_kernel<detail::Out<F>>(launcher, &OperatorForms::of(name));
+}
+template <typename F>
+c10::KernelFunction in_place_form(const char* name, F launcher) {
+  return detail::make_kernel<detail::InPlace<F>>(launcher, &OperatorForms::of(name));
+}
+
 template <OperatorName NAME, auto F>
-void op(torch::Library& m) {
-  using S = detail::Signature<decltype(F)>;
-  using Arguments = detail::ArgumentsOf<S>;
-  if constexpr (!std::is_same_v<typename S::Result, bool>) {
-    m.impl(NAME.text, &detail::Returner<NAME, F, typename S::Result, typename S::Parameters>::call);
-  } else if constexpr (S::results == 0) {
-    m.impl(NAME.text, &detail::ArgumentWriter<NAME, F, typename S::Parameters>::call);
-  } else {
-    using Writer = detail::Writer<NAME, F, Arguments, std::make_index_sequence<S::results>>;
-    const OperatorForms& forms = Writer::forms();
-    if (!forms.is_composite) m.impl(forms.functional.c_str(), &Writer::functional);
-    if (!forms.out.empty()) m.impl(forms.out.c_str(), &Writer::out);
-    if constexpr (S::results == 1 && std::is_same_v<std::tuple_element_t<0, typename S::Parameters>, const Tensor&>)
-      if (!forms.in_place.empty()) m.impl(forms.in_place.c_str(), &detail::InPlace<NAME, F, Arguments>::in_place);
-  }
+void op(torch::Library&) {
+  detail::register_op(NAME.text, F);
 }
 
 // The same for an operator whose functional form torch composes of others without autograd going through it, like
 // silu_backward: the kernel takes its place.
 template <OperatorName NAME, auto F>
 void op_over_composite(torch::Library& m) {
-  using S = detail::Signature<decltype(F)>;
-  m.impl(NAME.text, &detail::Writer<NAME, F, detail::ArgumentsOf<S>, std::make_index_sequence<S::results>>::functional);
+  detail::register_kernel<detail::Functional<decltype(F)>>(NAME.text, F, &OperatorForms::of(NAME.text));
   op<NAME, F>(m);
 }
 
 // For what torch computes in its out= form alone (arange.start_out): the name is that form's.
 template <OperatorName NAME, auto F>
-void out_op(torch::Library& m) {
-  m.impl(NAME.text, &detail::OutWriter<NAME, F, typename detail::Signature<decltype(F)>::Parameters>::call);
+void out_op(torch::Library&) {
+  detail::register_kernel<detail::OutWriter<decltype(F)>>(NAME.text, F, NAME.text);
 }
 
 }  // namespace mpsx::ops

@@ -115,7 +115,7 @@ bool conj_physical(const Tensor& self, Tensor& out) {
 
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base, Tensor& out) {
   if (!has_float_kernel(out) || start.isComplex() || end.isComplex())
-    return fallback_call<Tensor>("aten::logspace", "out", start, end, steps, base, out), out;
+    return fall_back<Tensor>("logspace.out", start, end, steps, base, out), out;
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;

@@ -178,8 +178,8 @@ Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& 
   if (vendor::preferred())
     return vendor::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
   if (!has_kernel(input, weight))
-    return fallback_call<Tensor>("aten::convolution", "", input, weight, bias, stride, padding, dilation, transposed,
-                                 output_padding, groups);
+    return fall_back<Tensor>("convolution", input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                             groups);
   TORCH_CHECK(!bias || !bias->defined() || (bias->scalar_type() == input.scalar_type() && is_plain(*bias)),
               "convolution: expected a bias of type ", input.scalar_type(), " on ", input.device(), ", got ",
               bias->scalar_type(), " on ", bias->device());
@@ -201,9 +201,9 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& in
     return vendor::convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed,
                                         output_padding, groups, mask);
   if (!has_kernel(input, weight) || !has_kernel(grad, weight))
-    return fallback_call<std::tuple<Tensor, Tensor, Tensor>>("aten::convolution_backward", "", grad, input, weight,
-                                                             bias_sizes, stride, padding, dilation, transposed,
-                                                             output_padding, groups, mask);
+    return fall_back<std::tuple<Tensor, Tensor, Tensor>>("convolution_backward", grad, input, weight, bias_sizes,
+                                                         stride, padding, dilation, transposed, output_padding, groups,
+                                                         mask);
   const Geometry g{stride, padding, dilation, groups};
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) {

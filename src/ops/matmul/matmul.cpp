@@ -11,7 +11,7 @@
 #include <ATen/ops/view_as_real.h>
 
 #include "ops/elementwise/elementwise.h"
-#include "ops/operator_forms.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 #include "ops/tiles.h"
 #include "vendor/cpu/vendor.h"
@@ -261,16 +261,16 @@ static bool few_products(const torch::jit::Stack& stack) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("mm.out", Forms<"mm", &product<at::meta::structured_mm>>::out, &few_products)
-      .impl("bmm.out", Forms<"bmm", &product<at::meta::structured_bmm>>::out, &few_products)
-      .impl("addmm.out", Forms<"addmm", &added_product<at::meta::structured_addmm>>::out)
-      .impl("_addmm_activation.out", Forms<"_addmm_activation", &addmm_activation>::out)
-      .impl("baddbmm.out", Forms<"baddbmm", &added_product<at::meta::structured_baddbmm>>::out)
-      .impl("addbmm", Forms<"addbmm", &addbmm>::functional)
-      .impl("addbmm.out", Forms<"addbmm", &addbmm>::out)
-      .impl("addbmm_", in_place_form<"addbmm", &addbmm>)
-      .impl("_int_mm", Forms<"_int_mm", &int_mm>::functional)
-      .impl("_int_mm.out", Forms<"_int_mm", &int_mm>::out);
+      .impl("mm.out", out_form("mm", &product<at::meta::structured_mm>), &few_products)
+      .impl("bmm.out", out_form("bmm", &product<at::meta::structured_bmm>), &few_products)
+      .impl("addmm.out", out_form("addmm", &added_product<at::meta::structured_addmm>))
+      .impl("_addmm_activation.out", out_form("_addmm_activation", &addmm_activation))
+      .impl("baddbmm.out", out_form("baddbmm", &added_product<at::meta::structured_baddbmm>))
+      .impl("addbmm", functional_form("addbmm", &addbmm))
+      .impl("addbmm.out", out_form("addbmm", &addbmm))
+      .impl("addbmm_", in_place_form("addbmm", &addbmm))
+      .impl("_int_mm", functional_form("_int_mm", &int_mm))
+      .impl("_int_mm.out", out_form("_int_mm", &int_mm));
   // The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
   op<"_weight_int8pack_mm", &weight_int8pack_mm>(m);
 }

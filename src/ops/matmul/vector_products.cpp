@@ -9,7 +9,7 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "ops/operator_forms.h"
+#include "ops/operator.h"
 #include "ops/structured.h"
 #include "vendor/cpu/vendor.h"
 
@@ -154,13 +154,13 @@ bool few_outer(const torch::jit::Stack& stack) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("addmv.out", Forms<"addmv", &addmv>::out, &few_elements<6, 1>)
-      .impl("dot", Forms<"dot", &dot>::functional, &few_elements<2, 0>)
-      .impl("vdot", Forms<"vdot", &vdot>::functional, &few_elements<2, 0>);
+      .impl("addmv.out", out_form("addmv", &addmv), &few_elements<6, 1>)
+      .impl("dot", functional_form("dot", &dot), &few_elements<2, 0>)
+      .impl("vdot", functional_form("vdot", &vdot), &few_elements<2, 0>);
   vendor::Library(m, vendor::kAten)
-      .impl("addr", Forms<"addr", &addr>::functional, &few_outer<5>)
-      .impl("addr.out", Forms<"addr", &addr>::out, &few_outer<6>)
-      .impl("addr_", in_place_form<"addr", &addr>, &few_outer<5>);
+      .impl("addr", functional_form("addr", &addr), &few_outer<5>)
+      .impl("addr.out", out_form("addr", &addr), &few_outer<6>)
+      .impl("addr_", in_place_form("addr", &addr), &few_outer<5>);
 }
 
 }  // namespace mpsx::ops

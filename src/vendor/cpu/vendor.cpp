@@ -49,7 +49,7 @@ bool preferred() {
   return preferred;
 }
 
-Library& Library::add(const char* op, c10::KernelFunction kernel, Condition* small) {
+Library& Library::impl(const char* op, c10::KernelFunction kernel, Condition* small) {
   RouteEntry& route = route_of(std::string("aten::") + op, library_);
   m_.impl(op, torch::CppFunction::makeFromBoxedFunctor(
                   std::make_unique<Kernel>(route, std::move(kernel), small, onednn_matmul(op))));

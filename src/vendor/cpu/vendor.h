@@ -26,16 +26,11 @@ class Library {
   Library(torch::Library& m, const char* library) : m_(m), library_(library) {}
 
   // `kernel` is ours: what runs where the library is not preferred, or where the arguments are `small`.
-  template <typename F>
-  Library& impl(const char* op, F* kernel, Condition* small = nullptr) {
-    return add(op, c10::KernelFunction::makeFromUnboxedRuntimeFunction(kernel), small);
-  }
+  Library& impl(const char* op, c10::KernelFunction kernel, Condition* small = nullptr);
   // We have none.
-  Library& impl(const char* op) { return add(op, {}, nullptr); }
+  Library& impl(const char* op) { return impl(op, {}); }
 
  private:
-  Library& add(const char* op, c10::KernelFunction kernel, Condition* small);
-
   torch::Library& m_;
   const char* library_;
 };
