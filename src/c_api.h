@@ -117,6 +117,13 @@ MPSX_API const char* mpsx_end_label(void);
 MPSX_API const char* mpsx_start_capture(const char* path);
 MPSX_API const char* mpsx_stop_capture(void);
 
+/* Profiles of launches on the simt driver (driver/kernel_profile.h). The callback has the library's and the kernel's
+ * name, and returns 0 with an error's text in `*found`, or a library's path. NULL: no more profiles. */
+typedef int (*mpsx_find_profiled)(const char* library, const char* kernel, const char** found);
+MPSX_API const char* mpsx_set_kernel_profile(mpsx_find_profiled find);
+/* Rows have the kernel's name, and as `library` its counts in JSON. */
+MPSX_API const char* mpsx_take_profiled_launches(mpsx_list** out);
+
 /* What ran. */
 MPSX_API void mpsx_set_profiling(int on);
 MPSX_API int mpsx_profiling(void);

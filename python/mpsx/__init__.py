@@ -49,6 +49,10 @@ def _load() -> None:
     exit_order.register()
     printing.register()
     fallback.configure(os.environ)
+    if os.environ.get("MPSX_SIMT_PROFILE"):
+        from . import kernel_profile
+
+        kernel_profile.configure(os.environ)
 
 
 def _torch_is_autoloading() -> bool:

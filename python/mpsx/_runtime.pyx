@@ -70,6 +70,10 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_start_capture(const char* path)
     const char* mpsx_stop_capture()
 
+    ctypedef int (*mpsx_find_profiled)(const char* library, const char* kernel, const char** found)
+    const char* mpsx_set_kernel_profile(mpsx_find_profiled find)
+    const char* mpsx_take_profiled_launches(mpsx_list** out)
+
     void mpsx_set_profiling(int on)
     int mpsx_profiling()
     void mpsx_reset_profile()
@@ -325,3 +329,39 @@ def start_capture(str path):
 def stop_capture():
     """Ends the record."""
     check(mpsx_stop_capture())
+
+
+_profiled = None
+_profiled_text = b""  # keeps the text that _find_profiled handed out alive
+
+
+cdef int _find_profiled(const char* library, const char* kernel, const char** found) noexcept with gil:
+    global _profiled_text
+    try:
+        _profiled_text = _profiled(library.decode(), kernel.decode()).encode()
+        succeeded = 1
+    except BaseException as failure:
+        _profiled_text = str(failure).encode()
+        succeeded = 0
+    found[0] = _profiled_text
+    return succeeded
+
+
+def set_kernel_profile(find):
+    """Profiles launches of the simt driver; `find(library, kernel)` compiles one for that. None: no more."""
+    global _profiled
+    cdef const char* error
+    cdef mpsx_find_profiled callback = NULL
+    if find is not None:
+        _profiled = find
+        callback = _find_profiled
+    with nogil:  # a launch may be waiting for Python to compile its kernel
+        error = mpsx_set_kernel_profile(callback)
+    check(error)
+
+
+def take_profiled_launches():
+    """The names of kernels that were profiled since the last call, and what was counted, in JSON."""
+    cdef mpsx_list* listing = NULL
+    check(mpsx_take_profiled_launches(&listing))
+    return [(row["name"], row["library"]) for row in rows(listing)]

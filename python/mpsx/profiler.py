@@ -5,6 +5,7 @@ with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f
 with mpsx.profiler.profile() as profile:    # counts and times
     model(x)
 print(profile.table())
+print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))   # on the simt driver: what its threads do with memory
 with mpsx.profiler.label("attention"):      # a name, in Instruments, in Xcode's captures and in errors of the GPU
     layer(x)
 with mpsx.profiler.capture("step.gputrace"):  # a record for Xcode's Metal debugger
@@ -15,10 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from . import _runtime
+
+if TYPE_CHECKING:
+    from .kernel_profile import KernelProfile
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,30 @@ def launch_log() -> Iterator[list[str]]:
         yield names
     finally:
         names.extend(_runtime.close_launch_log())
+
+
+def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
+    """Calls a function, and counts what the threads of the kernels that it launches do: transactions with device
+    memory, bank conflicts, barriers, divergence, floating-point operations, of each line of the Metal source.
+
+        print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))
+        profile = mpsx.profiler.profile_kernel(mpsx.compile_shader(source).axpy, y, x, 2.0)
+        profile.launches[0].traffic, profile.json(), profile.annotated("program_source", source)
+
+    Needs the simt driver (MPSX_DRIVER=simt), which runs every thread; counts are those of a GPU with SIMD groups of 32.
+    """
+    from . import kernel_profile
+
+    return kernel_profile.profile_kernel(function, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def kernel_profile() -> Iterator[KernelProfile]:
+    """`profile_kernel` of what runs inside the block; filled in when it ends. Blocks do not nest."""
+    from . import kernel_profile as counting
+
+    with counting.kernel_profile() as profile:
+        yield profile
 
 
 @contextlib.contextmanager

@@ -78,6 +78,7 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
     built = shader_build.build(source, name, target, include_dirs)
+    shader_build.sources[built.path] = shader_build.ShaderSource(source, name, tuple(include_dirs))
     try:
         return ShaderLibrary(Shader(name, path=built.path), built.kernels), built.kernels
     except RuntimeError as error:

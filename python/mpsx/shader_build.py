@@ -24,6 +24,7 @@ from .shader_cache import Cache, digest
 
 if TYPE_CHECKING:
     from .msl.compiler import Compiler
+    from .msl.source import Source
 
 TRANSLATOR = Path(__file__).parent / "msl"
 LIBRARY = Path(__file__).parent / "metal_stdlib"
@@ -49,6 +50,18 @@ class Target:
     def suffix(self) -> str:
         """Of the library's file."""
         return ".ptx" if self.mode == "cuda" else ".so"
+
+
+@dataclass(frozen=True)
+class ShaderSource:
+    """The source of a library."""
+
+    text: str
+    name: str
+    include_dirs: tuple[str, ...]
+
+
+sources: dict[str, ShaderSource] = {}  # of the libraries that are loaded, by their paths
 
 
 def torch_include() -> str:
@@ -131,6 +144,14 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
                  translator_hash(str(store.folder)))  # fmt: skip
     found = lookup(store, key, target.suffix)
     return found or _Builder(store, target, includes).build(source, name, key)
+
+
+def preprocessed(store: Cache, shader: ShaderSource) -> Source:
+    """The tokens of a source, after the preprocessor."""
+    from .msl.source import Source
+
+    includes = [*map(os.path.abspath, shader.include_dirs), torch_include()]
+    return Source(_Builder(store, Target("baseline", "simt"), includes).preprocess(shader.text, shader.name)[0])
 
 
 def undefined(message: str) -> str:

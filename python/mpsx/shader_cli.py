@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from . import _runtime
+from . import _runtime, profiler
+
+if TYPE_CHECKING:
+    from .kernel_profile import KernelProfile
 
 EXAMPLE = """\
 python -m mpsx shader axpy.metal                    check it, and list kernels and buffers
 python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --out y.npy
+python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --profile
 
 An argument is a .npy file; KIND:TYPE:SHAPE, of which KIND is zeros, ones, arange, rand or randn and SHAPE like 100 or
 4x25; a number; or TYPE:NUMBER, for a kernel that wants another type than float or long. They come in buffer order.
@@ -37,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("file", type=Path, help="Metal source")
     parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="find includes there")
+    parser.add_argument("--profile", nargs="?", const="text", choices=("text", "json", "source"),
+                        help="with --run: count, on the simt driver, what the kernel's threads do with memory; print "
+                             "it as text (default), as JSON, or beside the source")
     parser.add_argument("--driver", choices=("host", "simt", "metal"),
                         help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host)")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
@@ -145,8 +154,13 @@ def run(arguments: argparse.Namespace, library: object) -> None:
     parsed = [parse_argument(text) for text in arguments.arg]
     values = [value.to("mpsx") if isinstance(value, torch.Tensor) else value for value, _ in parsed]
     casts = {i: cast for i, (_, cast) in enumerate(parsed) if cast}
-    kernel(*values, threads=arguments.threads, group_size=arguments.group, arg_casts=casts or None,
-           error_buf_idx=arguments.error_buf_idx, threadgroup_memory=memory or None)  # fmt: skip
+    call = functools.partial(kernel, *values, threads=arguments.threads, group_size=arguments.group,
+                             arg_casts=casts or None, error_buf_idx=arguments.error_buf_idx,
+                             threadgroup_memory=memory or None)  # fmt: skip
+    if arguments.profile:
+        print_profile(arguments, profiler.profile_kernel(call))
+    else:
+        call()
     torch.accelerator.synchronize()
     after = {i: value.cpu() for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     for i, tensor in after.items():
@@ -162,16 +176,24 @@ def run(arguments: argparse.Namespace, library: object) -> None:
         np.save(path, (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
 
 
+def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None:
+    """Prints what --profile asks for."""
+    if arguments.profile == "source":
+        print(profile.annotated(str(arguments.file), arguments.file.read_text()))
+    else:
+        print(profile.json() if arguments.profile == "json" else profile.text())
+
+
 def main(arguments: argparse.Namespace) -> int:
     """The exit status."""
-    if arguments.driver:
-        os.environ["MPSX_DRIVER"] = arguments.driver
+    if arguments.driver or arguments.profile:
+        os.environ["MPSX_DRIVER"] = arguments.driver or "simt"
     from . import shader
 
     try:
         source = arguments.file.read_text()
-        if arguments.run is None and (arguments.arg or arguments.out):
-            raise ValueError("--arg and --out need --run KERNEL")
+        if arguments.run is None and (arguments.arg or arguments.out or arguments.profile):
+            raise ValueError("--arg, --out and --profile need --run KERNEL")
         includes = [str(arguments.file.parent), *arguments.include]
         library, kernels = shader.load_with_kernels(source, str(arguments.file), includes)
         if arguments.run is None:

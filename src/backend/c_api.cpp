@@ -8,6 +8,7 @@
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
+#include "driver/kernel_profile.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_library.h"
@@ -192,6 +193,26 @@ const char* mpsx_begin_label(const char* name) {
 const char* mpsx_end_label(void) {
   return guarded([] { runtime::driver().end_label(); });
 }
+const char* mpsx_set_kernel_profile(mpsx_find_profiled find) {
+  return guarded([&] {
+    if (!find) return driver::set_kernel_profile({});
+    driver::set_kernel_profile([find](const std::string& library, const std::string& kernel) -> std::string {
+      const char* found = nullptr;
+      if (!find(library.c_str(), kernel.c_str(), &found)) throw driver::Error(found);
+      return found;
+    });
+  });
+}
+const char* mpsx_take_profiled_launches(mpsx_list** out) {
+  return make_list(out, [](auto& rows) {
+    for (auto& launch : driver::take_profiled_launches()) {
+      auto& row = rows.emplace_back();
+      row.name = std::move(launch.kernel);
+      row.library = std::move(launch.counts);
+    }
+  });
+}
+
 const char* mpsx_start_capture(const char* path) {
   return guarded([&] { runtime::driver().start_capture(path); });
 }

@@ -70,6 +70,7 @@ class HostDriver final : public Driver {
       simt_ = {simt::chosen_seed(), true};
       traits_.exact_allocations = true;
       traits_.group_threads = simt::chosen_threads();
+      if (const uint32_t cores = simt::chosen_cores()) traits_.cores = cores;
       info_.device += ", MPSX_SIMT_SEED=" + std::to_string(simt_.seed);
     } else {
       traits_.simd_width = 1;

@@ -9,11 +9,13 @@
 
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/memory_check.h"
+#include "driver/host/simt/profile.h"
+#include "driver/host/simt/profiled_kernels.h"
 
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr uint64_t kGrainThreads = 256;        // below, a second CPU core costs more than it gains
+constexpr uint64_t kGrainThreads = 256;  // below, a second CPU core costs more than it gains
 
 uint64_t number_from(const char* name, uint64_t limit) {
   const char* text = std::getenv(name);
@@ -46,8 +48,8 @@ void check_limits(const mpsx_kernel_record& record, const Argument* arguments, s
   for (size_t i = 0; i < count; ++i)
     if (arguments[i].kind == Argument::Kind::threadgroup) bytes += arguments[i].size;
   if (bytes > Arena::kLimit)
-    throw Error(name + ": expected at most " + std::to_string(Arena::kLimit) +
-                " bytes of threadgroup memory, got " + std::to_string(bytes));
+    throw Error(name + ": expected at most " + std::to_string(Arena::kLimit) + " bytes of threadgroup memory, got " +
+                std::to_string(bytes));
 }
 
 }  // namespace
@@ -59,6 +61,7 @@ uint64_t chosen_seed() {
 }
 
 uint32_t chosen_threads() { return uint32_t(number_from("MPSX_SIMT_THREADS", 1024)); }
+uint32_t chosen_cores() { return uint32_t(number_from("MPSX_SIMT_CORES", 4096)); }
 
 void dispatch(const mpsx_kernel_record& record, void* const* args, const void* const* constants,
               const Argument* arguments, size_t count, const Dispatch& d, const Options& options,
@@ -79,14 +82,23 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const void* c
                 constants};
   job.seed = options.seed;
   job.strict = options.strict;
-  if (options.strict) job.make_monitor = &make_memory_check;
+  LaunchCounts counts;
+  const ProfiledKernel* const profiled = options.strict ? profiled_kernel(record) : nullptr;
+  if (profiled) {
+    job.record = profiled->record;
+    job.seed = 0;
+    job.make_monitor = [&] { return std::make_unique<Profile>(*profiled->table, counts); };
+  } else if (options.strict) {
+    job.make_monitor = &make_memory_check;
+  }
   const uint64_t total = uint64_t(job.launch.groups[0]) * job.launch.groups[1] * job.launch.groups[2];
   const uint64_t grain = std::max<uint64_t>(1, kGrainThreads / d.group.count());
-  if (total <= grain)
+  if (total <= grain || profiled)
     run_groups(job, 0, total);
   else
     parallel_for(total, grain, [&](uint64_t begin, uint64_t end) { run_groups(job, begin, end); });
   if (job.failed) throw Error(job.message);
+  if (profiled) keep_counts(*profiled, counts, job.launch);
 }
 
 }  // namespace mpsx::driver::host::simt

@@ -15,6 +15,8 @@ struct Options {
 uint64_t chosen_seed();
 // MPSX_SIMT_THREADS: the threads that every threadgroup should have; 0 if it is not set.
 uint32_t chosen_threads();
+// MPSX_SIMT_CORES: the cores of the GPU that work is laid out for; 0 if it is not set.
+uint32_t chosen_cores();
 
 // `args`: what kernels see, without threadgroup memory; `constants` as in mpsx_launch. Throws Error for a fault.
 void dispatch(const mpsx_kernel_record&, void* const* args, const void* const* constants, const Argument* arguments,

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,7 +37,7 @@ class Monitor {
   virtual void variable(Worker&, const Arena::Variable&) = 0;              // a threadgroup variable got its memory
   virtual void threadgroup_barrier(Worker&, const Site&) = 0;              // all threads of the group have met
   virtual void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) = 0;  // all lanes of it have met
-  virtual void lanes_met(Worker&, unsigned simdgroup, unsigned mask) = 0;  // in a SIMD function
+  virtual void lanes_met(Worker&, unsigned simdgroup, unsigned mask, const Site&) = 0;  // in a SIMD function
   virtual void end_group(Worker&) = 0;                                     // all threads have returned
 };
 
@@ -49,7 +50,7 @@ struct Job {
   mpsx_launch launch = {};
   uint64_t seed = 0;    // 0: lanes and SIMD groups run in order
   bool strict = false;  // undefined behaviour is a fault; else it gives what hardware would
-  std::unique_ptr<Monitor> (*make_monitor)() = nullptr;  // null: none
+  std::function<std::unique_ptr<Monitor>()> make_monitor;  // null: none
 
   std::atomic<bool> failed{false};
   std::mutex mutex;

@@ -29,7 +29,7 @@ class MemoryCheck final : public Monitor {
   void variable(Worker&, const Arena::Variable&) override { arena_size_ = arena_size(); }
   void threadgroup_barrier(Worker&, const Site&) override;
   void simdgroup_barrier(Worker&, unsigned simdgroup, const Site&) override;
-  void lanes_met(Worker&, unsigned, unsigned) override {}
+  void lanes_met(Worker&, unsigned, unsigned, const Site&) override {}
 
   template <Access access>
   void check(const void* p, size_t bytes, const void* code) {

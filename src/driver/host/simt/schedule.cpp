@@ -89,7 +89,7 @@ bool Worker::resolve(SimdGroup& g) {
     g.lanes.memo_set = 0;
     g.waiting &= ~met;
     release(g, met);
-    if (monitor_) monitor_->lanes_met(*this, g.first / MPSX_SIMD_WIDTH, met);
+    if (monitor_) monitor_->lanes_met(*this, g.first / MPSX_SIMD_WIDTH, met, *lanes_[g.first + lowest(met)].site);
     return true;
   }
   if (!g.meeting) return false;

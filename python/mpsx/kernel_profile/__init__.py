@@ -1,0 +1,116 @@
+"""Counts of what the threads of Metal kernels do, on the simt driver: see mpsx.profiler.profile_kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import _runtime
+from . import report
+from .launch import Launch, launch_of
+
+MOST_TABLES = 10  # that $MPSX_SIMT_PROFILE prints
+
+
+@dataclass
+class KernelProfile:
+    """The launches of a profiled call or block, in order; filled in when it ends."""
+
+    launches: list[Launch] = field(default_factory=list)
+
+    def text(self) -> str:
+        """All launches as text."""
+        return "\n\n".join(map(report.text, self.launches)) or "no kernel was launched"
+
+    def json(self) -> str:
+        """All launches as JSON, a list."""
+        return json.dumps([report.as_dict(launch) for launch in self.launches], indent=1)
+
+    def annotated(self, file: str, source: str | None = None) -> str:
+        """The source of a file with what each line did, for each launch that ran a part of it."""
+        if source is None:
+            from .. import kernel_library
+
+            beside = kernel_library.SOURCES.parent / file
+            source = (beside if beside.exists() else Path(file)).read_text()
+        return "\n".join(f"{launch.kernel}\n{report.annotated(launch, file, source)}" for launch in self.launches
+                         if any(file in (line.place[0], line.inside[0]) for line in launch.lines))  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def start() -> None:
+    """Profiles what is launched from now on."""
+    from . import build
+
+    _runtime.set_kernel_profile(build.find)
+
+
+def take() -> list[Launch]:
+    """The launches since the last call."""
+    from .build import facts_of
+
+    taken, facts = [], {}
+    for kernel, counts in _runtime.take_profiled_launches():
+        library = json.loads(counts)["library"]
+        if library not in facts:
+            facts[library] = facts_of(library)
+        taken.append(launch_of(kernel, counts, facts[library]))
+    return taken
+
+
+@contextlib.contextmanager
+def kernel_profile() -> Iterator[KernelProfile]:
+    """See mpsx.profiler.kernel_profile."""
+    name = _runtime.driver()["name"]
+    if name != "simt":
+        raise RuntimeError(f"kernels are profiled by the simt driver (MPSX_DRIVER=simt), and {name} is in use")
+    result = KernelProfile()
+    _runtime.take_profiled_launches()
+    start()
+    try:
+        yield result
+    finally:
+        _runtime.set_kernel_profile(None)
+        result.launches = take()
+
+
+def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
+    """See mpsx.profiler.profile_kernel."""
+    with kernel_profile() as profile:
+        function(*args, **kwargs)
+    return profile
+
+
+def start_process_profile(where: str) -> None:
+    """$MPSX_SIMT_PROFILE: profiles the whole process, and at its end prints the launches or writes them to a file."""
+    import atexit
+
+    start()
+
+    def finish() -> None:
+        profile = KernelProfile(take())
+        if where not in ("1", "true"):
+            Path(where).write_text(profile.json())
+            return
+        by_cost = sorted(profile.launches, key=lambda launch: -launch.read.moved - launch.written.moved)
+        shown = set(map(id, by_cost[:MOST_TABLES]))
+        for launch in profile.launches:
+            print((report.text if id(launch) in shown else report.summary)(launch), file=sys.stderr)
+
+    atexit.register(finish)
+
+
+def configure(environment: os._Environ[str]) -> None:
+    """Follows $MPSX_SIMT_PROFILE."""
+    where = environment.get("MPSX_SIMT_PROFILE", "")
+    if where not in ("", "0"):
+        if environment.get("MPSX_DRIVER") != "simt":
+            raise RuntimeError("MPSX_SIMT_PROFILE needs MPSX_DRIVER=simt")
+        start_process_profile(where)

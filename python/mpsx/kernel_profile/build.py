@@ -1,0 +1,190 @@
+"""Compiles one kernel so that it tells the driver what it does, or finds it in the disk cache.
+
+The kernel is translated as for the simt driver and optimised as for a GPU; what is left is given calls (instrument.py)
+and then compiled without further ado, so that the calls are about what a GPU would execute."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import kernel_library, shader_build, shader_cache
+from .instrument import Facts, instrument
+
+if TYPE_CHECKING:
+    from ..msl.compiler import Compiler
+    from ..msl.source import Source
+
+CACHE_BYTES = 1 << 28
+OWN = ("build.py", "debug_lines.py", "instrument.py", "profile_abi.h", "wide_accesses.py")  # that make a library
+# As for a GPU: no vectors, no assumptions about types, and lines to attribute counts to.
+FLAGS = ["-g1", "-gdwarf-4", "-fno-vectorize", "-fno-slp-vectorize", "-fno-strict-aliasing", "-DMPSX_SIMT=1"]
+NO_LOOP_HINTS = "".join(f"#undef {name}\n#define {name}{parameters}\n" for name, parameters in (
+    ("MPSX_VECTORIZE_LOOP", ""), ("MPSX_REDUCE_LOOP", "(...)"), ("MPSX_REDUCE_BY_LOOP", "(...)")))
+CALLS = """
+#include "kernel_profile/profile_abi.h"
+extern "C" {
+__attribute__((visibility("hidden"))) const mpsx_profile_calls* mpsx_profile_calls_here = nullptr;
+void mpsx_profile_access(const void* p, unsigned site) { mpsx_profile_calls_here->access(p, site); }
+void mpsx_profile_range(const void* p, unsigned long n, unsigned site) { mpsx_profile_calls_here->range(p, n, site); }
+void mpsx_profile_block(unsigned block) { mpsx_profile_calls_here->block(block); }
+extern __attribute__((visibility("default"))) const mpsx_profile_table_t mpsx_profile_table;
+const mpsx_profile_table_t mpsx_profile_table = {MPSX_PROFILE_ABI_VERSION, sizeof(sites) / sizeof(*sites) - 1, BLOCKS,
+                                                 sites, &mpsx_profile_calls_here};
+}
+"""
+KINDS = {"load": "MPSX_PROFILE_LOAD", "store": "MPSX_PROFILE_STORE", "atomic": "MPSX_PROFILE_ATOMIC"}
+
+
+def find(library: str, kernel: str) -> str:
+    """The path of a library with that kernel of `library`, compiled for profiling."""
+    store = shader_cache.cache()
+    compiler = shader_build.compiler_of(store)
+    if "clang" not in compiler.description:
+        raise RuntimeError("kernels are profiled through clang's text form: pip install 'mpsx[shader]', which has one")
+    if Path(library).name.startswith("libmpsx_kernels_"):
+        path = source_of(kernel, compiler)
+        return _Build(store, compiler, False).run(load(path, compiler), kernel)
+    shader = shader_build.sources.get(library)
+    if shader is None:
+        raise RuntimeError(f"{kernel}: the source of {library} is not known")
+    return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
+
+
+@functools.cache
+def _loaded(path: Path, stamp: int, command: str) -> Source:
+    from ..msl.preprocess import preprocess
+    from ..msl.source import Source
+
+    text, _ = preprocess(str(path), [str(kernel_library.SOURCES)], [], command)
+    root = str(kernel_library.SOURCES.parent)
+    return Source(text.replace(f'"{root}/', '"'))
+
+
+def load(path: Path, compiler: Compiler) -> Source:
+    """One of the project's files, after the preprocessor."""
+    from ..msl.source import Source
+
+    newest = max(file.stat().st_mtime_ns for file in kernel_library.SOURCES.rglob("*.*"))
+    return Source(_loaded(path, newest, shlex.join(compiler.clang)).text)
+
+
+def source_of(kernel: str, compiler: Compiler) -> Path:
+    """The project's file that a kernel is of. Files, with their tables, that have most of its name are looked at first:
+    names are put together by macros."""
+    from ..msl.parse import parse
+
+    words = kernel.split("_")
+
+    def likeness(path: Path) -> int:
+        table = path.with_suffix(".def")
+        text = path.read_text() + (table.read_text() if table.exists() else "")
+        return -max((n for n in range(len(words) + 1) if "_".join(words[:n]) in text), default=0)
+
+    for path in sorted(kernel_library.SOURCES.rglob("*.metal"), key=likeness):
+        if kernel in {instance.host_name for instance in parse(load(path, compiler)).instances}:
+            return path
+    raise RuntimeError(f"no file of the project has a kernel {kernel}")
+
+
+def facts_of(library: str) -> Facts:
+    """The meaning of the numbers in the counts of that library."""
+    record = json.loads(Path(library).with_suffix(".json").read_text())
+    return Facts([(kind, size, tuple(map(tuple, places))) for kind, size, places in record["sites"]],
+                 [(instructions, lines) for instructions, lines in record["blocks"]])  # fmt: skip
+
+
+class _Build:
+    """One kernel's build."""
+
+    def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
+        self.compiler, self.general = compiler, general
+        (store.folder / "profiles").mkdir(exist_ok=True)
+        self.cache = shader_cache.Cache(store.folder / "profiles", CACHE_BYTES)
+        own = b"".join(Path(__file__).with_name(name).read_bytes() for name in OWN)
+        self.stamp = shader_cache.digest(shader_build.compiler_stamp(), own,
+                                         shader_build.translator_hash(str(store.folder)))  # fmt: skip
+
+    def run(self, src: Source, kernel: str) -> str:
+        """The library's path; beside it, with the suffix .json, is what facts_of() reads."""
+        key = shader_cache.digest(self.stamp, src.text, kernel, str(self.general))[:40]
+        library, facts = self.cache.path(f"{key}.so"), self.cache.path(f"{key}.json")
+        if library.exists() and facts.exists():
+            self.cache.touch(library), self.cache.touch(facts)
+            return str(library)
+        folder = Path(self.cache.temporary())
+        try:
+            (folder / "kernel.cpp").write_text(self.translate(src, kernel))
+            flags = self.flags()
+            self.call(*flags, "-S", "-emit-llvm", folder / "kernel.cpp", "-o", folder / "kernel.ll")
+            text, found = instrument((folder / "kernel.ll").read_text())
+            (folder / "counting.ll").write_text(text)
+            (folder / "calls.cpp").write_text(self.tables(found))
+            self.call("-x", "ir", "-O1", "-fPIC", "-Xclang", "-disable-llvm-passes", "-mllvm",
+                      "-disable-block-placement", "-c", folder / "counting.ll", "-o", folder / "kernel.o")  # fmt: skip
+            self.call(*flags, "-c", folder / "calls.cpp", "-o", folder / "calls.o")
+            self.execute([*self.compiler.link(), str(folder / "kernel.o"), str(folder / "calls.o"), "-o",
+                          str(folder / "kernel.so"), *([] if self.compiler.is_zig else ["-lgcc"])])  # fmt: skip
+            (folder / "kernel.json").write_text(json.dumps({"sites": found.sites, "blocks": found.blocks}))
+            self.cache.publish(folder / "kernel.json", facts.name)
+            self.cache.publish(folder / "kernel.so", library.name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.cache.trim()
+        return str(library)
+
+    def flags(self) -> list[str]:
+        """For the first compilation, as on the simt driver but for FLAGS."""
+        from ..msl.compiler import supported_isas
+
+        isa = "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
+        flags = [flag for flag in self.compiler.clang_flags(isa, "auto", self.general)
+                 if flag not in ("-g0", "-fopenmp-simd")]  # fmt: skip
+        return [*flags, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
+
+    def call(self, *arguments: object) -> None:
+        """Runs the compiler."""
+        self.execute([*self.compiler.clang, *map(str, arguments)])
+
+    @staticmethod
+    def execute(command: list[str]) -> None:
+        """Runs a command."""
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"cannot compile a kernel for profiling: {done.stderr.strip()}")
+
+    def translate(self, src: Source, kernel: str) -> str:
+        """The kernel alone as C++ that exports its table."""
+        from ..msl.library import export
+        from ..msl.parse import parse
+        from ..msl.rewrite import rewrite
+        from ..msl.threadgroup_bytes import declare
+        from ..msl.translate import emitter_of, macros
+
+        module = parse(src)
+        rewrite(src, module, shared=True, general=self.general)
+        declare(src, module)
+        emitter = emitter_of(src, "simt")
+        emitter.general = self.general
+        mine = [instance for instance in module.instances if instance.host_name == kernel]
+        opening, closing, prefix = "namespace metal { namespace k { namespace {", "} } }", "metal::k::"
+        if self.general:
+            opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
+        entries = emitter.entries(mine, module)
+        return (f'{macros(src, "simt", self.general)}#include "metal_stdlib/msl.h"\n{NO_LOOP_HINTS}{opening}\n'
+                f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n{entries}{closing}\n"
+                f'{emitter.table(mine, "mpsx_records", prefix)}'
+                f'{export("mpsx_records", len(mine), self.compiler.description, "")}')  # fmt: skip
+
+    @staticmethod
+    def tables(facts: Facts) -> str:
+        """The C++ file of what the kernel's calls go through."""
+        rows = "".join(f"{{{KINDS[kind]}, {size}}},\n" for kind, size, _ in facts.sites)
+        return ('#undef MPSX_SIMT\n#include "metal_stdlib/simt_calls.h"\n#include "kernel_profile/profile_abi.h"\n'
+                f"static const mpsx_profile_site sites[] = {{\n{rows}{{0, 0}}}};\n"
+                f"#define BLOCKS {len(facts.blocks)}\n{CALLS}")  # fmt: skip

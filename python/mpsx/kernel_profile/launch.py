@@ -1,0 +1,198 @@
+"""One profiled launch: the driver's counts, put to the lines of the Metal source."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field, fields
+
+from .instrument import Facts
+
+SECTOR = 32
+WIDTH = 32
+PRODUCT_FLOPS = 2 * 8 * 8 * 8
+SPACES = ("device", "threadgroup", "constant")
+Place = tuple[str, int]
+
+
+@dataclass
+class Accesses:
+    """Accesses of SIMD groups to one kind of memory."""
+
+    requests: int = 0  # SIMD groups' accesses
+    lanes: int = 0  # that took part in them
+    bytes: int = 0  # that these asked for
+    transactions: int = 0  # device: of 32 bytes; threadgroup: passes over its 32 banks
+    least: int = 0  # as many as the distinct bytes of each request need
+    again: int = 0  # device: transactions with what the same threadgroup had moved before
+
+    def add(self, other: Accesses) -> None:
+        """Adds up."""
+        for name in (f.name for f in fields(self)):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def ratio(self) -> float:
+        """Transactions against the least possible."""
+        return self.transactions / self.least if self.least else 1.0
+
+    @property
+    def conflicts(self) -> int:
+        """Passes that bank conflicts cost."""
+        return self.transactions - self.least
+
+    @property
+    def bytes_a_lane(self) -> float:
+        """The width of an access."""
+        return self.bytes / self.lanes if self.lanes else 0.0
+
+
+@dataclass
+class Traffic:
+    """Device memory in one direction, in bytes."""
+
+    asked: int = 0  # by lanes
+    moved: int = 0  # in transactions
+    shared: int = 0  # the same, but of what several threadgroups moved only what one of them did
+    distinct: int = 0  # each byte once
+
+
+@dataclass
+class Line:
+    """One line of the source. `inside`: the line of the kernel's file that it was called from."""
+
+    place: Place
+    inside: Place
+    accesses: dict[tuple[str, str], Accesses] = field(default_factory=lambda: defaultdict(Accesses))
+    instructions: int = 0  # executed, by lanes
+    steps: int = 0  # the same by SIMD groups
+    flops: int = 0
+    calls: dict[str, int] = field(default_factory=dict)  # of barriers and SIMD functions
+
+
+@dataclass
+class Launch:
+    """A launch of a kernel."""
+
+    kernel: str
+    threads: list[int]
+    groups: list[int]
+    group: list[int]
+    simdgroups: int
+    threadgroup_bytes: int
+    read: Traffic
+    written: Traffic
+    accesses: dict[tuple[str, str], Accesses]  # by memory and kind: ("device", "load")
+    lines: list[Line]
+    calls: dict[str, int]  # barriers and SIMD functions, by name: of threadgroups, and of SIMD groups
+    instructions: int
+    steps: int
+    flops: int
+
+    @property
+    def device(self) -> Accesses:
+        """All accesses to device memory."""
+        return self.total("device")
+
+    @property
+    def threadgroup(self) -> Accesses:
+        """All accesses to threadgroup memory."""
+        return self.total("threadgroup")
+
+    def total(self, space: str) -> Accesses:
+        """All accesses to a kind of memory."""
+        result = Accesses()
+        for (where, _), accesses in self.accesses.items():
+            if where == space:
+                result.add(accesses)
+        return result
+
+    @property
+    def traffic(self) -> float:
+        """Bytes moved (by one of the threadgroups that share them) against distinct bytes."""
+        distinct = self.read.distinct + self.written.distinct
+        return (self.read.shared + self.written.shared) / distinct if distinct else 1.0
+
+    @property
+    def transactions(self) -> float:
+        """Transactions with device memory against the least possible for its accesses."""
+        return self.device.ratio
+
+    @property
+    def products(self) -> int:
+        """8x8 products of simdgroup_matrix."""
+        return sum(n for name, n in self.calls.items() if name.startswith("simdgroup_multiply"))
+
+    @property
+    def barriers(self) -> int:
+        """threadgroup_barrier, times threadgroups."""
+        return self.calls.get("threadgroup_barrier", 0)
+
+    @property
+    def active(self) -> float:
+        """The part of lanes that are active in a step."""
+        return self.instructions / (self.steps * WIDTH) if self.steps else 1.0
+
+    @property
+    def all_flops(self) -> int:
+        """Floating-point operations, those of simdgroup_matrix included."""
+        return self.flops + self.products * PRODUCT_FLOPS
+
+    @property
+    def intensity(self) -> float:
+        """Floating-point operations a distinct byte of device memory."""
+        distinct = self.read.distinct + self.written.distinct
+        return self.all_flops / distinct if distinct else 0.0
+
+
+def main_place(places: tuple[Place, ...]) -> Place:
+    """The line of the .metal file that an instruction was inlined into."""
+    return next((place for place in places if place[0].endswith(".metal")), places[-1] if places else ("", 0))
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.found: dict[tuple[Place, Place], Line] = {}
+
+    def of(self, places: tuple[Place, ...]) -> Line:
+        """The line that an instruction counts for."""
+        key = (places[0] if places else ("", 0)), main_place(places)
+        return self.found.setdefault(key, Line(*key))
+
+
+def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
+    """A launch out of the driver's text."""
+    counts = json.loads(text)
+    lines, total, calls = _Lines(), defaultdict(Accesses), defaultdict(int)
+    for site, space, *numbers in counts["sites"]:
+        kind, _, places = facts.sites[site]
+        accesses, key = Accesses(*numbers), (SPACES[space], kind)
+        lines.of(places).accesses[key].add(accesses)
+        total[key].add(accesses)
+    instructions = steps = flops = 0
+    for block, executed, lanes in counts["blocks"]:
+        size, parts = facts.blocks[block]
+        instructions += size * lanes
+        steps += size * executed
+        for places, each, each_flops in parts:
+            line = lines.of(tuple(map(tuple, places)))
+            line.instructions += each * lanes
+            line.steps += each * executed
+            line.flops += each_flops * lanes
+            flops += each_flops * lanes
+    for function, file, number, times, _ in counts["calls"]:
+        calls[function] += times
+        here = (file, number)
+        line = next((found for (place, _), found in lines.found.items() if place == here), None) or lines.of((here,))
+        line.calls[function] = line.calls.get(function, 0) + times
+
+    def direction(name: str, kinds: tuple[str, ...]) -> Traffic:
+        asked = sum(total["device", kind].bytes for kind in kinds)
+        memory = counts[name]
+        return Traffic(asked, memory["moved"] * SECTOR, memory["shared"] * SECTOR, memory["distinct"])
+
+    return Launch(kernel, counts["threads"], counts["groups"], counts["group"], counts["simdgroups"],
+                  counts["threadgroup_bytes"], direction("read", ("load",)), direction("written", ("store", "atomic")),
+                  {key: value for key, value in total.items() if value.requests},
+                  [line for line in lines.found.values() if line.place[0]], dict(calls), instructions, steps,
+                  flops)  # fmt: skip

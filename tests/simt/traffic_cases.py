@@ -1,0 +1,206 @@
+"""Calls of operators whose traffic with device memory tests/simt/test_traffic.py bounds, and tools/against_ncu.py
+compares with a GPU's. Run as a program it profiles those of some categories, and writes what they moved as JSON:
+
+    MPSX_DRIVER=simt python tests/simt/traffic_cases.py out.json dense rows
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+TAGS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+# Of each category: the most that may be moved, against each byte of inputs and results once, and the most transactions,
+# against the least that a SIMD group's accesses need.
+BARS = {"dense": (1.02, 1.0), "strided": (1.1, 1.1), "rows": (1.05, 1.05), "gather": (1.2, 1.2)}
+ROWS = ((2048, 64), (128, 1024), (4, 32768))
+
+
+@dataclass(frozen=True)
+class Case:
+    """`function` of `inputs`. `bytes`: what it has to move; 0: inputs and results."""
+
+    name: str
+    category: str
+    function: Callable[..., Any]
+    inputs: tuple
+    bytes: int = 0
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is one of the default suite."""
+        tag = self.name.rpartition(" ")[2]
+        return tag == "f16" or (tag != "bf16" and (self.category != "rows" or "128x1024" in self.name))
+
+    def necessary(self, inputs: tuple, result: Any) -> int:
+        """The bytes of its inputs and results."""
+        seen = {}
+        for t in torch.utils._pytree.tree_leaves((inputs, result)):
+            if isinstance(t, torch.Tensor):
+                seen[t.data_ptr()] = max(seen.get(t.data_ptr(), 0), t.numel() * t.element_size())
+        return self.bytes or sum(seen.values())
+
+
+def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Numbers, always the same."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+def dense() -> Iterator[tuple]:
+    """One to three inputs of one shape."""
+    n = 1 << 17
+    for dtype, tag in TAGS.items():
+        x, y, z = (values(n, dtype=dtype) for _ in range(3))
+        yield f"add {tag}", torch.add, x, y
+        yield f"gelu {tag}", F.gelu, x
+        yield f"gelu_backward {tag}", aten.gelu_backward, x, y
+        yield f"copy {tag}", torch.clone, x
+        yield f"addcmul {tag}", torch.addcmul, x, y, z
+    x, half = values(n), values(n, dtype=torch.float16)
+    yield "exp f32", torch.exp, x
+    yield "relu_backward f32", aten.threshold_backward, x, x.clone(), 0
+    yield "silu f16", F.silu, half
+    yield "clamp f32", torch.clamp, x, 0.2, 0.7
+    yield "lt f32", torch.lt, x, x.clone()
+    yield "where f32", torch.where, x > 0.5, x, x.clone()
+    yield "add i64", torch.add, torch.arange(n), torch.arange(n)
+    yield "add_ f32", torch.Tensor.add_, x, x.clone(), {"bytes": 3 * 4 * n}
+    yield "to f32 f16", torch.Tensor.to, x, torch.float16
+    yield "to f16 f32", torch.Tensor.to, half, torch.float32
+    yield "to f32 bf16", torch.Tensor.to, x, torch.bfloat16
+    yield "to bool f32", torch.Tensor.to, x > 0.5, torch.float32
+    yield "fill f32", torch.Tensor.fill_, x, 1.0
+
+
+def strided() -> Iterator[tuple]:
+    """Transposed and broadcast inputs."""
+    for dtype, tag in TAGS.items():
+        x = values(256, 512, dtype=dtype)
+        yield f"add row {tag}", torch.add, x, values(512, dtype=dtype)
+        yield f"add column {tag}", torch.add, x, values(256, 1, dtype=dtype)
+        yield f"add transposed {tag}", torch.add, x, values(512, 256, dtype=dtype).t()
+        yield f"transpose {tag}", torch.Tensor.contiguous, x.t()
+        yield f"add rows of more {tag}", torch.add, values(256, 640, dtype=dtype)[:, :512], x
+    x = values(8, 64, 16, 16)
+    yield "to channels_last f32", lambda t: t.contiguous(memory_format=torch.channels_last), x
+    yield "permute 0213 f16", torch.Tensor.contiguous, values(8, 64, 8, 64, dtype=torch.float16).permute(0, 2, 1, 3)
+    yield "add channels f32", torch.add, x, values(64, 1, 1)
+
+
+def norm_inputs(rows: int, size: int, dtype: torch.dtype) -> tuple:
+    """Inputs of layer_norm's backward."""
+    x, weight = values(rows, size, dtype=dtype), values(size, dtype=dtype)
+    _, mean, rstd = aten.native_layer_norm(x, [size], weight, weight, 1e-5)
+    return x.clone(), x, [size], mean, rstd, weight, weight.clone(), [True, True, True]
+
+
+def rows() -> Iterator[tuple]:
+    """Reductions and norms."""
+    for dtype, tag in list(TAGS.items())[:2]:
+        for shape in ROWS:
+            x, name = values(*shape, dtype=dtype), f"{shape[0]}x{shape[1]} {tag}"
+            weight = values(shape[1], dtype=dtype)
+            yield f"sum rows {name}", torch.sum, x, 1
+            yield f"softmax {name}", torch.softmax, x, -1
+            yield f"softmax_backward {name}", aten._softmax_backward_data, x, x.clone(), -1, dtype
+            yield f"layer_norm {name}", F.layer_norm, x, [shape[1]], weight, weight.clone()
+            yield f"rms_norm {name}", F.rms_norm, x, [shape[1]], weight
+        x, name = values(*ROWS[1], dtype=dtype), f"128x1024 {tag}"
+        yield f"log_softmax {name}", torch.log_softmax, x, -1
+        yield f"amax rows {name}", torch.amax, x, 1
+        yield f"argmax rows {name}", torch.argmax, x, 1
+        yield f"var rows {name}", torch.var, x, 1
+        yield f"sum columns 2048x256 {tag}", torch.sum, values(2048, 256, dtype=dtype), 0
+        yield f"sum columns 8192x32 {tag}", torch.sum, values(8192, 32, dtype=dtype), 0
+        yield f"sum all {tag}", torch.sum, values(1 << 17, dtype=dtype)
+    yield "layer_norm_backward 128x1024 f32", aten.native_layer_norm_backward, *norm_inputs(*ROWS[1], torch.float32)
+    x = values(8, 32, 16, 16)
+    yield "group_norm f32", F.group_norm, x, 8, values(32), values(32)
+    yield "batch_norm train f32", aten.native_batch_norm, x, values(32), values(32), None, None, True, 0.1, 1e-5, {
+        "bytes": 3 * 4 * x.numel()}  # it has to read them twice
+    yield "batch_norm eval f32", F.batch_norm, x, values(32), values(32)
+    yield "cross_entropy f32", F.cross_entropy, values(128, 1024), torch.arange(128) * 7 % 1024, {
+        "bytes": 128 * (1024 * 4 + 8)}  # fmt: skip
+
+
+def gather() -> Iterator[tuple]:
+    """Rows by index, dropout, cat, optimizers."""
+    for dtype, tag in list(TAGS.items())[:2]:
+        size = dtype.itemsize
+        table, index = values(1024, 256, dtype=dtype), torch.arange(512) * 37 % 1024
+        moved = {"bytes": 2 * 512 * 256 * size + 512 * 8}
+        yield f"embedding {tag}", aten.embedding, table, index, moved
+        yield f"index_select {tag}", torch.index_select, table, 0, index, moved
+        yield f"gather {tag}", torch.gather, table, 1, torch.arange(256).expand(1024, 256).contiguous()
+        yield f"cat {tag}", torch.cat, [table, table.clone()], 1
+        yield f"dropout {tag}", lambda t: aten.native_dropout(t, 0.5, True), values(1 << 17, dtype=dtype)
+        yield f"scatter_add {tag}", torch.Tensor.scatter_add_, table, 0, index[:, None].expand(512, 256).contiguous(), (
+            values(512, 256, dtype=dtype)), {"bytes": 512 * 256 * (3 * size + 8)}  # fmt: skip
+    parameters, gradients, first, second = ([values(1 << 15), values(1 << 12)] for _ in range(4))
+    yield "fused_adamw f32", fused_adamw, parameters, gradients, first, second, [torch.tensor(1.0)] * 2, {
+        "bytes": 7 * 4 * sum(p.numel() for p in parameters)}  # fmt: skip
+
+
+def fused_adamw(parameters: list, gradients: list, first: list, second: list, steps: list) -> None:
+    """A step of AdamW."""
+    aten._fused_adamw_(parameters, gradients, first, second, [], steps, lr=1e-3, beta1=0.9, beta2=0.999,
+                       weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+
+
+def cases(*categories: str) -> Iterator[Case]:
+    """Those of some categories, or of all."""
+    for category, found in (("dense", dense), ("strided", strided), ("rows", rows), ("gather", gather)):
+        for name, function, *inputs in found() if not categories or category in categories else ():
+            facts = inputs.pop() if isinstance(inputs[-1], dict) else {}
+            yield Case(name, category, function, tuple(inputs), **facts)
+
+
+def on_device(inputs: tuple) -> tuple:
+    """Inputs on the device, in the same layout."""
+
+    def move(t: Any) -> Any:
+        if not isinstance(t, torch.Tensor):
+            return t
+        whole = t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
+        return whole.to("mpsx").as_strided(t.size(), t.stride(), t.storage_offset())
+
+    return torch.utils._pytree.tree_map(move, inputs)
+
+
+def main(path: str, words: list[str]) -> None:
+    """Profiles them; --quick: those of the default suite."""
+    import mpsx
+    from mpsx.kernel_profile.report import as_dict
+
+    mpsx.fallback.set_mode("error")
+    found = {}
+    for case in cases(*(word for word in words if word != "--quick")):
+        if "--quick" in words and not case.quick:
+            continue
+        inputs, results = on_device(case.inputs), []
+        try:
+            profile = mpsx.profiler.profile_kernel(lambda c=case, i=inputs, r=results: r.append(c.function(*i)))
+        except RuntimeError as error:
+            found[case.name] = {"error": str(error)}
+            continue
+        launches, device = profile.launches, [launch.device for launch in profile.launches]
+        moved = sum(launch.read.shared + launch.written.shared for launch in launches)
+        found[case.name] = {
+            "category": case.category,
+            "traffic": moved / case.necessary(inputs, results),
+            "transactions": sum(d.transactions for d in device) / max(sum(d.least for d in device), 1),
+            "launches": [as_dict(launch) for launch in launches],
+        }
+    Path(path).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Compares what the simt driver predicts of launches with what Nsight Compute counts on an NVIDIA GPU.
+
+    python tools/against_ncu.py predict build/ncu --cores 132    anywhere: the simt driver profiles the launches
+    python tools/against_ncu.py measure build/ncu                on the GPU's machine, where `ncu` is found
+    python tools/against_ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
+
+The launches are those of tests/simt/traffic_cases.py. `--cores` is the number of the GPU's multiprocessors, by which
+launchers split work: the launches must be the same. `measure` runs the process below `ncu` once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
+BAR = 0.05
+GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+# Each count that is compared: the metrics whose sum it is, and the field of the predicted accesses.
+COLUMNS = {
+    "load requests": ([GLOBAL.format("requests", "ld")], "device load", "requests"),
+    "load sectors": ([GLOBAL.format("sectors", "ld")], "device load", "transactions"),
+    "store requests": ([GLOBAL.format("requests", "st")], "device store", "requests"),
+    "store sectors": ([GLOBAL.format("sectors", "st")], "device store", "transactions"),
+    "atomic sectors": ([GLOBAL.format("sectors", op) for op in ("atom", "red")], "device atomic", "transactions"),
+    "shared load wavefronts": ([SHARED.format("ld")], "threadgroup load", "transactions"),
+    "shared store wavefronts": ([SHARED.format("st")], "threadgroup store", "transactions"),
+}
+# Counted for whoever looks into a difference.
+MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "smsp__thread_inst_executed_per_inst_executed.ratio"]  # fmt: skip
+
+
+def predict(folder: Path, cores: int) -> None:
+    """Writes predicted.json."""
+    environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores)}
+    subprocess.run([sys.executable, str(CASES), str(folder / "predicted.json")], env=environment, check=True)
+
+
+def measure(folder: Path) -> None:
+    """Writes measured.csv, and run.json."""
+    metrics = ",".join([metric for metrics, _, _ in COLUMNS.values() for metric in metrics] + MORE)
+    command = ["ncu", "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base", "--metrics",
+               metrics, "--log-file", str(folder / "measured.csv"), sys.executable, __file__, "run", str(folder)]
+    subprocess.run(command, env=os.environ | {"MPSX_DRIVER": "cuda"}, check=True)
+
+
+def run(folder: Path) -> None:
+    """The process below ncu: each case once, and what it launched in run.json."""
+    import ctypes
+
+    sys.path.insert(0, str(CASES.parent))
+    import torch
+    from traffic_cases import cases, on_device
+
+    import mpsx
+
+    mpsx.fallback.set_mode("error")
+    cuda, launched = ctypes.CDLL("libcuda.so.1"), {}
+    for case in cases():
+        case.function(*on_device(case.inputs))  # compiles the kernels, and the setters of their constants
+        inputs = on_device(case.inputs)
+        torch.accelerator.synchronize()
+        with mpsx.profiler.launch_log() as log:
+            cuda.cuProfilerStart()
+            case.function(*inputs)
+            torch.accelerator.synchronize()
+            cuda.cuProfilerStop()
+        launched[case.name] = [name.removeprefix("kernel:") for name in log if name.startswith("kernel:")]
+    (folder / "run.json").write_text(json.dumps(launched))
+
+
+def measured_rows(folder: Path) -> list[dict[str, str]]:
+    """The launches as ncu wrote them, in order."""
+    lines = (folder / "measured.csv").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
+    return list(csv.DictReader(lines[first:]))[1:]  # the first has the units
+
+
+def product(text: str) -> int:
+    """Of "(16, 1, 1)"."""
+    result = 1
+    for word in text.strip("()").split(","):
+        result *= int(word)
+    return result
+
+
+def compare(folder: Path, tsv: Path | None) -> int:
+    """Prints the table of both; the number of launches that differ by more than the bar."""
+    predicted = json.loads((folder / "predicted.json").read_text())
+    rows, at, out, wrong, total = measured_rows(folder), 0, [], 0, 0
+    for name, kernels in json.loads((folder / "run.json").read_text()).items():
+        mine, at = rows[at:at + len(kernels)], at + len(kernels)
+        theirs = predicted.get(name, {}).get("launches", [])
+        if [launch["kernel"] for launch in theirs] != kernels:
+            out.append([name, "", "", "predicted", " ".join(launch["kernel"] for launch in theirs) or "nothing",
+                        " ".join(kernels), ""])  # fmt: skip
+            wrong, total = wrong + 1, total + 1
+            continue
+        for launch, row in zip(theirs, mine, strict=True):
+            total += 1
+            blocks, groups = product(row["Grid Size"]), launch["groups"][0] * launch["groups"][1] * launch["groups"][2]
+            if blocks != groups:
+                out.append([name, launch["kernel"], "", "threadgroups", groups, blocks, ""])
+                wrong += 1
+                continue
+            good = True
+            for column, (metrics, accesses, field) in COLUMNS.items():
+                expected = launch["accesses"].get(accesses, {}).get(field, 0)
+                found = sum(int(float(row[metric].replace(",", ""))) for metric in metrics)
+                ratio = expected / found if found else 1.0 if not expected else float("inf")
+                good &= abs(ratio - 1) <= BAR
+                if expected or found:
+                    out.append([name, launch["kernel"], "" if abs(ratio - 1) <= BAR else "!", column, expected, found,
+                                f"{ratio:.3f}"])  # fmt: skip
+            wrong += not good
+    head = ["case", "kernel", "", "count", "predicted", "measured", "ratio"]
+    for row in [head, *out]:
+        print("{:<32} {:<36} {:<1} {:<24} {:>14} {:>14} {:>7}".format(*map(str, row)))
+    kernels = {row[1] for row in out if row[1]}
+    print(f"{total - wrong} of {total} launches agree within {BAR:.0%} in every count; {len(kernels)} kernels")
+    if tsv:
+        tsv.write_text("".join("\t".join(map(str, row)) + "\n" for row in [head, *out]))
+    return wrong
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("predict", "measure", "run", "compare"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cores", type=int, default=132, help="multiprocessors of the GPU (default: an H100's 132)")
+    parser.add_argument("--tsv", type=Path, help="write the table there too")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.command == "predict":
+        predict(arguments.folder, arguments.cores)
+    elif arguments.command == "compare":
+        return min(compare(arguments.folder, arguments.tsv), 1)
+    else:
+        (measure if arguments.command == "measure" else run)(arguments.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
