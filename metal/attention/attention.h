@@ -4,8 +4,10 @@
 #include "attention/attention_params.h"
 #include "lib/math.h"
 #include "lib/random.h"
-#include "lib/tile_product.h"
+#include "lib/collective.h"
+#include "lib/tile_params.h"
 
+enum : uint { kTilePad = 4 };  // floats between rows, so that a column is not in one bank
 enum : uint { kRows = kAttentionRows, kColumns = kAttentionColumns };
 enum : uint {
   kSumStride = kAttentionSize + kTilePad,
@@ -13,6 +15,48 @@ enum : uint {
   kLeftStride = kAttentionDepth + kTilePad,
   kValueStride = kAttentionWidth + kTilePad,
 };
+
+// Element (row, column) of a matrix in memory, of any strides.
+template <typename T>
+struct AttentionSource {
+  device const T* data;
+  long row_stride, column_stride;
+  uint rows, columns;
+
+  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width,
+             GroupThread g) const {
+    device const T* from = data + (long(row) * row_stride + long(column) * column_stride);
+    const uint down = row < rows ? min(height, rows - row) : 0;
+    const uint right = column < columns ? min(width, columns - column) : 0;
+    // Neighbouring threads read neighbours in memory.
+    const bool along_rows = column_stride == 1;
+    for (uint i = g.index; i < height * width; i += g.count) {
+      const uint r = along_rows ? i / width : i % height, c = along_rows ? i % width : i / height;
+      const bool inside = r < down && c < right;
+      to[r * stride + c] = inside ? float(from[long(r) * row_stride + long(c) * column_stride]) : 0.0f;
+    }
+  }
+};
+
+// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to
+// them. Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
+inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
+                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth,
+                          GroupThread g) {
+  const uint across = columns / 8;
+  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
+    const uint row = block / across * 8, column = block % across * 8;
+    simdgroup_float8x8 sum, x, y;
+    simdgroup_load(sum, out + row * out_stride + column, out_stride);
+    for (uint k = 0; k < depth; k += 8) {
+      simdgroup_load(x, a + row * a_stride + k, a_stride);
+      simdgroup_load(y, b + k * b_stride + column, b_stride);
+      simdgroup_multiply_accumulate(sum, x, y, sum);
+    }
+    simdgroup_store(sum, out + row * out_stride + column, out_stride);
+  }
+  tg_barrier();
+}
 
 // Threadgroup memory.
 struct AttentionMemory {
@@ -36,19 +80,19 @@ inline AttentionMemory attention_memory(threadgroup float* memory) {
     for (uint c = g.index % kColumns; c < kColumns; c += g.count)
 
 template <typename T>
-inline MatrixSource<T> rows_of(device const T* data, long stride, uint rows, uint size) {
+inline AttentionSource<T> rows_of(device const T* data, long stride, uint rows, uint size) {
   return {data, stride, 1, rows, size};
 }
 template <typename T>
-inline MatrixSource<T> transposed(MatrixSource<T> m) {
+inline AttentionSource<T> transposed(AttentionSource<T> m) {
   return {m.data, m.column_stride, m.row_stride, m.columns, m.rows};
 }
 
 // scores = the products of `left`'s rows from `row` on with `right`'s rows from `column` on.
 template <typename T>
-inline void make_scores(threadgroup float* scores, MatrixSource<T> left, MatrixSource<T> right, uint row, uint column,
+inline void make_scores(threadgroup float* scores, AttentionSource<T> left, AttentionSource<T> right, uint row, uint column,
                         AttentionMemory m, GroupThread g) {
-  const MatrixSource<T> across = transposed(right);
+  const AttentionSource<T> across = transposed(right);
   threadgroup float* a = m.staged;
   threadgroup float* b = a + kRows * kLeftStride;
   tg_barrier();
@@ -65,7 +109,7 @@ inline void make_scores(threadgroup float* scores, MatrixSource<T> left, MatrixS
 
 // sums += scores x the rows of `values` from `column` on.
 template <typename T>
-inline void add_weighted(threadgroup float* scores, MatrixSource<T> values, uint column, AttentionMemory m,
+inline void add_weighted(threadgroup float* scores, AttentionSource<T> values, uint column, AttentionMemory m,
                          GroupThread g) {
   for (uint e = 0; e < values.columns; e += kAttentionWidth) {
     const uint width = min(uint(kAttentionWidth), (values.columns - e + 31) / 32 * 32);

@@ -19,9 +19,9 @@ kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buff
   const AttentionMemory m = attention_memory(memory);
   const AttentionHead h = {g.group.z, g.group.y};
   const uint row = g.group.x * kRows;
-  const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-  const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-  const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
+  const AttentionSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
+  const AttentionSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
+  const AttentionSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
   device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
   clear_sums(m, g);
   for (uint r = g.index; r < kRows; r += g.count) m.top[r] = -INFINITY, m.total[r] = 0.0f;
@@ -112,10 +112,10 @@ kernel void attention_backward(device T* result [[buffer(0)]], device const floa
   clear_sums(m, g);
   for (uint other = 0; other < heads; ++other) {
     const AttentionHead h = {g.group.z, g.group.y * heads + other};
-    const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-    const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-    const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
-    const MatrixSource<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size);
+    const AttentionSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
+    const AttentionSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
+    const AttentionSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
+    const AttentionSource<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size);
     device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
     const ulong first = (ulong(h.batch) * p.heads + h.head) * p.queries;
     // Of a causal mask: keys after a query, queries before a key.

@@ -9,7 +9,7 @@ struct ConvFinish {
   constant ConvParams& p;
   uint positions;
 
-  void put(uint row, uint column, float sum) const {
+  METAL_FUNC void put(uint row, uint column, float sum) const {
     const uint image = column / positions, position = column % positions;
     const float start = p.has_bias ? float(bias[row]) : 0.0f;
     out[long(image) * p.out_image + long(row) * p.out_channel + long(position) * p.out_position] = T(sum + start);
@@ -25,24 +25,25 @@ template <typename T, bool BACKWARD>
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                  device const T* weight [[buffer(2)]],
                  device const T* bias [[buffer(3)]], constant ConvParams& p [[buffer(4)]],
-                 threadgroup float* memory [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
+                 MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  typedef SmallTile<T> Shape;
+  threadgroup uint4 memory[Shape::memory];
   const uint group = g.group.z, first = group * p.rows;
-  const Tile tile = tile_at(g.group.y, g.group.x);
-  const ConvMatrixSource<T> left = {weight + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth};
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const ConvMatrixSource<T> left = {weight + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth, true};
   const Patches<T, BACKWARD, false> right = {source + long(group) * p.channels * p.channel_stride, p, p.window,
-                                             p.columns, p.depth};
-  tile_product(left, right, p.depth, tile, memory, g);
+                                             p.columns, p.depth, false};
   device T* target = out + long(first) * p.out_channel;
   const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
-  tile_finish(finish, p.rows, p.columns, tile, memory, g);
+  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
 template <typename T>
 struct ConvWeightFinish {
   device T* out;
   uint columns;
-  void put(uint row, uint column, float sum) const { out[ulong(row) * columns + column] = T(sum); }
+  METAL_FUNC void put(uint row, uint column, float sum) const { out[ulong(row) * columns + column] = T(sum); }
 };
 
 // The gradient of the weight: the gradient of the result times the patches, over all places.
@@ -50,16 +51,17 @@ template <typename T>
 [[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                         device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
-                        threadgroup float* memory [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
+                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  typedef SmallTile<T> Shape;
+  threadgroup uint4 memory[Shape::memory];
   const uint group = g.group.z;
-  const Tile tile = tile_at(g.group.y, g.group.x);
-  const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth};
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth, true};
   const Patches<T, false, true> right = {source + long(group) * p.channels * p.channel_stride, p, p.window, p.depth,
-                                         p.columns};
-  tile_product(left, right, p.depth, tile, memory, g);
+                                         p.columns, true};
   const ConvWeightFinish<T> finish = {out + ulong(group) * p.rows * p.columns, p.columns};
-  tile_finish(finish, p.rows, p.columns, tile, memory, g);
+  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
 #define MPSX_CONV(T, TAG, ...)                          \

@@ -39,6 +39,16 @@ inline ConvPlace place_of(uint column, thread const ConvWindow& w) {
   const uint y = lines % w.positions[1], planes = lines / w.positions[1];
   return {planes / w.positions[0], {planes % w.positions[0], y, z}};
 }
+inline ConvPlace place_after(ConvPlace place, thread const ConvWindow& w) {
+  if (++place.at[2] == w.positions[2]) {
+    place.at[2] = 0;
+    if (++place.at[1] == w.positions[1]) {
+      place.at[1] = 0;
+      if (++place.at[0] == w.positions[0]) place.at[0] = 0, ++place.image;
+    }
+  }
+  return place;
+}
 struct ConvTap {
   uint channel, at[3];
 };
@@ -48,17 +58,19 @@ inline ConvTap tap_of(uint row, thread const ConvWindow& w) {
   return {planes / w.taps[0], {planes % w.taps[0], y, z}};
 }
 
-// ACROSS: rows are places and columns taps.
+// Runs are of neighbouring places. ACROSS: these are the depth, and taps are the lines.
 template <typename T, bool BACKWARD, bool ACROSS>
 struct Patches {
   device const T* data;
   constant ConvParams& p;
   ConvWindow w;
   uint places, taps;  // how many
+  bool along_depth;
 
   float at(ConvPlace place, ConvTap tap) const {
     long offset = long(place.image) * p.image_stride + long(tap.channel) * p.channel_stride;
     bool inside = true;
+#pragma unroll
     for (uint d = 0; d < 3; ++d) {
       const int i = source_index<BACKWARD>(place.at[d], tap.at[d], d, w);
       inside = inside && i >= 0;
@@ -67,18 +79,18 @@ struct Patches {
     return inside ? float(data[offset]) : 0.0f;
   }
 
-  // Neighbouring threads have neighbouring places, which they work out once.
-  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
-    const uint across = ACROSS ? height : width, down = ACROSS ? width : height, step = max(g.count / across, 1u);
-    for (uint mine = g.index % across; mine < across; mine += g.count) {
-      const uint place_index = (ACROSS ? row : column) + mine;
-      const ConvPlace place = place_of(min(place_index, places - 1), w);
-      for (uint k = g.index / across; k < down; k += step) {
-        const uint tap_index = (ACROSS ? column : row) + k;
-        const bool inside = place_index < places && tap_index < taps;
-        to[ACROSS ? mine * stride + k : k * stride + mine] = inside ? at(place, tap_of(tap_index, w)) : 0.0f;
-      }
+  METAL_FUNC uint4 run(uint line, uint k) const {
+    const uint first = ACROSS ? k : line, tap_index = ACROSS ? min(line, taps - 1) : k;
+    ConvPlace place = place_of(min(first, places - 1), w);
+    const ConvTap tap = tap_of(tap_index, w);
+    uint4 r = uint4(0);
+#pragma unroll
+    for (uint i = 0; i < 16 / sizeof(T); ++i) {
+      const bool inside = first + i < places && tap_index < taps;
+      r[i * sizeof(T) / 4] |= element_bits(inside ? T(at(place, tap)) : T(0)) << i * sizeof(T) % 4 * 8;
+      place = place_after(place, w);
     }
+    return r;
   }
 };
 
@@ -87,14 +99,19 @@ template <typename T>
 struct ConvMatrixSource {
   device const T* data;
   ConvMatrix m;
-  uint rows, columns;
+  uint lines, depth;
+  bool along_depth;
 
-  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
-    for (uint i = g.index; i < height * width; i += g.count) {
-      const uint r = i / width, c = i % width, k = column + c;
-      const bool inside = row + r < rows && k < columns;
-      const long offset = long(row + r) * m.row_stride + long(k / m.inner) * m.outer_stride + k % m.inner;
-      to[r * stride + c] = inside ? float(data[offset]) : 0.0f;
+  METAL_FUNC uint4 run(uint line, uint k) const {
+    device const T* from = data + long(min(line, lines - 1)) * m.row_stride;
+    uint outer = k / m.inner, inner = k % m.inner;
+    uint4 r = uint4(0);
+#pragma unroll
+    for (uint i = 0; i < 16 / sizeof(T); ++i) {
+      const T element = k + i < depth ? from[long(outer) * m.outer_stride + inner] : T(0);
+      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
+      if (++inner == m.inner) inner = 0, ++outer;
     }
+    return r;
   }
 };

@@ -34,6 +34,8 @@ enum : uint { kScratch = 32 };
 
 // All threads of the group have arrived, and see what the others wrote to threadgroup memory.
 inline void tg_barrier() { threadgroup_barrier(mem_flags::mem_threadgroup); }
+// The same for the SIMD group alone.
+inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 // The same for device memory of this group.
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
 

@@ -4,11 +4,10 @@
 #include "lib/shared.h"
 
 enum : uint32_t {
-  kTileThreads = 128,  // four SIMD groups own a tile, each of them a quarter
-  kTileRows = 64,
+  kTileRows = 64,  // of a tile that four SIMD groups own, each of them a quarter
   kTileColumns = 64,
-  kTileDepth = 16,  // of the slices of both factors that are in threadgroup memory at a time
-  kTilePad = 4,     // floats between rows, so that a column is not in one bank
-  kTileStride = kTileColumns + kTilePad,
-  kTileFloats = kTileRows * kTileStride,
+  kTileThreads = 128,
+  kLargeTile = 128,  // rows and columns of one that eight own; of 16-bit elements
+  kLargeTileThreads = 256,
+  kTileBytes = 64,  // depth of the slices of both factors that are in threadgroup memory at a time
 };

@@ -1,122 +1,188 @@
-// One tile of the product of two matrices, whatever their source, left as floats in threadgroup memory.
+// Tiles of products of matrices, whatever the factors' source.
 //
-// A factor has `void stage(threadgroup float* to, uint stride, uint row, uint column, uint rows, uint columns,
-// GroupThread g)`: the threads of the group write its elements from (row, column) on, and zeros beyond its end.
-//
-// Sums are of two levels, kTileSum products and the sums of these, so that errors grow slowly.
+// A factor is seen as lines, rows of the left one and columns of the right one, along the depth of the product. It has
+// `uint4 run(uint line, uint k)`: 16 bytes of elements from there on, neighbours along the depth if `along_depth`,
+// else neighbouring lines. They are zero beyond the depth, and anything beyond the lines.
 #pragma once
 
 #include "lib/collective.h"
 #include "lib/tile_params.h"
 
-enum : uint { kTileSum = 64 };
+// The shape of a tile of elements T, and of the SIMD groups' parts of it.
+template <typename T, uint ROWS, uint COLUMNS, uint DOWN, uint ACROSS>
+struct TileShape {
+  typedef T type;
+  enum : uint {
+    rows = ROWS,
+    columns = COLUMNS,
+    own_rows = ROWS / DOWN,
+    own_columns = COLUMNS / ACROSS,
+    across = ACROSS,
+    threads = kTileThreads / 4 * DOWN * ACROSS,
+    run = 16 / sizeof(T),
+    depth = kTileBytes / sizeof(T),
+    stride = depth + 8,  // in threadgroup memory, so that fragments of eight rows are in different banks
+    memory = (ROWS + COLUMNS) * stride / run,  // in uint4
+  };
+};
+template <typename T> using SmallTile = TileShape<T, kTileRows, kTileColumns, 2, 2>;
+template <typename T> using LargeTile = TileShape<T, kLargeTile, kLargeTile, 2, 4>;
 
-// Where a tile is in the result, beyond whose end a part of it may lie.
+// Where a tile begins in the result.
 struct Tile {
   uint row, column;
 };
-inline Tile tile_at(uint row, uint column) { return {row * kTileRows, column * kTileColumns}; }
 
-// Element (row, column) of a matrix in memory, of any strides.
-template <typename T>
+inline uint element_bits(float x) { return as_type<uint>(x); }
+inline uint element_bits(half x) { return as_type<ushort>(x); }
+inline uint element_bits(bfloat x) { return as_type<ushort>(x); }
+
+// Lines of a matrix in memory, of any strides. S: the type in the tile.
+template <typename T, typename S = T>
 struct MatrixSource {
   device const T* data;
-  long row_stride, column_stride;
-  uint rows, columns;
+  long line_stride, depth_stride;
+  uint lines, depth;
+  bool wide;         // runs are neighbours in memory and aligned
+  bool along_depth;  // not where lines alone are neighbours
 
-  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
-    device const T* from = data + (long(row) * row_stride + long(column) * column_stride);
-    const uint down = row < rows ? min(height, rows - row) : 0;
-    const uint right = column < columns ? min(width, columns - column) : 0;
-    // Neighbouring threads read neighbours in memory.
-    const bool along_rows = column_stride == 1;
-    for (uint i = g.index; i < height * width; i += g.count) {
-      const uint r = along_rows ? i / width : i % height, c = along_rows ? i % width : i / height;
-      const bool inside = r < down && c < right;
-      to[r * stride + c] = inside ? float(from[long(r) * row_stride + long(c) * column_stride]) : 0.0f;
+  METAL_FUNC uint4 run(uint line, uint k) const {
+    enum : uint { kRun = 16 / sizeof(S) };
+    const uint first = along_depth ? min(line, lines - 1) : line;
+    if (wide && (along_depth ? k + kRun <= depth : k < depth && line + kRun <= lines))
+      return *(device const uint4*)(data + (long(first) * line_stride + long(k) * depth_stride));
+    uint4 r = uint4(0);
+#pragma unroll
+    for (uint i = 0; i < kRun; ++i) {
+      const uint l = along_depth ? first : min(line + i, lines - 1), d = along_depth ? k + i : k;
+      const S element = S(data[long(l) * line_stride + long(min(d, depth - 1)) * depth_stride]);
+      r[i * sizeof(S) / 4] |= (d < depth ? element_bits(element) : 0) << i * sizeof(S) % 4 * 8;
+    }
+    return r;
+  }
+};
+template <typename S = void, typename T>
+METAL_FUNC auto matrix_source(device const T* data, long line_stride, long depth_stride, uint lines, uint depth,
+                          bool wide) {
+  typedef conditional_t<is_same_v<S, void>, T, S> staged;
+  return MatrixSource<T, staged>{data, line_stride, depth_stride, lines, depth, wide && is_same_v<T, staged>,
+                                 depth_stride == 1 || line_stride != 1};
+}
+
+// A thread's share of a factor's slice, on its way from device to threadgroup memory, where lines lie along the depth.
+template <typename T, uint LINES, uint DEPTH, uint THREADS>
+struct TileShare {
+  enum : uint {
+    kRun = 16 / sizeof(T),
+    kRuns = LINES * DEPTH / kRun / THREADS,
+    kTogether = 4 / sizeof(T),  // neighbours in depth, which share a word, that a thread takes of neighbouring lines
+    kAcross = DEPTH / kRun,
+    kDown = DEPTH / kTogether,
+  };
+  uint4 held[kRuns];
+
+  template <typename Source>
+  METAL_FUNC void load(Source source, uint line, uint k, uint index) {
+#pragma unroll
+    for (uint i = 0; i < kRuns; ++i) {
+      const uint along = index + i * THREADS, across = index + i / kTogether * THREADS;
+      held[i] = source.run(line + (source.along_depth ? along / kAcross : across / kDown * kRun),
+                           k + (source.along_depth ? along % kAcross * kRun
+                                                   : across % kDown * kTogether + i % kTogether));
+    }
+  }
+
+  METAL_FUNC void store(threadgroup T* to, uint stride, bool along_depth, uint index) const {
+    if (along_depth) {
+#pragma unroll
+      for (uint i = 0; i < kRuns; ++i) {
+        const uint at = index + i * THREADS;
+        *(threadgroup uint4*)(to + at / kAcross * stride + at % kAcross * kRun) = held[i];
+      }
+      return;
+    }
+#pragma unroll
+    for (uint i = 0; i < kRuns; i += kTogether) {
+      const uint at = index + i / kTogether * THREADS;
+      threadgroup T* first = to + at / kDown * kRun * stride + at % kDown * kTogether;
+#pragma unroll
+      for (uint j = 0; j < kRun; ++j) {
+        const uint x = held[i][j / kTogether], y = held[i + kTogether - 1][j / kTogether];
+        const uint both = j % 2 == 0 ? (x & 0xffffu) | y << 16 : x >> 16 | (y & 0xffff0000u);
+        *(threadgroup uint*)(first + j * stride) = kTogether == 1 ? x : both;
+      }
     }
   }
 };
 
-// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to
-// them. Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
-inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
-                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth,
-                          GroupThread g) {
-  const uint across = columns / 8;
-  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
-    const uint row = block / across * 8, column = block % across * 8;
-    simdgroup_float8x8 sum, x, y;
-    simdgroup_load(sum, out + row * out_stride + column, out_stride);
-    for (uint k = 0; k < depth; k += 8) {
-      simdgroup_load(x, a + row * a_stride + k, a_stride);
-      simdgroup_load(y, b + k * b_stride + column, b_stride);
-      simdgroup_multiply_accumulate(sum, x, y, sum);
-    }
-    simdgroup_store(sum, out + row * out_stride + column, out_stride);
-  }
-  tg_barrier();
-}
-
-// 8x8 blocks along each side of a SIMD group's quarter. Loops over them are unrolled: a SIMD group's matrices are
-// registers, which have no addresses.
-enum : uint { kBlocks = 4 };
-
-template <typename A, typename B>
-inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* memory, GroupThread g) {
-  enum : uint { kStrideA = kTileDepth + kTilePad, kStrideB = kTileStride };
-  threadgroup float* left = memory;
-  threadgroup float* right = memory + kTileRows * kStrideA;
-  const uint quarter = g.index / g.width;
-  const uint row = quarter / 2 * (kTileRows / 2), column = quarter % 2 * (kTileColumns / 2);
-  simdgroup_float8x8 total[kBlocks][kBlocks], sum[kBlocks][kBlocks];
+// finish.put(row, column, sum) for every element within rows x columns of the tile from [first, depth) of the product.
+// Loops over a SIMD group's matrices are unrolled: they are registers, which have no addresses.
+template <typename Shape, typename A, typename B, typename Finish>
+METAL_FUNC void tile_product(A a, B b, uint first, uint depth, Finish finish, uint rows, uint columns, Tile tile,
+                         threadgroup uint4* memory, GroupThread g) {
+  typedef typename Shape::type T;
+  enum : uint { kDown = Shape::own_rows / 8, kAcross = Shape::own_columns / 8, kStride = Shape::stride };
+  // Sums of floats are of two levels, 64 products and the sums of these, so that errors grow slowly.
+  enum : uint { kTwoLevels = sizeof(T) == 4, kSum = 64 };
+  threadgroup T* left = (threadgroup T*)memory;
+  threadgroup T* right = left + Shape::rows * kStride;
+  const uint own = g.index / g.width;
+  const uint row = own / Shape::across * Shape::own_rows, column = own % Shape::across * Shape::own_columns;
+  TileShare<T, Shape::rows, Shape::depth, Shape::threads> a_share;
+  TileShare<T, Shape::columns, Shape::depth, Shape::threads> b_share;
+  simdgroup_float8x8 total[kDown][kAcross], sum[kDown][kAcross];
 #pragma unroll
-  for (uint i = 0; i < kBlocks; ++i)
+  for (uint i = 0; i < kDown; ++i)
 #pragma unroll
-    for (uint j = 0; j < kBlocks; ++j)
-      total[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), sum[i][j] = total[i][j];
-  for (uint k = 0; k < depth; k += kTileDepth) {
-    if (k > 0) tg_barrier();
-    a.stage(left, kStrideA, tile.row, k, kTileRows, kTileDepth, g);
-    b.stage(right, kStrideB, k, tile.column, kTileDepth, kTileColumns, g);
+    for (uint j = 0; j < kAcross; ++j)
+      total[i][j] = sum[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  a_share.load(a, tile.row, first, g.index);
+  b_share.load(b, tile.column, first, g.index);
+  for (uint k = first; k < depth; k += Shape::depth) {
+    a_share.store(left, kStride, a.along_depth, g.index);
+    b_share.store(right, kStride, b.along_depth, g.index);
     tg_barrier();
-    for (uint step = 0; step < kTileDepth; step += 8) {
-      simdgroup_float8x8 x[kBlocks], y[kBlocks];
-#pragma unroll
-      for (uint i = 0; i < kBlocks; ++i) {
-        simdgroup_load(x[i], left + (row + i * 8) * kStrideA + step, kStrideA);
-        simdgroup_load(y[i], right + step * kStrideB + column + i * 8, kStrideB);
-      }
-#pragma unroll
-      for (uint i = 0; i < kBlocks; ++i)
-#pragma unroll
-        for (uint j = 0; j < kBlocks; ++j) simdgroup_multiply_accumulate(sum[i][j], x[i], y[j], sum[i][j]);
+    const uint next = k + Shape::depth;
+    if (next < depth) {  // while the SIMD groups multiply
+      a_share.load(a, tile.row, next, g.index);
+      b_share.load(b, tile.column, next, g.index);
     }
-    if (k + kTileDepth >= depth || (k + kTileDepth) % kTileSum == 0)
 #pragma unroll
-      for (uint i = 0; i < kBlocks; ++i)
+    for (uint step = 0; step < Shape::depth; step += 8) {
+      simdgroup_matrix<T, 8, 8> x[kDown], y[kAcross];
 #pragma unroll
-        for (uint j = 0; j < kBlocks; ++j) {
+      for (uint i = 0; i < kDown; ++i) simdgroup_load(x[i], left + (row + i * 8) * kStride + step, kStride);
+#pragma unroll
+      for (uint j = 0; j < kAcross; ++j)
+        simdgroup_load(y[j], right + (column + j * 8) * kStride + step, kStride, ulong2(0), true);
+#pragma unroll
+      for (uint i = 0; i < kDown; ++i)
+#pragma unroll
+        for (uint j = 0; j < kAcross; ++j) simdgroup_multiply_accumulate(sum[i][j], x[i], y[j], sum[i][j]);
+    }
+    if (kTwoLevels && (next >= depth || (next - first) % kSum == 0))
+#pragma unroll
+      for (uint i = 0; i < kDown; ++i)
+#pragma unroll
+        for (uint j = 0; j < kAcross; ++j) {
           total[i][j].thread_elements() += sum[i][j].thread_elements();
           sum[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         }
+    tg_barrier();
   }
-  tg_barrier();
+  // Eight rows at a time, so that neighbouring threads have neighbours of the result.
+  enum : uint { kLine = Shape::own_columns + 8 };
+  threadgroup float* line = (threadgroup float*)memory + own * 8 * kLine;
 #pragma unroll
-  for (uint i = 0; i < kBlocks; ++i)
+  for (uint i = 0; i < kDown; ++i) {
 #pragma unroll
-    for (uint j = 0; j < kBlocks; ++j)
-      simdgroup_store(total[i][j], memory + (row + i * 8) * kTileStride + column + j * 8, kTileStride);
-  tg_barrier();
-}
-
-// finish.put(row, column, sum) for every element of the tile within rows x columns.
-template <typename Finish>
-inline void tile_finish(Finish finish, uint rows, uint columns, Tile tile, threadgroup const float* memory,
-                        GroupThread g) {
-  for (uint i = g.index; i < kTileRows * kTileColumns; i += g.count) {
-    const uint r = i / kTileColumns, c = i % kTileColumns;
-    if (tile.row + r < rows && tile.column + c < columns)
-      finish.put(tile.row + r, tile.column + c, memory[r * kTileStride + c]);
+    for (uint j = 0; j < kAcross; ++j) simdgroup_store(kTwoLevels ? total[i][j] : sum[i][j], line + j * 8, kLine);
+    sg_barrier();
+    for (uint e = g.lane; e < 8 * Shape::own_columns; e += g.width) {
+      const uint r = e / Shape::own_columns, c = e % Shape::own_columns;
+      const uint at = tile.row + row + i * 8 + r, to = tile.column + column + c;
+      if (at < rows && to < columns) finish.put(at, to, line[r * kLine + c]);
+    }
+    sg_barrier();
   }
 }

@@ -12,7 +12,8 @@ template <> struct product_sum<half> { typedef float type; };
 template <> struct product_sum<bfloat> { typedef float type; };
 template <typename T> using product_sum_t = typename product_sum<T>::type;
 
-inline float activated(float x, uint activation) {
+// Not inlined, since there is one for each of a SIMD group's rows.
+__attribute__((noinline)) static float activated(float x, uint activation) {
   switch (activation) {
     case kActivationRelu: return is_nan(x) ? x : max(x, 0.0f);
     case kActivationGelu: return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
@@ -27,7 +28,9 @@ inline float activated(float x, uint activation) {
 
 inline float scaled(float sum, constant MatmulParams& p) { return p.alpha * sum; }
 inline float scaled_start(float c, constant MatmulParams& p) { return p.beta * c; }
-inline float result_of(float x, constant MatmulParams& p) { return activated(x, p.activation); }
+inline float result_of(float x, constant MatmulParams& p) {
+  return p.activation == kActivationNone ? x : activated(x, p.activation);
+}
 template <typename S> inline S scaled(S sum, constant MatmulParams& p) { return sum * S(p.alpha_whole); }
 template <typename S> inline S scaled_start(S c, constant MatmulParams& p) { return c * S(p.beta_whole); }
 template <typename S> inline S result_of(S x, constant MatmulParams&) { return x; }
@@ -41,7 +44,7 @@ struct MatmulFinish {
   constant MatmulParams& p;
 
   template <typename S>
-  void put(uint row, uint column, S sum) const {
+  METAL_FUNC void put(uint row, uint column, S sum) const {
     S value = sum;
     if (p.has_scale) value *= S(scale[long(column) * p.scale]);
     value = scaled(value, p);

@@ -5,31 +5,30 @@
 
 enum : uint { kHalfBlock = kInt4Block / 2 };
 
-// The weights as the right factor of a product, depth x columns.
+// The weights as the right factor of a product, depth x columns, in floats.
 template <typename T>
 struct Int4Source {
   device const uchar* data;
   device const T* scales;  // (depth / group, columns, 2)
   uint columns, depth, group;
+  bool along_depth;
 
   float2 scale_of(uint block, uint column) const {
     device const T* s = scales + 2 * (ulong(block * kInt4Block / group) * columns + column);
     return float2(float(s[0]), float(s[1]));
   }
-  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width, GroupThread g) const {
-    const uint down = row < depth ? min(height, depth - row) : 0;
-    const uint right = column < columns ? min(width, columns - column) : 0;
-    for (uint i = g.index; i < height * width; i += g.count) {
-      const uint c = i / height, r = i % height, k = row + r;
-      float value = 0.0f;
-      if (r < down && c < right) {
-        const uint block = k / kInt4Block, place = k % kInt4Block;
-        const uchar both = data[ulong(column + c) * (depth / 2) + block * kHalfBlock + place % kHalfBlock];
-        const float2 s = scale_of(block, column + c);
-        value = (float(place < kHalfBlock ? both & 15 : both >> 4) - 8.0f) * s.x + s.y;
-      }
-      to[r * stride + c] = value;
+  // Four weights, whose bytes hold four others' too.
+  uint4 run(uint line, uint k) const {
+    const uint column = min(line, columns - 1), block = min(k, depth - 1) / kInt4Block, place = k % kInt4Block;
+    device const uchar* both = data + (ulong(column) * (depth / 2) + block * kHalfBlock + place % kHalfBlock);
+    const float2 s = scale_of(block, column);
+    uint4 r;
+#pragma unroll
+    for (uint i = 0; i < 4; ++i) {
+      const float q = float(place < kHalfBlock ? both[i] & 15 : both[i] >> 4);
+      r[i] = as_type<uint>(k < depth ? (q - 8.0f) * s.x + s.y : 0.0f);
     }
+    return r;
   }
 };
 
@@ -44,15 +43,15 @@ template <typename T>
 [[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],
-                        constant Int4Params& p [[buffer(4)]], threadgroup float* memory [[threadgroup(0)]],
-                        MPSX_GROUP_PARAMETERS) {
+                        constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const Tile tile = tile_at(g.group.y, g.group.x);
-  const MatrixSource<T> left = {a, p.a_row, p.a_column, p.rows, p.depth};
-  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group};
-  tile_product(left, right, p.depth, tile, memory, g);
+  typedef SmallTile<float> Shape;
+  threadgroup uint4 memory[Shape::memory];
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const auto left = matrix_source<float>(a, p.a_row, p.a_column, p.rows, p.depth, p.wide_a);
+  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group, true};
   const Int4Finish<T> finish = {out, p.columns};
-  tile_finish(finish, p.rows, p.columns, tile, memory, g);
+  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
 // A threadgroup an element of the result; rows of `a` lie along memory.
@@ -63,7 +62,7 @@ kernel void matmul_int4_rows(device T* out [[buffer(0)]], device const T* a [[bu
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint column = g.group.x;
-  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group};
+  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group, true};
   device const T* x = a + long(g.group.y) * p.a_row;
   device const uchar* line = weight + ulong(column) * (p.depth / 2);
   float part[kHalfBlock];

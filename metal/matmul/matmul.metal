@@ -2,19 +2,49 @@
 #include "lib/instantiate.h"
 #include "matmul/finish.h"
 
-template <typename A, typename B, typename O>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+// The result, or the sums of a part of the depth, for matmul_join.
+template <typename O>
+struct TileFinish {
+  MatmulFinish<O> whole;
+  device float* parts;
+  uint columns;
+  bool split;
+  METAL_FUNC void put(uint row, uint column, float sum) const {
+    if (split)
+      parts[ulong(row) * columns + column] = sum;
+    else
+      whole.put(row, column, sum);
+  }
+};
+
+template <typename A, typename B, typename O, typename Shape>
+[[max_total_threads_per_threadgroup(Shape::threads)]]
 kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                    device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
-                   constant MatmulParams& p [[buffer(5)]], threadgroup float* memory [[threadgroup(0)]],
-                   MPSX_GROUP_PARAMETERS) {
+                   constant MatmulParams& p [[buffer(5)]], device float* parts [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const uint batch = g.group.z;
-  const Tile tile = tile_at(g.group.y, g.group.x);
-  const MatrixSource<A> left = {a + long(batch) * p.a.batch, p.a.row, p.a.column, p.rows, p.depth};
-  const MatrixSource<B> right = {b + long(batch) * p.b.batch, p.b.row, p.b.column, p.depth, p.columns};
-  tile_product(left, right, p.depth, tile, memory, g);
-  tile_finish(matmul_finish(out, c, scale, p, batch), p.rows, p.columns, tile, memory, g);
+  threadgroup uint4 memory[Shape::memory];
+  const uint batch = g.group.z / p.splits, part = g.group.z % p.splits;
+  const uint first = part * p.split_depth, depth = min(p.depth, first + p.split_depth);
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const auto left = matrix_source<A>(a + long(batch) * p.a.batch, p.a.row, p.a.column, p.rows, depth, p.wide_a);
+  const auto right = matrix_source<A>(b + long(batch) * p.b.batch, p.b.column, p.b.row, p.columns, depth, p.wide_b);
+  const TileFinish<O> finish = {matmul_finish(out, c, scale, p, batch),
+                                parts + (p.splits > 1 ? ulong(g.group.z) * p.rows * p.columns : 0), p.columns,
+                                p.splits > 1};
+  tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
+}
+
+// The result of a product whose depth was split. gid = (column, row, batch)
+template <typename O>
+kernel void matmul_join(device O* out [[buffer(0)]], device const O* c [[buffer(1)]],
+                        device const O* scale [[buffer(2)]], constant MatmulParams& p [[buffer(3)]],
+                        device const float* parts [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
+  const ulong size = ulong(p.rows) * p.columns;
+  device const float* part = parts + (ulong(gid.z) * p.splits * size + ulong(gid.y) * p.columns + gid.x);
+  float sum = 0.0f;
+  for (uint i = 0; i < p.splits; ++i) sum += part[i * size];
+  matmul_finish(out, c, scale, p, gid.z).put(gid.y, gid.x, sum);
 }
 
 enum : uint { kRowSum = 8192, kColumnSum = 16 };  // products that are added up before they are added to the others
@@ -92,11 +122,14 @@ kernel void matmul_columns(device O* out [[buffer(0)]], device const A* a [[buff
   MPSX_KERNEL("matmul_rows_" TAGS, matmul_rows<A, B, O>)         \
   MPSX_KERNEL("matmul_columns_" TAGS, matmul_columns<A, B, O>)
 #define MPSX_WHOLE_MATMUL(T, TAG, ...) MPSX_VECTOR_MATMUL(#TAG, T, T, T)
-#define MPSX_MATMUL(T, TAG, ...)                                          \
-  MPSX_KERNEL("matmul_" #TAG, matmul<T, T, T>)                            \
-  MPSX_VECTOR_MATMUL(#TAG, T, T, T)                                       \
-  MPSX_KERNEL("matmul_int8_" #TAG, matmul<T, char, T>)                    \
+#define MPSX_MATMUL(T, TAG, ...)                                               \
+  MPSX_KERNEL("matmul_" #TAG, matmul<T, T, T, SmallTile<T>>)                   \
+  MPSX_KERNEL("matmul_join_" #TAG, matmul_join<T>)                             \
+  MPSX_VECTOR_MATMUL(#TAG, T, T, T)                                            \
+  MPSX_KERNEL("matmul_int8_" #TAG, matmul<T, char, T, SmallTile<T>>)           \
   MPSX_KERNEL("matmul_int8_rows_" #TAG, matmul_rows<T, char, T>)
 MPSX_FOR_FLOAT(MPSX_MATMUL)
+MPSX_KERNEL("matmul_large_f16", matmul<half, half, half, LargeTile<half>>)
+MPSX_KERNEL("matmul_large_bf16", matmul<bfloat, bfloat, bfloat, LargeTile<bfloat>>)
 MPSX_FOR_INT(MPSX_WHOLE_MATMUL)
 MPSX_VECTOR_MATMUL("i8_i32", char, char, int)

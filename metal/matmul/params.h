@@ -18,6 +18,8 @@ struct MatmulParams {
   float alpha, beta;
   uint32_t rows, columns, depth;
   uint32_t activation, has_c, has_scale;
+  uint32_t wide_a, wide_b;        // whether 16 bytes of a factor's neighbours are aligned
+  uint32_t splits, split_depth;  // the parts of the depth that threadgroups of their own add up, and a part's depth
 };
 
 // Weights of four bits, two a byte: a row's depth is in blocks, whose byte i has element i in its low half and element
@@ -28,4 +30,5 @@ struct Int4Params {
   uint32_t rows, columns, depth;
   uint32_t group;           // a multiple of the block, of which the depth is a multiple
   int64_t a_row, a_column;  // strides of the other factor
+  uint32_t wide_a;          // as in MatmulParams
 };

@@ -26,21 +26,41 @@ inline void wide_block(threadgroup const float* a, uint a_stride, threadgroup co
   }
 }
 
-inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
-                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth, GroupThread) {
-  for (uint j = 0; j < columns; j += kWideColumns)
-    for (uint i = 0; i < rows; i += kWideRows)
-      wide_block(a + i * a_stride, a_stride, b + j, b_stride, depth, out + i * out_stride + j, out_stride);
+// Lines as floats, those of `to` along the depth, or across it.
+template <typename T, typename Source>
+inline void stage_lines(Source source, uint line, uint count, uint first, uint deep, bool across, thread float* to,
+                        uint stride) {
+  enum : uint { kRun = 16 / sizeof(T) };
+  const uint lines = source.along_depth ? 1 : kRun, ks = source.along_depth ? kRun : 1;
+  for (uint l = 0; l < count; l += lines)
+    for (uint k = 0; k < deep; k += ks) {
+      const uint4 run = source.run(line + l, first + k);
+      T element[kRun];
+      __builtin_memcpy(element, &run, 16);
+      for (uint i = 0; i < kRun; ++i) {
+        const uint at = source.along_depth ? l : l + i, depth = source.along_depth ? k + i : k;
+        to[across ? depth * stride + at : at * stride + depth] = float(element[i]);
+      }
+    }
 }
 
-template <typename A, typename B>
-inline void tile_product(A a, B b, uint depth, Tile tile, threadgroup float* memory, GroupThread g) {
-  float left[kTileRows * kWideDepth], right[kWideDepth * kTileStride];
-  for (uint i = 0; i < kTileFloats; ++i) memory[i] = 0.0f;
-  for (uint k = 0; k < depth; k += kWideDepth) {
-    const uint deep = min(uint(kWideDepth), depth - k);
-    a.stage(left, kWideDepth, tile.row, k, kTileRows, deep, g);
-    b.stage(right, kTileStride, k, tile.column, deep, kTileColumns, g);
-    block_product(memory, kTileStride, left, kWideDepth, right, kTileStride, kTileRows, kTileColumns, deep, g);
+template <typename Shape, typename A, typename B, typename Finish>
+METAL_FUNC void tile_product(A a, B b, uint first, uint depth, Finish finish, uint rows, uint columns, Tile tile,
+                             threadgroup uint4* memory, GroupThread g) {
+  typedef typename Shape::type T;
+  enum : uint { kStride = Shape::columns + 4 };
+  float left[Shape::rows * kWideDepth], right[kWideDepth * kStride], sum[Shape::rows * kStride];
+  const uint height = min(uint(Shape::rows), rows - tile.row), width = min(uint(Shape::columns), columns - tile.column);
+  const uint down = (height + 7) / 8 * 8, across = (width + kWideColumns - 1) / kWideColumns * kWideColumns;
+  for (uint i = 0; i < down * kStride; ++i) sum[i] = 0.0f;
+  for (uint k = first; k < depth; k += kWideDepth) {
+    const uint deep = (min(uint(kWideDepth), depth - k) + 7) / 8 * 8;
+    stage_lines<T>(a, tile.row, down, k, deep, false, left, kWideDepth);
+    stage_lines<T>(b, tile.column, across, k, deep, true, right, kStride);
+    for (uint j = 0; j < across; j += kWideColumns)
+      for (uint i = 0; i < down; i += kWideRows)
+        wide_block(left + i * kWideDepth, kWideDepth, right + j, kStride, deep, sum + i * kStride + j, kStride);
   }
+  for (uint i = 0; i < height; ++i)
+    for (uint j = 0; j < width; ++j) finish.put(tile.row + i, tile.column + j, sum[i * kStride + j]);
 }

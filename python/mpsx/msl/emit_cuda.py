@@ -60,12 +60,13 @@ class CudaEmitter(SimtEmitter):
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
+        # Inlined whatever its size: in a function the address spaces of the arguments would not be known.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
                 "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
                 "  if (!mpsx::find_place(grid, launch, group, thread)) return;\n"
                 f"  void* args[MPSX_MAX_ARGUMENTS];\n{arguments}"
-                f"  {entry}(args, &launch, &thread);\n}}\n")
+                f"  [[clang::always_inline]] {entry}(args, &launch, &thread);\n}}\n")
 
     def description(self, instances):
         """The first lines of the C++ file, as one comment."""

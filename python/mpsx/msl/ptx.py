@@ -21,6 +21,7 @@ import zlib
 
 from .emit_cuda import DESCRIPTION
 from .source import MslError
+from .tensor_cores import with_tensor_cores
 
 ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
@@ -67,6 +68,7 @@ def unit(description, text):
     """The index lines of one PTX file, and its compressed contents."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
     common, entries = cut(LIMIT.sub("", text))
+    common = with_tensor_cores(common)
     if SETTER in entries:
         common += entries[SETTER]
     parts, lines, at = [common.encode()], [], len(common.encode())
@@ -75,7 +77,7 @@ def unit(description, text):
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
         limit = limits.get(symbol, 0)
-        entry = with_limit(entries[symbol], limit)
+        entry = with_limit(with_tensor_cores(entries[symbol]), limit)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
                                 kernel["name"]]))

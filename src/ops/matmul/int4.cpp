@@ -68,6 +68,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   const Tensor a = few && self.stride(1) != 1 ? self.contiguous() : self, factors = scales.contiguous();
   p.a_row = a.stride(0);
   p.a_column = a.stride(1);
+  p.wide_a = self.scalar_type() == at::kFloat && reads_wide(a.const_data_ptr(), 4, p.a_row, p.a_column);
   const auto bind = [&](Launch& l) -> Launch& {
     return l.pointer(out.mutable_data_ptr())
         .pointer(a.const_data_ptr())

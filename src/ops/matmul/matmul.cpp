@@ -21,6 +21,8 @@ namespace {
 
 using at::Scalar;
 
+constexpr uint32_t kSplitDepth = 256;  // the least depth that threadgroups of their own are worth
+
 // Of a matrix, or a batch of them.
 MatmulStrides strides_of(const Tensor& t) {
   return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
@@ -33,6 +35,42 @@ struct Kernels {
 const Kernels& plain_kernels() {
   static const Kernels k{KernelSet("matmul"), KernelSet("matmul_rows"), KernelSet("matmul_columns")};
   return k;
+}
+
+uint64_t tiles_of(const MatmulParams& p, uint64_t batch, uint32_t size) {
+  return ceil_div(p.rows, size) * ceil_div(p.columns, size) * batch;
+}
+// The parts that the depth is cut into where there are too few tiles to keep the device busy.
+uint32_t splits_of(const MatmulParams& p, uint64_t batch) {
+  const uint64_t threads = tiles_of(p, batch, kTileRows) * kTileThreads, wanted = uint64_t(runtime::threads_to_fill());
+  return uint32_t(std::clamp<uint64_t>(wanted / 2 / threads, 1, std::clamp<uint32_t>(p.depth / kSplitDepth, 1, 32)));
+}
+
+void launch_tiles(const Kernels& kernels, Tag in, Tag second, const Tensor& out, const Tensor& a, const Tensor& b,
+                  const Tensor& c, const Tensor& scale, MatmulParams p, uint64_t batch) {
+  static const KernelSet large_tiles("matmul_large"), join("matmul_join");
+  p.wide_a = reads_wide(a.const_data_ptr(), a.element_size(), p.a.row, p.a.column, p.a.batch);
+  p.wide_b = reads_wide(b.const_data_ptr(), b.element_size(), p.b.column, p.b.row, p.b.batch);
+  const bool plain = a.scalar_type() == b.scalar_type() && a.element_size() == 2;
+  const bool large = plain && std::min(p.rows, p.columns) >= kLargeTile &&
+                     tiles_of(p, batch, kLargeTile) * kLargeTileThreads * 2 >= uint64_t(runtime::threads_to_fill());
+  p.splits = large ? 1 : splits_of(p, batch);
+  // Whole slices of every type.
+  p.split_depth = p.splits == 1 ? p.depth : uint32_t(ceil_div(ceil_div(p.depth, p.splits), kTileBytes) * kTileBytes);
+  p.splits = p.splits == 1 ? 1 : uint32_t(ceil_div(p.depth, p.split_depth));
+  const auto c_data = p.has_c ? c.const_data_ptr() : nullptr,
+             scale_data = p.has_scale ? scale.const_data_ptr() : nullptr;
+  const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits * p.rows, p.columns},
+                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
+                                    : Tensor();
+  Launch l((large ? large_tiles : kernels.tiles).get(in, second));
+  l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data);
+  l.pointer(scale_data).bytes(p).pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
+  over_tiles(l, p.rows, p.columns, batch * p.splits, p.split_depth, large).run();
+  if (p.splits == 1) return;
+  Launch last(join.get(tag_of(out)));
+  last.pointer(out.mutable_data_ptr()).pointer(c_data).pointer(scale_data).bytes(p).pointer(parts.const_data_ptr());
+  last.threads(p.columns, p.rows, batch).work(p.splits).run();
 }
 
 // `from`: the type of the factors where the result's is another.
@@ -59,8 +97,7 @@ void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a
         .bytes(p);
   };
   if (has_tiles && p.rows > 1) {
-    Launch l(kernels.tiles.get(in, second));
-    over_tiles(bind(l), p.rows, p.columns, batch, p.depth).run();
+    launch_tiles(kernels, in, second, out, *left, *right, c, scale, p, batch);
   } else if (p.b.row == 1 || p.b.column != 1 || p.has_scale) {
     Launch l(kernels.rows.get(in, second));
     bind(l).groups({p.columns, p.rows, uint32_t(batch)}, runtime::threads_for_row(p.depth)).work(p.depth + 16).run();

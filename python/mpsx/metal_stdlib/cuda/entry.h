@@ -53,6 +53,7 @@ MPSX_FN bool find_place(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_th
   group.threads = group.size[0] * group.size[1] * group.size[2];
   group.simdgroups = (group.threads + MPSX_SIMD_WIDTH - 1) / MPSX_SIMD_WIDTH;
   thread.index = unsigned(__nvvm_read_ptx_sreg_tid_x());
+  thread.index = (thread.index & ~31u) | lane_of_gpu(thread.index & 31u);
   thread.lane = thread.index % MPSX_SIMD_WIDTH;
   thread.simdgroup = thread.index / MPSX_SIMD_WIDTH;
   thread.local[0] = thread.index, thread.local[1] = 0, thread.local[2] = 0;

@@ -2,6 +2,33 @@
 #pragma once
 
 namespace mpsx {
+// thread_elements() of a simdgroup_matrix are, on Apple's GPUs, those in row (lane / 4 & 4) + lane / 2 % 4 and column
+// (lane / 4 & 2) * 2 + lane % 2 * 2, which kernels count on. Tensor cores have row lane / 4 and column lane % 4 * 2. In
+// a file with such a kernel lanes are therefore numbered otherwise than the GPU does, in SIMD groups that are whole.
+#ifdef MPSX_THREAD_ELEMENTS
+MPSX_FN bool lanes_differ() {
+  return (unsigned(__nvvm_read_ptx_sreg_tid_x()) | 31u) < unsigned(__nvvm_read_ptx_sreg_ntid_x());
+}
+MPSX_FN unsigned lane_of_gpu(unsigned i) {
+  return lanes_differ() ? (i & 17u) | (i >> 1 & 1u) << 3 | (i >> 3 & 1u) << 2 | (i >> 2 & 1u) << 1 : i;
+}
+MPSX_FN unsigned gpu_lane_of(unsigned i) {
+  return lanes_differ() ? (i & 17u) | (i >> 3 & 1u) << 1 | (i >> 2 & 1u) << 3 | (i >> 1 & 1u) << 2 : i;
+}
+// A set of lanes, as bits.
+MPSX_FN unsigned lanes_of_gpu(unsigned mask) {
+  unsigned m = mask, t = (m >> 2 ^ m) & 0x0c0c0c0cu;
+  m ^= t ^ t << 2;
+  t = (m >> 4 ^ m) & 0x00f000f0u;
+  m ^= t ^ t << 4;
+  return lanes_differ() ? m : mask;
+}
+#else
+MPSX_FN unsigned lane_of_gpu(unsigned i) { return i; }
+MPSX_FN unsigned gpu_lane_of(unsigned i) { return i; }
+MPSX_FN unsigned lanes_of_gpu(unsigned mask) { return mask; }
+#endif
+
 // The lanes that run the caller's instruction together, as bits. Volatile: LLVM would move or merge the intrinsic, and
 // a shuffle that waits for lanes which never come hangs the GPU.
 MPSX_FN unsigned active_lanes() {
@@ -15,10 +42,11 @@ MPSX_FN unsigned active_lanes() {
 template <class T>
 struct lanes_of {
   static constexpr unsigned kAll = ~0u;
-  unsigned active, lane;  // lanes that take part, as bits; this one
+  unsigned on_gpu, active, lane;  // lanes that take part, as bits; this one
   T mine;
   MPSX_FN lanes_of(const T& v, const char*, const char*, int)
-      : active(active_lanes()), lane(unsigned(__nvvm_read_ptx_sreg_laneid())), mine(v) {}
+      : on_gpu(active_lanes()), active(lanes_of_gpu(on_gpu)),
+        lane(lane_of_gpu(unsigned(__nvvm_read_ptx_sreg_laneid()))), mine(v) {}
 
   // The value of an active lane; anything of others. Of a lane of its own for each caller.
   MPSX_FN T get(unsigned i) const { return exchanged(i, ~0u); }
@@ -29,7 +57,7 @@ struct lanes_of {
     __builtin_memcpy(words, static_cast<const void*>(&mine), sizeof(T));
 #pragma unroll
     for (unsigned k = 0; k < kWords; ++k)
-      words[k] = unsigned(__nvvm_shfl_sync_idx_i32(active, int(words[k]), int(i), 31)) & kept;
+      words[k] = unsigned(__nvvm_shfl_sync_idx_i32(on_gpu, int(words[k]), int(gpu_lane_of(i)), 31)) & kept;
     T r(mine);
     __builtin_memcpy(static_cast<void*>(&r), words, sizeof(T));
     return r;
@@ -74,7 +102,7 @@ struct lanes_of {
     return r;
   }
   // The active lanes whose value is not zero.
-  MPSX_FN unsigned votes() const { return unsigned(__nvvm_vote_ballot_sync(active, bool(mine))); }
+  MPSX_FN unsigned votes() const { return lanes_of_gpu(unsigned(__nvvm_vote_ballot_sync(on_gpu, bool(mine)))); }
 };
 
 // A vector instead of a swizzle, and everything else as it is.

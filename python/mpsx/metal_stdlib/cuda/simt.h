@@ -17,7 +17,10 @@ namespace mpsx {
 template <class V, unsigned KEY>
 MPSX_FN V& threadgroup_variable(const char*) {
   static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
-  return *(V*)(void*)memory;
+  // LLVM forgets a constant address's alignment, by which it reads neighbours at once.
+  unsigned zero;
+  __asm__("mov.u32 %0, 0;" : "=r"(zero));
+  return *(V*)__builtin_assume_aligned((unsigned char*)memory + zero, 16);
 }
 }  // namespace mpsx
 
