@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 1 << 28
 OWN = ("build.py", "debug_lines.py", "instrument.py", "profile_abi.h", "wide_accesses.py")  # that make a library
-# As for a GPU: no vectors, no assumptions about types, and lines to attribute counts to.
-FLAGS = ["-g1", "-gdwarf-4", "-fno-vectorize", "-fno-slp-vectorize", "-fno-strict-aliasing", "-DMPSX_SIMT=1"]
-NO_LOOP_HINTS = "".join(f"#undef {name}\n#define {name}{parameters}\n" for name, parameters in (
-    ("MPSX_VECTORIZE_LOOP", ""), ("MPSX_REDUCE_LOOP", "(...)"), ("MPSX_REDUCE_BY_LOOP", "(...)")))
+# As for a GPU (CUDA_FLAGS in msl/compiler.py): no vectors, and no assumptions about types. Lines are for the report.
+FLAGS = """-g1 -gdwarf-4 -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing -mllvm -disable-vector-combine
+    -DMPSX_SIMT=1""".split()
+LOOP_HINTS = """
+#undef MPSX_VECTORIZE_LOOP
+#define MPSX_VECTORIZE_LOOP
+#undef MPSX_REDUCE_LOOP
+#define MPSX_REDUCE_LOOP(...)
+#undef MPSX_UNROLL_LOOP
+#define MPSX_UNROLL_LOOP _Pragma("unroll")
+"""
 CALLS = """
 #include "kernel_profile/profile_abi.h"
 extern "C" {
@@ -176,7 +183,7 @@ class _Build:
         if self.general:
             opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
         entries = emitter.entries(mine, module)
-        return (f'{macros(src, "simt", self.general)}#include "metal_stdlib/msl.h"\n{NO_LOOP_HINTS}{opening}\n'
+        return (f'{macros(src, "simt", self.general)}#include "metal_stdlib/msl.h"\n{LOOP_HINTS}{opening}\n'
                 f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n{entries}{closing}\n"
                 f'{emitter.table(mine, "mpsx_records", prefix)}'
                 f'{export("mpsx_records", len(mine), self.compiler.description, "")}')  # fmt: skip
