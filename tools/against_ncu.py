@@ -4,6 +4,7 @@
     python tools/against_ncu.py predict build/ncu --cores 132    anywhere: the simt driver profiles the launches
     python tools/against_ncu.py measure build/ncu                on the GPU's machine, where `ncu` is found
     python tools/against_ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
+    python tools/against_ncu.py all build/ncu [--tsv FILE]       the three, on the GPU's machine
 
 The launches are those of tests/simt/traffic_cases.py. `--cores` is the number of the GPU's multiprocessors, by which
 launchers split work: the launches must be the same. `measure` runs the process below `ncu` once.
@@ -42,9 +43,17 @@ MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_
 
 
 def predict(folder: Path, cores: int) -> None:
-    """Writes predicted.json."""
+    """Writes predicted.json; the categories side by side."""
     environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores)}
-    subprocess.run([sys.executable, str(CASES), str(folder / "predicted.json")], env=environment, check=True)
+    found = {}
+    parts = {category: folder / f"predicted-{category}.json" for category in ("dense", "strided", "rows", "gather")}
+    running = [subprocess.Popen([sys.executable, str(CASES), str(part), category], env=environment)
+               for category, part in parts.items()]  # fmt: skip
+    if any([process.wait() for process in running]):
+        raise SystemExit("a prediction failed")
+    for part in parts.values():
+        found |= json.loads(part.read_text())
+    (folder / "predicted.json").write_text(json.dumps(found))
 
 
 def measure(folder: Path) -> None:
@@ -137,19 +146,19 @@ def compare(folder: Path, tsv: Path | None) -> int:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("predict", "measure", "run", "compare"))
+    parser.add_argument("command", choices=("predict", "measure", "run", "compare", "all"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cores", type=int, default=132, help="multiprocessors of the GPU (default: an H100's 132)")
     parser.add_argument("--tsv", type=Path, help="write the table there too")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    if arguments.command == "predict":
+    if arguments.command == "run":
+        run(arguments.folder)
+    if arguments.command in ("predict", "all"):
         predict(arguments.folder, arguments.cores)
-    elif arguments.command == "compare":
-        return min(compare(arguments.folder, arguments.tsv), 1)
-    else:
-        (measure if arguments.command == "measure" else run)(arguments.folder)
-    return 0
+    if arguments.command in ("measure", "all"):
+        measure(arguments.folder)
+    return min(compare(arguments.folder, arguments.tsv), 1) if arguments.command in ("compare", "all") else 0
 
 
 if __name__ == "__main__":

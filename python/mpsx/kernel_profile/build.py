@@ -50,13 +50,15 @@ KINDS = {"load": "MPSX_PROFILE_LOAD", "store": "MPSX_PROFILE_STORE", "atomic": "
 
 def find(library: str, kernel: str) -> str:
     """The path of a library with that kernel of `library`, compiled for profiling."""
+    from ..msl.source import Source
+
     store = shader_cache.cache()
     compiler = shader_build.compiler_of(store)
     if "clang" not in compiler.description:
         raise RuntimeError("kernels are profiled through clang's text form: pip install 'mpsx[shader]', which has one")
     if Path(library).name.startswith("libmpsx_kernels_"):
-        path = source_of(kernel, compiler)
-        return _Build(store, compiler, False).run(load(path, compiler), kernel)
+        source = Source(text_of(source_of(kernel, compiler), compiler))
+        return _Build(store, compiler, False).run(source, kernel)
     shader = shader_build.sources.get(library)
     if shader is None:
         raise RuntimeError(f"{kernel}: the source of {library} is not known")
@@ -64,28 +66,30 @@ def find(library: str, kernel: str) -> str:
 
 
 @functools.cache
-def _loaded(path: Path, stamp: int, command: str) -> Source:
+def _text(path: Path, _newest: int, command: str) -> str:
     from ..msl.preprocess import preprocess
-    from ..msl.source import Source
 
     text, _ = preprocess(str(path), [str(kernel_library.SOURCES)], [], command)
-    root = str(kernel_library.SOURCES.parent)
-    return Source(text.replace(f'"{root}/', '"'))
+    return text.replace(f'"{kernel_library.SOURCES.parent}/', '"')
 
 
-def load(path: Path, compiler: Compiler) -> Source:
-    """One of the project's files, after the preprocessor."""
+@functools.cache
+def _names(text: str) -> set[str]:
+    from ..msl.parse import parse
     from ..msl.source import Source
 
+    return {instance.host_name for instance in parse(Source(text)).instances}
+
+
+def text_of(path: Path, compiler: Compiler) -> str:
+    """One of the project's files, after the preprocessor."""
     newest = max(file.stat().st_mtime_ns for file in kernel_library.SOURCES.rglob("*.*"))
-    return Source(_loaded(path, newest, shlex.join(compiler.clang)).text)
+    return _text(path, newest, shlex.join(compiler.clang))
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
     """The project's file that a kernel is of. Files, with their tables, that have most of its name are looked at first:
     names are put together by macros."""
-    from ..msl.parse import parse
-
     words = kernel.split("_")
 
     def likeness(path: Path) -> int:
@@ -94,7 +98,7 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
         return -max((n for n in range(len(words) + 1) if "_".join(words[:n]) in text), default=0)
 
     for path in sorted(kernel_library.SOURCES.rglob("*.metal"), key=likeness):
-        if kernel in {instance.host_name for instance in parse(load(path, compiler)).instances}:
+        if kernel in _names(text_of(path, compiler)):
             return path
     raise RuntimeError(f"no file of the project has a kernel {kernel}")
 
@@ -128,7 +132,8 @@ class _Build:
         try:
             (folder / "kernel.cpp").write_text(self.translate(src, kernel))
             flags = self.flags()
-            self.call(*flags, "-S", "-emit-llvm", folder / "kernel.cpp", "-o", folder / "kernel.ll")
+            self.call(*flags, "-include-pch", self.header(flags), "-S", "-emit-llvm", folder / "kernel.cpp", "-o",
+                      folder / "kernel.ll")  # fmt: skip
             text, found = instrument((folder / "kernel.ll").read_text())
             (folder / "counting.ll").write_text(text)
             (folder / "calls.cpp").write_text(self.tables(found))
@@ -153,6 +158,21 @@ class _Build:
         flags = [flag for flag in self.compiler.clang_flags(isa, "auto", self.general)
                  if flag not in ("-g0", "-fopenmp-simd")]  # fmt: skip
         return [*flags, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
+
+    def header(self, flags: list[str]) -> Path:
+        """The Metal standard library, precompiled."""
+        name = f"{shader_cache.digest(self.stamp, *flags)[:40]}.pch"
+        found = self.cache.path(name)
+        if not found.exists():
+            folder = Path(self.cache.temporary())
+            try:
+                self.call(*flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", shader_build.LIBRARY / "msl.h",
+                          "-o", folder / name)  # fmt: skip
+                self.cache.publish(folder / name, name)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        self.cache.touch(found)
+        return found
 
     def call(self, *arguments: object) -> None:
         """Runs the compiler."""
