@@ -2,8 +2,7 @@
 #pragma once
 
 #include "lib/instantiate.h"
-#include "lib/collective.h"
-#include "lib/types.h"
+#include "lib/row.h"
 #include "norm/batch_norm_params.h"
 
 // One chunk of a channel: `length` elements of each of the images [first, last).
@@ -17,6 +16,20 @@ inline PlaneChunk plane_chunk(constant BatchNormParams& p, uint chunk, uint chan
   const uint last = whole ? min(first + p.chunk, p.images) : first + 1;
   const ulong start = whole ? 0ul : ulong(chunk % p.pieces) * p.piece, step = p.plane * p.channels;
   return {first, last, uint(min(ulong(p.piece), p.plane - start)), first * step + channel * p.plane + start, step};
+}
+
+// The teams of a threadgroup that take the images of a chunk in turn: this thread's, whose row is the first image.
+inline Team chunk_team(constant BatchNormParams& p, PlaneChunk s, GroupThread g) {
+  GroupThread first = g;
+  first.group = uint3(0);
+  Team team = team_of(s.last, p.team, first);
+  team.row = min(s.first + team.row, s.last);
+  return team;
+}
+inline uint chunk_teams(Team team, GroupThread g) { return team.whole ? 1 : g.count / team.count; }
+// How far an image's elements are beyond a multiple of 16 bytes, modulo 2^32.
+inline uint place_of(constant BatchNormParams& p, PlaneChunk s, uint image) {
+  return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
 // With channels innermost a thread owns a tile of neighbouring columns and walks down a chunk of rows. The batch's last

@@ -1,10 +1,9 @@
 // batch_norm forward: moments of chunks, what a channel's values are scaled by, and the scaling.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Two passes: the chunk is still in the cache in the second, which also finds
-// what rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm). Threads
-// combine their means as distances from the first one's: rounded to their own size, they would lose what they differ
-// by.
+// One threadgroup per chunk and channel. Two passes over a thread's elements, of which the second also finds what
+// rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm). Threads combine
+// their means as distances from the first one's: rounded to their own size, they would lose what they differ by.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -13,27 +12,23 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   threadgroup float pivots[1];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
+  const Team team = chunk_team(p, s, g);
+  const uint teams = chunk_teams(team, g);
+  const bool held = s.last - s.first <= teams;  // by a team each
   device const T* x = in + s.offset;
-  const uint own = s.length > g.index ? (s.length - g.index + g.count - 1) / g.count : 0;
-  const float count = float(own) * float(s.last - s.first);
-  float sum = 0.0f, rest = 0.0f, m2 = 0.0f;
-  for (uint n = s.first; n < s.last; ++n) {
-    device const T* row = x + (n - s.first) * s.step;
-    MPSX_REDUCE(+ : sum)
-    for (uint i = g.index; i < s.length; i += g.count) sum += float(row[i]);
+  Row<Plain<T>> row;
+  float2 sum = float2(0.0f), rest = float2(0.0f);
+  for (uint n = team.row; n < s.last; n += teams) {
+    row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
+    sum += row.sums(Itself(), One());
   }
-  const float mean = sum / max(count, 1.0f);
-  for (uint n = s.first; n < s.last; ++n) {
-    device const T* row = x + (n - s.first) * s.step;
-    MPSX_REDUCE(+ : rest, m2)
-    for (uint i = g.index; i < s.length; i += g.count) {
-      const float d = float(row[i]) - mean;
-      rest += d;
-      m2 += d * d;
-    }
+  const float count = sum.y, mean = sum.x / max(count, 1.0f);
+  for (uint n = team.row; n < s.last; n += teams) {
+    if (!held) row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
+    rest += row.sums(Distance{mean}, SquaredDistance{mean});
   }
-  const float off = rest / max(count, 1.0f), pivot = tg_broadcast(mean, 0, pivots, g);
-  const Moments m = tg_moments({count, own ? (mean - pivot) + off : 0.0f, m2 - rest * off}, scratch, g);
+  const float off = rest.x / max(count, 1.0f), pivot = tg_broadcast(mean, 0, pivots, g);
+  const Moments m = tg_moments({count, count > 0.0f ? (mean - pivot) + off : 0.0f, rest.y - rest.x * off}, scratch, g);
   if (g.index > 0) return;
   const ulong quantity = ulong(p.channels) * p.chunks;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
@@ -132,22 +127,24 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
   }
 }
 
-// group = (piece of a plane, channel, image).
+struct Scaled {
+  float mean, scale, bias;
+  float at(float x, float) const { return fma(x - mean, scale, bias); }
+};
+// A team per plane.
 template <typename T>
 kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                              device const float* coefficients [[buffer(2)]], constant BatchNormParams& p [[buffer(3)]],
                              MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const uint channel = g.group.y;
-  const ulong start = ulong(g.group.x) * p.piece;
-  const uint length = uint(min(ulong(p.piece), p.plane - start));
-  const ulong offset = (ulong(g.group.z) * p.channels + channel) * p.plane + start;
+  const Team team = team_of(p.planes.rows, p.planes.team, g);
+  if (team.row >= p.planes.rows) return;
+  const uint channel = team.row % p.channels;
+  const ulong start = ulong(team.row) * p.plane;
+  Row<Plain<T>> row;
+  row.open({in + start}, p.planes, team);
   const float mean = coefficients[channel], scale = coefficients[p.channels + channel];
-  const float bias = coefficients[2ul * p.channels + channel];
-  device const T* x = in + offset;
-  device T* y = out + offset;
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < length; i += g.count) y[i] = T(fma(float(x[i]) - mean, scale, bias));
+  row.store(out + start, NoExtra(), Scaled{mean, scale, coefficients[2ul * p.channels + channel]});
 }
 
 template <uint N, typename T>

@@ -2,33 +2,36 @@
 // gradients of weight and bias, and the input's. T: type of the batch, W: of weight, statistics and their gradients.
 #include "norm/batch_norm.h"
 
+// Of a gradient and the input beside it.
+struct First {
+  float at(Pair v) const { return v.a; }
+};
+struct FirstTimesDistance {
+  float mean;
+  float at(Pair v) const { return v.a * (v.b - mean); }
+};
 template <typename T, typename W>
 kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
                                 constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
+  threadgroup float2 scratch[kScratch];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
+  const Team team = chunk_team(p, s, g);
   const float mean = float(means[channel]);
-  float sum = 0.0f, dot = 0.0f;
-  for (uint n = s.first; n < s.last; ++n) {
+  Row<Both<T>> row;
+  float2 sums = float2(0.0f);
+  for (uint n = team.row; n < s.last; n += chunk_teams(team, g)) {
     const ulong offset = s.offset + (n - s.first) * s.step;
-    device const T* x = in + offset;
-    device const T* dy = grad_out + offset;
-    MPSX_REDUCE(+ : sum, dot)
-    for (uint i = g.index; i < s.length; i += g.count) {
-      const float d = float(dy[i]);
-      sum += d;
-      dot += d * (float(x[i]) - mean);
-    }
+    row.begin({grad_out + offset, in + offset}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
+    sums += row.sums(First(), FirstTimesDistance{mean});
   }
-  sum = tg_sum(sum, scratch, g);
-  dot = tg_sum(dot, scratch, g);
+  sums = tg_sum(sums, scratch, g);
   if (g.index > 0) return;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
-  to[0] = sum;
-  to[ulong(p.channels) * p.chunks] = dot;
+  to[0] = sums.x;
+  to[ulong(p.channels) * p.chunks] = sums.y;
 }
 
 // Both sums of N columns of a chunk of rows.
@@ -109,24 +112,25 @@ inline float input_gradient(float dy, float x, float mean, float scale, float sh
   return train ? fma(dy, scale, -shift) - (x - mean) * slope : dy * scale;
 }
 
-// group = (piece of a plane, channel, image).
+struct InputGradient {
+  float mean, scale, shift, slope;
+  bool train;
+  float at(Pair v, float) const { return input_gradient(v.a, v.b, mean, scale, shift, slope, train); }
+};
+// A team per plane.
 template <typename T>
 kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                  constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const ulong start = ulong(g.group.x) * p.piece, channels = p.channels, channel = g.group.y;
-  const uint length = uint(min(ulong(p.piece), p.plane - start));
-  const ulong offset = (ulong(g.group.z) * channels + channel) * p.plane + start;
-  const float mean = coefficients[channel], scale = coefficients[channels + channel];
-  const float shift = coefficients[2 * channels + channel], slope = coefficients[3 * channels + channel];
-  device const T* x = in + offset;
-  device const T* dy = grad_out + offset;
-  device T* dx = grad_in + offset;
-  const bool train = p.train != 0;
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < length; i += g.count)
-    dx[i] = T(input_gradient(float(dy[i]), float(x[i]), mean, scale, shift, slope, train));
+  const Team team = team_of(p.planes.rows, p.planes.team, g);
+  if (team.row >= p.planes.rows) return;
+  const ulong start = ulong(team.row) * p.plane, channels = p.channels, channel = team.row % p.channels;
+  Row<Both<T>> row;
+  row.open({grad_out + start, in + start}, p.planes, team);
+  row.store(grad_in + start, NoExtra(),
+            InputGradient{coefficients[channel], coefficients[channels + channel], coefficients[2 * channels + channel],
+                          coefficients[3 * channels + channel], p.train != 0});
 }
 
 template <uint N, typename T>

@@ -1,75 +1,65 @@
 // Layer normalisation of rows and its gradients. S: the type of mean and rstd, W: of weight and bias.
 #include "norm/row_norm.h"
 
+struct Normalised {
+  float mean, rstd;
+  float at(float x, Pair parameters) const { return (x - mean) * rstd * parameters.a + parameters.b; }
+};
+
+// The mean of a row, then its variance around that mean. The second pass also finds what rounding made of the mean (T.
+// F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm).
 template <typename T, typename W, typename S>
-kernel void layer_norm(device T* out [[buffer(0)]], device S* mean_out [[buffer(1)]], device S* rstd_out [[buffer(2)]],
+kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]], device S* rstds [[buffer(2)]],
                        device const T* in [[buffer(3)]], device const W* weight [[buffer(4)]],
                        device const W* bias [[buffer(5)]], constant RowNormParams& p [[buffer(6)]],
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const uint n = p.size;
-  device const T* x = in + ulong(g.group.x) * n;
-  device T* y = out + ulong(g.group.x) * n;
-  const float2 moments = row_moments(x, n, scratch, g);
-  const float mean = moments.x, rstd = 1.0f / precise::sqrt(moments.y + p.eps);
-  if (g.index == 0) mean_out[g.group.x] = S(mean), rstd_out[g.group.x] = S(rstd);
-  if (p.has_weight && p.has_bias) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count)
-      y[i] = T((float(x[i]) - mean) * rstd * float(weight[i]) + float(bias[i]));
-  } else if (p.has_weight) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) y[i] = T((float(x[i]) - mean) * rstd * float(weight[i]));
-  } else if (p.has_bias) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) y[i] = T((float(x[i]) - mean) * rstd + float(bias[i]));
-  } else {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) y[i] = T((float(x[i]) - mean) * rstd);
-  }
+  threadgroup float2 scratch2[kScratch];
+  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  if (team.row >= p.shape.rows) return;
+  const ulong start = ulong(team.row) * p.shape.size;
+  const float n = float(p.shape.size);
+  Row<Plain<T>> row;
+  row.open({in + start}, p.shape, team);
+  const float near = team_reduce<CombineSum>(row.sum(Itself()), scratch, team, g) / n;
+  const float2 rest =
+      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch2, team, g) / float2(n);
+  const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
+  const float rstd = 1.0f / precise::sqrt(variance + p.eps);
+  if (team.index == 0) means[team.row] = S(mean), rstds[team.row] = S(rstd);
+  row.store(out + start, Parameters<W>{weight, bias, p.has_weight != 0, p.has_bias != 0},
+            Normalised{mean, rstd});
 }
 
 // With u = dy * weight and z = (x - mean) * rstd:  dx = rstd * (u - mean(u) - z * mean(u * z)).
+struct Gradient {
+  float at(Pair v) const { return v.a; }
+};
+struct GradientTimesCentred {
+  float mean;
+  float at(Pair v) const { return v.a * (v.b - mean); }
+};
+struct NormGradient {
+  float mean, rstd, sum, product;
+  float at(Pair v, float) const { return rstd * (v.a - sum - (v.b - mean) * product); }
+};
 template <typename T, typename W, typename S>
 kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const S* means [[buffer(3)]],
                                 device const S* rstds [[buffer(4)]], device const W* weight [[buffer(5)]],
                                 constant RowNormParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  const uint n = p.size;
-  device const T* x = in + ulong(g.group.x) * n;
-  device const T* dy = grad + ulong(g.group.x) * n;
-  device T* dx = out + ulong(g.group.x) * n;
-  const float mean = float(means[g.group.x]), rstd = float(rstds[g.group.x]);
-  float sum = 0.0f, product = 0.0f;
-  if (p.has_weight) {
-    MPSX_REDUCE(+ : sum, product)
-    for (uint i = g.index; i < n; i += g.count) {
-      const float u = float(dy[i]) * float(weight[i]);
-      sum += u;
-      product += u * (float(x[i]) - mean);
-    }
-  } else {
-    MPSX_REDUCE(+ : sum, product)
-    for (uint i = g.index; i < n; i += g.count) {
-      const float u = float(dy[i]);
-      sum += u;
-      product += u * (float(x[i]) - mean);
-    }
-  }
-  sum = tg_sum(sum, scratch, g) / float(n);
-  product = tg_sum(product, scratch, g) / float(n) * rstd * rstd;
-  if (p.has_weight) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count)
-      dx[i] = T(rstd * (float(dy[i]) * float(weight[i]) - sum - (float(x[i]) - mean) * product));
-  } else {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count)
-      dx[i] = T(rstd * (float(dy[i]) - sum - (float(x[i]) - mean) * product));
-  }
+  threadgroup float2 scratch[kScratch];
+  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  if (team.row >= p.shape.rows) return;
+  const ulong start = ulong(team.row) * p.shape.size;
+  Row<GradientAndInput<T, W>> row;
+  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, team);
+  const float mean = float(means[team.row]), rstd = float(rstds[team.row]);
+  const float2 sums = team_reduce<CombineSum>(row.sums(Gradient(), GradientTimesCentred{mean}), scratch, team, g) /
+                      float2(float(p.shape.size));
+  row.store(out + start, NoExtra(), NormGradient{mean, rstd, sums.x, sums.y * rstd * rstd});
 }
 
 // dweight = sum over rows of dy * z, dbias = sum of dy: a threadgroup owns columns and a range of rows, whose partial
@@ -80,65 +70,79 @@ kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device
                                        device const S* rstds [[buffer(4)]], constant RowNormParams& p [[buffer(5)]],
                                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float dw[kNormColumns], db[kNormColumns];
-  const uint first = g.group.x * kNormColumns, n = min(uint(kNormColumns), p.size - first);
-  const uint row0 = g.group.y * p.rows_per_split, row1 = min(row0 + p.rows_per_split, p.rows);
-  for (uint c = g.index; c < n; c += g.count) dw[c] = 0.0f, db[c] = 0.0f;
-  for (uint row = row0; row < row1; ++row) {
-    device const T* x = in + (ulong(row) * p.size + first);
-    device const T* dy = grad + (ulong(row) * p.size + first);
-    const float mean = float(means[row]), rstd = float(rstds[row]);
-    MPSX_VECTORIZE
-    for (uint c = g.index; c < n; c += g.count) {
-      const float d = float(dy[c]);
-      dw[c] += d * ((float(x[c]) - mean) * rstd);
-      db[c] += d;
-    }
-  }
-  device float* w = parts + (ulong(g.group.y) * p.size + first);
-  device float* b = w + ulong(p.splits) * p.size;
-  for (uint c = g.index; c < n; c += g.count) w[c] = dw[c], b[c] = db[c];
+  threadgroup float result[2 * kTileColumns], scratch[kTileThreads * kGradientPack];
+  weight_gradient<2>(parts, GradientLines<T, S>{grad, in, means, rstds, p.shape.size}, result, scratch, p, g);
 }
 
-// All three gradients of a range of rows at once, so that memory is read once. `sums`: dweight and dbias of the range,
-// of which each thread has columns of its own.
+// All three gradients of a range of rows at once, so that memory is read once: rows of whole packs, which a team's
+// threads hold. A thread has the same columns of every row, and adds up their gradients in registers. Partial sums as
+// above, a split for each team.
 template <typename T, typename W, typename S>
 kernel void layer_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
                                       device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
                                       device const S* means [[buffer(4)]], device const S* rstds [[buffer(5)]],
                                       device const W* weight [[buffer(6)]], constant RowNormParams& p [[buffer(7)]],
-                                      threadgroup float* sums [[threadgroup(0)]], MPSX_GROUP_PARAMETERS) {
+                                      MPSX_GROUP_PARAMETERS) {
+  typedef Row<Both<T>, kFusedBytes> FusedRow;
+  enum : uint { kPack = FusedRow::kPack, kPacks = FusedRow::kPacks, kHeld = FusedRow::kHeld };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  const uint n = p.size, row0 = g.group.x * p.rows_per_split, row1 = min(row0 + p.rows_per_split, p.rows);
-  threadgroup float* dw = sums;
-  threadgroup float* db = sums + n;
-  for (uint i = g.index; i < n; i += g.count) dw[i] = 0.0f, db[i] = 0.0f;
-  for (uint row = row0; row < row1; ++row) {
-    device const T* x = in + ulong(row) * n;
-    device const T* dy = grad + ulong(row) * n;
-    device T* dx = out + ulong(row) * n;
-    const float mean = float(means[row]), rstd = float(rstds[row]);
-    float sum = 0.0f, product = 0.0f;
-    MPSX_REDUCE(+ : sum, product)
-    for (uint i = g.index; i < n; i += g.count) {
-      const float u = float(dy[i]) * float(weight[i]);
-      sum += u;
-      product += u * (float(x[i]) - mean);
+  threadgroup float2 scratch[kScratch];
+  const uint n = p.shape.size;
+  Team team = team_of(p.splits, p.shape.team, g);
+  if (team.row >= p.splits) return;
+  const uint split = team.row, end = min((split + 1) * p.rows_per_split, p.shape.rows);
+  FusedRow row;
+  Pack<W, kPack> w[kPacks];
+  float dw[kHeld], db[kHeld];
+#pragma unroll
+  for (uint j = 0; j < kHeld; ++j) dw[j] = db[j] = 0.0f;
+#pragma unroll
+  for (uint k = 0; k < kPacks; ++k)
+    if ((k * team.count + team.index) * kPack < n)
+      w[k] = load_pack<kPack>(weight + (k * team.count + team.index) * kPack);
+  for (team.row = split * p.rows_per_split; team.row < end; ++team.row) {
+    const ulong start = ulong(team.row) * n;
+    row.open({grad + start, in + start}, p.shape, team);
+    const float mean = float(means[team.row]), rstd = float(rstds[team.row]);
+    float2 sums = float2(0.0f);
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k) {
+      if (row.number(k) >= row.packs) continue;
+#pragma unroll
+      for (uint j = 0; j < kPack; ++j) {
+        const Pair v = row.v[k * kPack + j];
+        const float u = v.a * float(w[k].v[j]);
+        sums += float2(u, u * (v.b - mean));
+      }
     }
-    sum = tg_sum(sum, scratch, g) / float(n);
-    product = tg_sum(product, scratch, g) / float(n) * rstd * rstd;
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) {
-      const float d = float(dy[i]), centred = float(x[i]) - mean;
-      dx[i] = T(rstd * (d * float(weight[i]) - sum - centred * product));
-      dw[i] += d * (centred * rstd);
-      db[i] += d;
+    sums = team_reduce<CombineSum>(sums, scratch, team, g) / float2(float(n));
+    sums.y *= rstd * rstd;
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k) {
+      if (row.number(k) >= row.packs) continue;
+      Pack<T, kPack> dx;
+#pragma unroll
+      for (uint j = 0; j < kPack; ++j) {
+        const Pair v = row.v[k * kPack + j];
+        const float centred = v.b - mean;
+        dx.v[j] = T(rstd * (v.a * float(w[k].v[j]) - sums.x - centred * sums.y));
+        dw[k * kPack + j] += v.a * (centred * rstd);
+        db[k * kPack + j] += v.a;
+      }
+      store_pack(out + start + row.place(k), dx);
     }
   }
-  device float* w = parts + ulong(g.group.x) * n;
-  device float* b = w + ulong(p.splits) * n;
-  for (uint i = g.index; i < n; i += g.count) w[i] = dw[i], b[i] = db[i];
+  device float* to_w = parts + ulong(split) * n;
+  device float* to_b = to_w + ulong(p.splits) * n;
+#pragma unroll
+  for (uint k = 0; k < kPacks; ++k) {
+    if (row.number(k) >= row.packs) continue;
+#pragma unroll
+    for (uint j = 0; j < kPack; ++j) {
+      to_w[row.place(k) + j] = dw[k * kPack + j];
+      to_b[row.place(k) + j] = db[k * kPack + j];
+    }
+  }
 }
 
 #define MPSX_LAYER_NORM(NAMES, T, W, S)                           \

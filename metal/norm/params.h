@@ -1,21 +1,27 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/row_params.h"
 
 enum : uint32_t { kSoftmaxColumns = 256 };  // most columns that a threadgroup owns
 
-// Softmax along one dimension: rows of `size` elements, or (inner > 1) columns of a block [size, inner].
+// Softmax of the columns of blocks [size, inner].
 struct SoftmaxParams {
   uint32_t size, inner;
-  uint32_t block;  // columns a threadgroup owns
+  uint32_t block;   // columns a threadgroup owns
+  uint32_t packed;  // every line begins at a multiple of 16 bytes
 };
 
-enum : uint32_t { kNormColumns = 256 };  // columns a threadgroup owns
+// Columns that a threadgroup owns: of gradients, and of partial sums.
+enum : uint32_t { kNormColumns = 256, kMergeColumns = 32 };
+
+// layer_norm's gradients all at once: bytes of a row and its gradient that a thread holds, as float.
+enum : uint32_t { kFusedBytes = 64 };
 
 // Normalisation of rows. Absent tensors are null pointers with their flag unset.
 struct RowNormParams {
-  uint32_t rows, size;
+  RowShape shape;
   float eps;
   uint32_t has_weight, has_bias;
+  uint32_t packed_lines;            // weight gradients: every row begins at a multiple of 16 bytes
   uint32_t rows_per_split, splits;  // weight gradients: partial sums over ranges of rows
 };

@@ -1,31 +1,38 @@
 // Root mean square normalisation of rows and its gradients. W: the type of the weight; rstd is float.
 #include "norm/row_norm.h"
 
+struct Square {
+  float at(float x) const { return x * x; }
+};
+struct ScaledBy {
+  float rstd;
+  float at(float x, Pair parameters) const { return x * rstd * parameters.a; }
+};
 template <typename T, typename W>
-kernel void rms_norm(device T* out [[buffer(0)]], device float* rstd_out [[buffer(1)]],
-                     device const T* in [[buffer(2)]],
+kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1)]], device const T* in [[buffer(2)]],
                      device const W* weight [[buffer(3)]], constant RowNormParams& p [[buffer(4)]],
                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const uint n = p.size;
-  device const T* x = in + ulong(g.group.x) * n;
-  device T* y = out + ulong(g.group.x) * n;
-  float squares = 0.0f;
-  MPSX_REDUCE(+ : squares)
-  for (uint i = g.index; i < n; i += g.count) squares += float(x[i]) * float(x[i]);
-  const float rstd = 1.0f / precise::sqrt(tg_sum(squares, scratch, g) / float(n) + p.eps);
-  if (g.index == 0) rstd_out[g.group.x] = rstd;
-  if (p.has_weight) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) y[i] = T(float(x[i]) * rstd * float(weight[i]));
-  } else {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) y[i] = T(float(x[i]) * rstd);
-  }
+  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  if (team.row >= p.shape.rows) return;
+  const ulong start = ulong(team.row) * p.shape.size;
+  Row<Plain<T>> row;
+  row.open({in + start}, p.shape, team);
+  const float squares = team_reduce<CombineSum>(row.sum(Square()), scratch, team, g);
+  const float rstd = 1.0f / precise::sqrt(squares / float(p.shape.size) + p.eps);
+  if (team.index == 0) rstds[team.row] = rstd;
+  row.store(out + start, Parameters<W>{weight, weight, p.has_weight != 0, false}, ScaledBy{rstd});
 }
 
 // With u = dy * weight:  dx = rstd * (u - x * rstd^2 * mean(u * x)).
+struct GradientProduct {
+  float at(Pair v) const { return v.a * v.b; }
+};
+struct RmsGradient {
+  float rstd, product;
+  float at(Pair v, float) const { return rstd * (v.a - v.b * product); }
+};
 template <typename T, typename W>
 kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
                               device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],
@@ -33,28 +40,13 @@ kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad 
                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const uint n = p.size;
-  device const T* x = in + ulong(g.group.x) * n;
-  device const T* dy = grad + ulong(g.group.x) * n;
-  device T* dx = out + ulong(g.group.x) * n;
-  const float rstd = rstds[g.group.x];
-  float product = 0.0f;
-  if (p.has_weight) {
-    MPSX_REDUCE(+ : product)
-    for (uint i = g.index; i < n; i += g.count) product += float(dy[i]) * float(weight[i]) * float(x[i]);
-  } else {
-    MPSX_REDUCE(+ : product)
-    for (uint i = g.index; i < n; i += g.count) product += float(dy[i]) * float(x[i]);
-  }
-  product = tg_sum(product, scratch, g) / float(n) * rstd * rstd;
-  if (p.has_weight) {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count)
-      dx[i] = T(rstd * (float(dy[i]) * float(weight[i]) - float(x[i]) * product));
-  } else {
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < n; i += g.count) dx[i] = T(rstd * (float(dy[i]) - float(x[i]) * product));
-  }
+  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  if (team.row >= p.shape.rows) return;
+  const ulong start = ulong(team.row) * p.shape.size;
+  Row<GradientAndInput<T, W>> row;
+  row.open({{grad + start, in + start}, weight, p.has_weight != 0}, p.shape, team);
+  const float rstd = rstds[team.row], dot = team_reduce<CombineSum>(row.sum(GradientProduct()), scratch, team, g);
+  row.store(out + start, NoExtra(), RmsGradient{rstd, dot / float(p.shape.size) * rstd * rstd});
 }
 
 // dweight = sum over rows of dy * x * rstd, as partial sums [split][column].
@@ -63,19 +55,8 @@ kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device c
                                      device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],
                                      constant RowNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float dw[kNormColumns];
-  const uint first = g.group.x * kNormColumns, n = min(uint(kNormColumns), p.size - first);
-  const uint row0 = g.group.y * p.rows_per_split, row1 = min(row0 + p.rows_per_split, p.rows);
-  for (uint c = g.index; c < n; c += g.count) dw[c] = 0.0f;
-  for (uint row = row0; row < row1; ++row) {
-    device const T* x = in + (ulong(row) * p.size + first);
-    device const T* dy = grad + (ulong(row) * p.size + first);
-    const float rstd = rstds[row];
-    MPSX_VECTORIZE
-    for (uint c = g.index; c < n; c += g.count) dw[c] += float(dy[c]) * (float(x[c]) * rstd);
-  }
-  device float* w = parts + (ulong(g.group.y) * p.size + first);
-  for (uint c = g.index; c < n; c += g.count) w[c] = dw[c];
+  threadgroup float result[kTileColumns], scratch[kTileThreads * kGradientPack];
+  weight_gradient<1>(parts, GradientLines<T, float>{grad, in, nullptr, rstds, p.shape.size}, result, scratch, p, g);
 }
 
 #define MPSX_RMS_NORM(NAMES, T, W)                    \

@@ -1,238 +1,213 @@
 // softmax, log_softmax and their gradients: along rows, and along a dimension with others inside it.
-#include "lib/compute.h"
+#include "lib/columns.h"
 #include "lib/instantiate.h"
-#include "lib/collective.h"
 #include "lib/math.h"
+#include "lib/row.h"
 #include "norm/params.h"
 
-// The largest element of a row in every thread, as float; NaN if there is one.
-template <typename T>
-inline float row_max(device const T* x, uint n, threadgroup int* scratch, GroupThread g) {
-  int key = INT_MIN;
-  MPSX_REDUCE(max : key)
-  for (uint i = g.index; i < n; i += g.count) {
-    const int k = ordered_max(float(x[i]));
-    key = key < k ? k : key;
-  }
-  return value_of_max(tg_max(key, scratch, g));
-}
+struct ExpBelow {
+  float top;
+  float at(float x) const { return exp_nonpositive(x - top); }
+};
+struct Minus {
+  float top, rest;
+  float at(float x, float) const { return x - top - rest; }
+};
 
-// The sum of exp(x - top) of a row, in every thread. It is taken over kSumBlock elements at a time, so that the error
-// of a long row grows slowly where a threadgroup has few threads.
-enum : uint { kSumBlock = 8192 };
-template <typename T>
-inline float row_exp_sum(device const T* x, uint n, float top, threadgroup float* scratch, GroupThread g) {
-  float sum = 0.0f;
-  for (uint first = 0; first < n;) {
-    const uint last = first + min(uint(kSumBlock), n - first);
-    float part = 0.0f;
-    MPSX_REDUCE(+ : part)
-    for (uint i = first + g.index; i < last; i += g.count) part += exp_nonpositive(float(x[i]) - top);
-    sum += part;
-    first = last;
-  }
-  return tg_sum(sum, scratch, g);
-}
-
-// A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch.
+// A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch. So it does of a row with a NaN,
+// by way of the sum.
 template <typename T, typename O>
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                         constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+                         constant RowShape& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup int keys[kScratch];
-  threadgroup float sums[kScratch];
-  const ulong row = ulong(g.group.x) * p.size;
-  device const T* x = in + row;
-  device O* y = out + row;
-  const uint n = p.size;
-  const float top = row_max(x, n, keys, g);
-  const float scale = 1.0f / row_exp_sum(x, n, top, sums, g);
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) y[i] = O(exp_nonpositive(float(x[i]) - top) * scale);
+  threadgroup float scratch[kScratch];
+  const Team team = team_of(p.rows, p.team, g);
+  if (team.row >= p.rows) return;
+  const ulong start = ulong(team.row) * p.size;
+  Row<Plain<T>> row;
+  row.open({in + start}, p, team);
+  const ExpBelow f = {team_reduce<CombineMax>(row.largest(), scratch, team, g)};
+  const float sum = team_reduce<CombineSum>(row.map_sum(f), scratch, team, g);
+  row.store_scaled(out + start, f, 1.0f / sum);
 }
 
 template <typename T, typename O>
 kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                             constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+                             constant RowShape& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup int keys[kScratch];
-  threadgroup float sums[kScratch];
-  const ulong row = ulong(g.group.x) * p.size;
-  device const T* x = in + row;
-  device O* y = out + row;
-  const uint n = p.size;
-  const float top = row_max(x, n, keys, g);
-  const float rest = precise::log(row_exp_sum(x, n, top, sums, g));
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) y[i] = O(float(x[i]) - top - rest);
+  threadgroup float scratch[kScratch];
+  const Team team = team_of(p.rows, p.team, g);
+  if (team.row >= p.rows) return;
+  const ulong start = ulong(team.row) * p.size;
+  Row<Plain<T>> row;
+  row.open({in + start}, p, team);
+  const float top = team_reduce<CombineMax>(row.largest(), scratch, team, g);
+  const float sum = team_reduce<CombineSum>(row.sum(ExpBelow{top}), scratch, team, g);
+  row.store(out + start, NoExtra(), Minus{top, precise::log(sum)});
 }
 
-// dx = y * (dy - sum(dy * y)). Y: the type of the result and its gradient, O: of the input's gradient.
-template <typename Y, typename O>
+// Of dy and y: their product, and dx = y * (dy - sum of products).
+struct PairProduct {
+  float at(Pair v) const { return v.a * v.b; }
+};
+struct SoftmaxGradient {
+  float sum;
+  float at(Pair v, float) const { return v.b * (v.a - sum); }
+};
+// dx = dy - exp(y) * sum(dy).
+struct PairFirst {
+  float at(Pair v) const { return v.a; }
+};
+struct LogSoftmaxGradient {
+  float sum;
+  float at(Pair v, float) const { return v.a - exp_nonpositive(v.b) * sum; }
+};
+
+// Y: the type of the result and its gradient, O: of the input's gradient. Term: what is summed.
+template <typename Y, typename O, typename Term, typename Gradient>
 kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
-                                  device const Y* result [[buffer(2)]], constant SoftmaxParams& p [[buffer(3)]],
+                                  device const Y* result [[buffer(2)]], constant RowShape& p [[buffer(3)]],
                                   MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sums[kScratch];
-  const ulong row = ulong(g.group.x) * p.size;
-  device const Y* dy = grad + row;
-  device const Y* y = result + row;
-  device O* dx = out + row;
-  const uint n = p.size;
-  float sum = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += float(dy[i]) * float(y[i]);
-  sum = tg_sum(sum, sums, g);
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) dx[i] = O(float(y[i]) * (float(dy[i]) - sum));
+  threadgroup float scratch[kScratch];
+  const Team team = team_of(p.rows, p.team, g);
+  if (team.row >= p.rows) return;
+  const ulong start = ulong(team.row) * p.size;
+  Row<Both<Y>> row;
+  row.open({grad + start, result + start}, p, team);
+  const float sum = team_reduce<CombineSum>(row.sum(Term()), scratch, team, g);
+  row.store(out + start, NoExtra(), Gradient{sum});
 }
 
-// dx = dy - exp(y) * sum(dy).
-template <typename Y, typename O>
-kernel void log_softmax_backward_rows(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
-                                      device const Y* result [[buffer(2)]], constant SoftmaxParams& p [[buffer(3)]],
-                                      MPSX_GROUP_PARAMETERS) {
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sums[kScratch];
-  const ulong row = ulong(g.group.x) * p.size;
-  device const Y* dy = grad + row;
-  device const Y* y = result + row;
-  device O* dx = out + row;
-  const uint n = p.size;
-  float sum = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < n; i += g.count) sum += float(dy[i]);
-  sum = tg_sum(sum, sums, g);
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) dx[i] = O(float(dy[i]) - exp_nonpositive(float(y[i])) * sum);
-}
-
-// A threadgroup owns p.block adjacent columns of one block [size, inner]; each thread has columns of its own.
-struct Columns {
-  ulong base;  // of the first column
-  uint count;
+// Along the columns of a block [size, inner], of which a threadgroup owns p.block. A line has two inputs, and F::at
+// says what becomes of their elements and of two numbers that the threadgroup knows about each column.
+template <typename T, typename F>
+struct TableLine {
+  template <uint N>
+  struct Raw {
+    Pack<T, N> a, b;
+    Pair table[N];
+  };
+  device const T* a;
+  device const T* b;
+  threadgroup const float* first;
+  threadgroup const float* second;
+  template <uint N>
+  Raw<N> fetch(uint c) const {
+    Raw<N> raw = {load_pack<N>(a + c), load_pack<N>(b + c)};
+#pragma unroll
+    for (uint j = 0; j < N; ++j) raw.table[j] = Pair{first[c + j], second[c + j]};
+    return raw;
+  }
+  template <uint N>
+  float value(Raw<N> raw, uint j, uint) const {
+    return F::at({float(raw.a.v[j]), float(raw.b.v[j])}, raw.table[j]);
+  }
+  float one(uint c, uint) const { return F::at({float(a[c]), float(b[c])}, {first[c], second[c]}); }
 };
-inline Columns columns_of(constant SoftmaxParams& p, uint3 group) {
-  const uint first = group.x * p.block;
-  return {ulong(group.y) * p.size * p.inner + first, min(p.block, p.inner - first)};
+template <typename T, typename F>
+struct TableLines {
+  typedef TableLine<T, F> Line;
+  device const T* a;
+  device const T* b;
+  ulong pitch;
+  threadgroup const float* first;
+  threadgroup const float* second;
+  Line line(ulong i) const { return {a + i * pitch, b + i * pitch, first, second}; }
+};
+
+struct ColumnValue {
+  static float at(Pair x, Pair) { return x.a; }
+};
+struct ColumnExp {  // of an element less the column's largest, times a number
+  static float at(Pair x, Pair column) { return exp_nonpositive(x.a - column.a) * column.b; }
+};
+struct ColumnMinus {
+  static float at(Pair x, Pair column) { return x.a - column.a - column.b; }
+};
+struct ColumnProduct {
+  static float at(Pair x, Pair) { return x.a * x.b; }
+};
+struct ColumnGradient {
+  static float at(Pair x, Pair column) { return x.b * (x.a - column.a); }
+};
+struct ColumnLogGradient {
+  static float at(Pair x, Pair column) { return x.a - exp_nonpositive(x.b) * column.a; }
+};
+
+template <typename Combine, uint N, typename Lines>
+inline void fold_lines(threadgroup float* result, threadgroup float* scratch, Lines lines, constant SoftmaxParams& p,
+                       uint n, GroupThread g) {
+  if (p.packed)
+    fold_columns<Combine, N, 1>(result, scratch, lines, 0, p.size, n, g);
+  else
+    fold_columns<Combine, 1, 1>(result, scratch, lines, 0, p.size, n, g);
+  tg_barrier();
+}
+template <uint N, typename O, typename Lines>
+inline void store_lines(device O* out, Lines lines, constant SoftmaxParams& p, uint n, GroupThread g) {
+  if (p.packed)
+    store_columns<N>(out, p.inner, lines, 0, p.size, n, g);
+  else
+    store_columns<1>(out, p.inner, lines, 0, p.size, n, g);
 }
 
-// Sums are taken over kSumLines lines at a time, so that their error grows slowly.
-enum : uint { kSumLines = 64 };
-
-template <typename T>
-inline void column_statistics(device const T* x, constant SoftmaxParams& p, Columns c, threadgroup int* key,
-                              threadgroup float* top, threadgroup float* part, threadgroup float* sum, GroupThread g) {
-  for (uint i = g.index; i < c.count; i += g.count) key[i] = INT_MIN;
-  for (uint k = 0; k < p.size; ++k) {
-    device const T* row = x + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) {
-      const int candidate = ordered_max(float(row[i]));
-      key[i] = key[i] < candidate ? candidate : key[i];
-    }
-  }
-  for (uint i = g.index; i < c.count; i += g.count) top[i] = value_of_max(key[i]), sum[i] = 0.0f;
-  for (uint first = 0; first < p.size; first += kSumLines) {
-    for (uint i = g.index; i < c.count; i += g.count) part[i] = 0.0f;
-    for (uint k = first, last = min(first + kSumLines, p.size); k < last; ++k) {
-      device const T* row = x + (c.base + ulong(k) * p.inner);
-      MPSX_VECTORIZE
-      for (uint i = g.index; i < c.count; i += g.count) part[i] += exp_nonpositive(float(row[i]) - top[i]);
-    }
-    for (uint i = g.index; i < c.count; i += g.count) sum[i] += part[i];
-  }
+// The tile's first element, and its columns.
+inline ulong tile_begin(constant SoftmaxParams& p, uint3 group) {
+  return ulong(group.y) * p.size * p.inner + group.x * p.block;
+}
+inline uint tile_columns(constant SoftmaxParams& p, uint3 group) {
+  return min(p.block, p.inner - group.x * p.block);
 }
 
-template <typename T, typename O>
-kernel void softmax_columns(device O* out [[buffer(0)]], device const T* x [[buffer(1)]],
+template <typename T, typename O, bool LOG>
+kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
                             constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  typedef typename conditional<LOG, ColumnMinus, ColumnExp>::type Result;
+  enum : uint { kPack = 4 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup int key[kSoftmaxColumns];
-  threadgroup float top[kSoftmaxColumns], part[kSoftmaxColumns], sum[kSoftmaxColumns];
-  const Columns c = columns_of(p, g.group);
-  column_statistics(x, p, c, key, top, part, sum, g);
-  for (uint i = g.index; i < c.count; i += g.count) sum[i] = 1.0f / sum[i];
-  for (uint k = 0; k < p.size; ++k) {
-    device const T* row = x + (c.base + ulong(k) * p.inner);
-    device O* y = out + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) y[i] = O(exp_nonpositive(float(row[i]) - top[i]) * sum[i]);
-  }
+  threadgroup float top[kTileColumns], sum[kTileColumns], rest[kTileColumns], scratch[kTileThreads * kPack];
+  const ulong begin = tile_begin(p, g.group);
+  const uint n = tile_columns(p, g.group);
+  device const T* x = in + begin;
+  for (uint c = g.index; c < n; c += g.count) rest[c] = 1.0f;
+  fold_lines<CombineMax, kPack>(top, scratch, TableLines<T, ColumnValue>{x, x, p.inner, rest, rest}, p, n, g);
+  fold_lines<CombineSum, kPack>(sum, scratch, TableLines<T, ColumnExp>{x, x, p.inner, top, rest}, p, n, g);
+  for (uint c = g.index; c < n; c += g.count) rest[c] = LOG ? precise::log(sum[c]) : 1.0f / sum[c];
+  tg_barrier();
+  store_lines<kPack>(out + begin, TableLines<T, Result>{x, x, p.inner, top, rest}, p, n, g);
 }
 
-template <typename T, typename O>
-kernel void log_softmax_columns(device O* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                                constant SoftmaxParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup int key[kSoftmaxColumns];
-  threadgroup float top[kSoftmaxColumns], part[kSoftmaxColumns], sum[kSoftmaxColumns];
-  const Columns c = columns_of(p, g.group);
-  column_statistics(x, p, c, key, top, part, sum, g);
-  for (uint i = g.index; i < c.count; i += g.count) sum[i] = precise::log(sum[i]);
-  for (uint k = 0; k < p.size; ++k) {
-    device const T* row = x + (c.base + ulong(k) * p.inner);
-    device O* y = out + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) y[i] = O(float(row[i]) - top[i] - sum[i]);
-  }
-}
-
-template <typename Y, typename O>
+template <typename Y, typename O, typename Term, typename Gradient>
 kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
                                      device const Y* result [[buffer(2)]], constant SoftmaxParams& p [[buffer(3)]],
                                      MPSX_GROUP_PARAMETERS) {
+  enum : uint { kPack = 4 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sum[kSoftmaxColumns];
-  const Columns c = columns_of(p, g.group);
-  for (uint i = g.index; i < c.count; i += g.count) sum[i] = 0.0f;
-  for (uint k = 0; k < p.size; ++k) {
-    device const Y* dy = grad + (c.base + ulong(k) * p.inner);
-    device const Y* y = result + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) sum[i] += float(dy[i]) * float(y[i]);
-  }
-  for (uint k = 0; k < p.size; ++k) {
-    device const Y* dy = grad + (c.base + ulong(k) * p.inner);
-    device const Y* y = result + (c.base + ulong(k) * p.inner);
-    device O* dx = out + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) dx[i] = O(float(y[i]) * (float(dy[i]) - sum[i]));
-  }
-}
-
-template <typename Y, typename O>
-kernel void log_softmax_backward_columns(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
-                                         device const Y* result [[buffer(2)]], constant SoftmaxParams& p [[buffer(3)]],
-                                         MPSX_GROUP_PARAMETERS) {
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sum[kSoftmaxColumns];
-  const Columns c = columns_of(p, g.group);
-  for (uint i = g.index; i < c.count; i += g.count) sum[i] = 0.0f;
-  for (uint k = 0; k < p.size; ++k) {
-    device const Y* dy = grad + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) sum[i] += float(dy[i]);
-  }
-  for (uint k = 0; k < p.size; ++k) {
-    device const Y* dy = grad + (c.base + ulong(k) * p.inner);
-    device const Y* y = result + (c.base + ulong(k) * p.inner);
-    device O* dx = out + (c.base + ulong(k) * p.inner);
-    MPSX_VECTORIZE
-    for (uint i = g.index; i < c.count; i += g.count) dx[i] = O(float(dy[i]) - exp_nonpositive(float(y[i])) * sum[i]);
-  }
+  threadgroup float sum[kTileColumns], scratch[kTileThreads * kPack];
+  const ulong begin = tile_begin(p, g.group);
+  const uint n = tile_columns(p, g.group);
+  device const Y* dy = grad + begin;
+  device const Y* y = result + begin;
+  for (uint c = g.index; c < n; c += g.count) sum[c] = 0.0f;
+  fold_lines<CombineSum, kPack>(sum, scratch, TableLines<Y, Term>{dy, y, p.inner, sum, sum}, p, n, g);
+  store_lines<kPack>(out + begin, TableLines<Y, Gradient>{dy, y, p.inner, sum, sum}, p, n, g);
 }
 
 // IN and OUT: forward, of the input and the result; backward, of the result and the input's gradient.
-#define MPSX_SOFTMAX(NAMES, BACKWARD_NAMES, T, O)                                            \
-  MPSX_KERNEL("softmax_rows_" NAMES, softmax_rows<T, O>)                                     \
-  MPSX_KERNEL("softmax_columns_" NAMES, softmax_columns<T, O>)                               \
-  MPSX_KERNEL("log_softmax_rows_" NAMES, log_softmax_rows<T, O>)                             \
-  MPSX_KERNEL("log_softmax_columns_" NAMES, log_softmax_columns<T, O>)                       \
-  MPSX_KERNEL("softmax_backward_rows_" BACKWARD_NAMES, softmax_backward_rows<O, T>)          \
-  MPSX_KERNEL("softmax_backward_columns_" BACKWARD_NAMES, softmax_backward_columns<O, T>)    \
-  MPSX_KERNEL("log_softmax_backward_rows_" BACKWARD_NAMES, log_softmax_backward_rows<O, T>)  \
-  MPSX_KERNEL("log_softmax_backward_columns_" BACKWARD_NAMES, log_softmax_backward_columns<O, T>)
+#define MPSX_SOFTMAX(NAMES, GRADIENT_NAMES, T, O)                                                         \
+  MPSX_KERNEL("softmax_rows_" NAMES, softmax_rows<T, O>)                                                  \
+  MPSX_KERNEL("softmax_columns_" NAMES, softmax_columns<T, O, false>)                                     \
+  MPSX_KERNEL("log_softmax_rows_" NAMES, log_softmax_rows<T, O>)                                          \
+  MPSX_KERNEL("log_softmax_columns_" NAMES, softmax_columns<T, O, true>)                                  \
+  MPSX_KERNEL("softmax_backward_rows_" GRADIENT_NAMES,                                                    \
+              softmax_backward_rows<O, T, PairProduct, SoftmaxGradient>)                                  \
+  MPSX_KERNEL("softmax_backward_columns_" GRADIENT_NAMES,                                                 \
+              softmax_backward_columns<O, T, ColumnProduct, ColumnGradient>)                              \
+  MPSX_KERNEL("log_softmax_backward_rows_" GRADIENT_NAMES,                                                \
+              softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient>)                                 \
+  MPSX_KERNEL("log_softmax_backward_columns_" GRADIENT_NAMES,                                             \
+              softmax_backward_columns<O, T, ColumnValue, ColumnLogGradient>)
 MPSX_SOFTMAX("f32", "f32", float, float)
 MPSX_SOFTMAX("f16", "f16", half, half)
 MPSX_SOFTMAX("bf16", "bf16", bfloat, bfloat)

@@ -50,7 +50,7 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   typedef key_of_t<compute_t<T>> K;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Indexed<K> scratch[kScratch];
-  const ReduceRange r = reduce_row_range(p, g.group);
+  const ReduceRange r = reduce_row_range(p, g.group.xy);
   device const T* row = x + (r.input + long(r.begin) * p.inner_stride);
   Indexed<K> best = best_of<Key, T, K>(row, p.inner_stride, r.end - r.begin, g);
   if (best.index != LONG_MAX) best.index += long(r.begin);

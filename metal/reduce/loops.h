@@ -1,7 +1,8 @@
 // Which output a threadgroup of a reduction computes, and which lines it reads for it.
 #pragma once
 
-#include "lib/collective.h"
+#include "lib/columns.h"
+#include "lib/team.h"
 #include "reduce/params.h"
 
 // One threadgroup reduces the elements [begin, end) of the lines [first, last).
@@ -9,8 +10,6 @@ struct ReduceRange {
   long input, output;  // offsets of the first element and of the output
   ulong first, last, begin, end;
 };
-
-inline ulong smaller(ulong a, ulong b) { return a < b ? a : b; }
 
 inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   ReduceRange r = {0, 0, 0, p.lines, 0, p.inner_size};
@@ -28,12 +27,12 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   return r;
 }
 
-// Group x makes output x, group y takes split y.
-inline ReduceRange reduce_row_range(constant ReduceParams& p, uint3 group) {
-  ReduceRange r = reduce_kept(p, group.x);
+// Output at.x, of which split at.y.
+inline ReduceRange reduce_row_range(constant ReduceParams& p, uint2 at) {
+  ReduceRange r = reduce_kept(p, at.x);
   if (p.splits == 1) return r;
   const ulong inner_splits = (p.inner_size + p.split_inner - 1) / p.split_inner;
-  const ulong line = group.y / inner_splits, part = group.y - line * inner_splits;
+  const ulong line = at.y / inner_splits, part = at.y - line * inner_splits;
   r.first = smaller(line * p.split_lines, p.lines);
   r.last = smaller(r.first + p.split_lines, p.lines);
   r.begin = part * p.split_inner;

@@ -4,6 +4,7 @@
 
 enum : uint32_t {
   kReduceColumns = 256,  // columns a threadgroup owns
+  kMergeColumns = 32,    // and of partial results
   kReduceBlock = 4096,   // elements of a row that are added up before they are added to the rest
 };
 
@@ -29,10 +30,12 @@ struct ReduceParams {
   uint32_t both;                        // var: whether the mean is wanted too; arg: whether the value is
   float count;                          // elements reduced to one
   float p;                              // norm: its exponent; var: the divisor
-  uint32_t short_rows;                  // rows: each is one dense line of at most kReduceBlock elements
+  uint32_t team;                        // rows: threads that share one (lib/team.h)
+  uint32_t offset;                      // elements between a multiple of 16 bytes and the input
+  uint32_t packed;                      // columns: every line and block of them begins at such a multiple
   uint32_t unused;
 };
-static_assert(sizeof(ReduceParams) == 200, "one layout for C++ and Metal");
+static_assert(sizeof(ReduceParams) == 208, "one layout for C++ and Metal");
 
 // Both extrema of `count` elements, `each` of them a threadgroup.
 struct AminmaxParams {

@@ -45,7 +45,7 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments scratch[kScratch];
-  const ReduceRange r = reduce_row_range(p, g.group);
+  const ReduceRange r = reduce_row_range(p, g.group.xy);
   const float pivot = pivot_of(float(x[r.input]));
   Moments total = {0.0f, 0.0f, 0.0f};
   for (ulong line = r.first; line < r.last; ++line) {

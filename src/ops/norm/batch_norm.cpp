@@ -9,6 +9,7 @@
 
 #include "norm/batch_norm_params.h"
 #include "ops/operator.h"
+#include "ops/rows.h"
 
 namespace mpsx::ops {
 namespace {
@@ -17,7 +18,8 @@ using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr uint64_t kChunk = 8192;  // elements of one partial result: they stay in the first cache
-constexpr uint32_t kWidth = 64;    // fewer channels than this are folded into rows of at least this many elements
+constexpr uint32_t kChunkThreads = 256, kSharedPlane = 1024;  // planes of up to so many elements share a threadgroup
+constexpr uint32_t kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -43,15 +45,21 @@ struct Plan {
   uint64_t width() const { return uint64_t(p.channels) * p.fold; }
   // Floats of one quantity, per chunk and per column.
   int64_t slots() const { return int64_t(width() * p.chunks); }
-  // One unit of the grid of the kernels that read everything: how many elements it touches.
-  Launch& over_chunks(Launch& launch) const {
-    if (last) return over_tiles(launch);
+  // The kernels that read everything, and those that write it too. `tensors`: of the batch's shape, `inputs` of them
+  // read at once.
+  void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
+    if (last) return over_tiles(launch).run();
+    p.planes = planes(kernel, tensors, {}).shape;
+    p.team = p.piece <= kSharedPlane ? p.planes.team : kChunkThreads;
     const uint64_t images = std::min(p.chunk, p.images);
-    return launch.groups({p.chunks, p.channels}, runtime::threads_for_row(p.piece)).work(images * p.piece);
+    launch.groups({p.chunks, p.channels}, kChunkThreads).work(images * p.piece).run();
   }
-  Launch& over_planes(Launch& launch) const {
-    if (last) return over_tiles(launch);
-    return launch.groups({p.pieces, p.channels, p.images}, runtime::threads_for_row(p.piece)).work(p.piece);
+  void over_planes(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> inputs,
+                   const Tensor& out) {
+    if (last) return over_tiles(launch).run();
+    const RowLaunch rows = planes(kernel, inputs, {out});
+    p.planes = rows.shape;
+    rows.run(launch, p.plane);
   }
   Launch& over_channels(Launch& launch) const {
     const uint64_t slots = uint64_t(p.chunks) * p.fold;
@@ -59,6 +67,13 @@ struct Plan {
   }
 
  private:
+  RowLaunch planes(runtime::KernelEntry& kernel, std::initializer_list<Tensor> inputs,
+                   std::initializer_list<Tensor> others) const {
+    const uint64_t count = uint64_t(p.images) * p.channels;
+    TORCH_CHECK(std::max(p.plane, count) <= UINT32_MAX, "batch_norm: expected at most 2^32-1 planes of as many ",
+                "elements, got ", count, " of ", p.plane);
+    return share_rows(kernel, count, p.plane, inputs, others);
+  }
   void cut_rows() {
     if (p.channels < kWidth) {
       const uint32_t aligned = kColumnTile / std::gcd(p.channels, uint32_t(kColumnTile));
@@ -71,7 +86,8 @@ struct Plan {
   }
   void cut_planes() {
     p.pieces = uint32_t(ceil_div(p.plane, kChunk));
-    p.piece = uint32_t(ceil_div(p.plane, p.pieces));
+    p.piece = uint32_t(ceil_div(ceil_div(p.plane, p.pieces), 16) * 16);  // each begins as a plane does
+    p.pieces = uint32_t(ceil_div(p.plane, p.piece));
     p.chunk = p.pieces > 1 ? 1 : uint32_t(std::max<uint64_t>(1, kChunk / p.plane));
     p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
   }
@@ -136,8 +152,9 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
   float* coefficients = partial + 3 * slots;
   if (train && p.elements) {
-    Launch launch((plan.last ? stats_last : stats).get(tag_of(x)));
-    plan.over_chunks(launch.pointer(partial).pointer(x.const_data_ptr()).bytes(p)).run();
+    auto& kernel = (plan.last ? stats_last : stats).get(tag_of(x));
+    Launch launch(kernel);
+    plan.over_chunks(kernel, launch.pointer(partial).pointer(x.const_data_ptr()).bytes(p), {x});
   }
   Launch channels(finish.get(tag_of(type)));
   channels.pointer(coefficients)
@@ -151,9 +168,10 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
       .bytes(p);
   plan.over_channels(channels).run();
   if (p.elements) {
-    Launch launch((plan.last ? scale_last : scale).get(tag_of(x)));
+    auto& kernel = (plan.last ? scale_last : scale).get(tag_of(x));
+    Launch launch(kernel);
     launch.pointer(out.mutable_data_ptr()).pointer(x.const_data_ptr()).pointer(coefficients).bytes(p);
-    plan.over_planes(launch).run();
+    plan.over_planes(kernel, launch, {x}, out);
   }
   if (train && mean.defined()) {
     if (!mean.is_same(running_mean)) running_mean.copy_(mean);
@@ -247,13 +265,14 @@ std::optional<Result> backward(const Tensor& grad_out, const Tensor& input, cons
     float* partial = static_cast<float*>(scratch.mutable_data_ptr());
     float* coefficients = partial + 2 * slots;
     if (p.elements) {
-      Launch launch((plan.last ? sums_last : sums).get(tag_of(x), tag_of(type)));
+      auto& kernel = (plan.last ? sums_last : sums).get(tag_of(x), tag_of(type));
+      Launch launch(kernel);
       launch.pointer(partial)
           .pointer(dy.const_data_ptr())
           .pointer(x.const_data_ptr())
           .pointer(data_or_null(mean))
           .bytes(p);
-      plan.over_chunks(launch).run();
+      plan.over_chunks(kernel, launch, {dy, x});
     }
     Launch channels(finish.get(tag_of(type)));
     channels.pointer(coefficients)
@@ -263,9 +282,10 @@ std::optional<Result> backward(const Tensor& grad_out, const Tensor& input, cons
     channels.pointer(data_or_null(mean)).pointer(data_or_null(spread)).pointer(data_or_null(weight)).bytes(p);
     plan.over_channels(channels).run();
     if (mask[0] && p.elements) {
-      Launch launch((plan.last ? scale_last : scale).get(tag_of(x)));
+      auto& kernel = (plan.last ? scale_last : scale).get(tag_of(x));
+      Launch launch(kernel);
       launch.pointer(grad_input.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
-      plan.over_planes(launch.pointer(coefficients).bytes(p)).run();
+      plan.over_planes(kernel, launch.pointer(coefficients).bytes(p), {dy, x}, grad_input);
     }
   }
   return Result(grad_input, mask[1] ? grad_weight : Tensor(), mask[2] ? grad_bias : Tensor());

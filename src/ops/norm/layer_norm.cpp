@@ -43,23 +43,19 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
   if (size == 0) return Three(y, mean.zero_(), rstd.fill_(NAN));
   RowNormParams p = row_norm_params(rows, size, eps);
   p.has_weight = weight.defined(), p.has_bias = bias.defined();
-  Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
-      .pointer(y.mutable_data_ptr())
-      .pointer(mean.mutable_data_ptr())
-      .pointer(rstd.mutable_data_ptr())
-      .pointer(x.const_data_ptr())
-      .pointer(data_or_null(weight))
-      .pointer(data_or_null(bias))
-      .bytes(p)
-      .groups({p.rows}, runtime::threads_for_row(p.size))
-      .work(uint64_t(p.size) * 2)
-      .run();
+  auto& kernel = kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type));
+  const RowLaunch launch =
+      share_rows_beside({weight, bias}, share_rows(kernel, uint64_t(rows), uint64_t(size), {x}, {y}));
+  p.shape = launch.shape;
+  Launch l(kernel);
+  l.pointer(y.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
+  l.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));
+  launch.run(l.bytes(p), uint64_t(size) * 2);
   return Three(y, mean, rstd);
 }
 
-// Rows of the fused gradient: what a threadgroup's memory holds (two floats a column, 32 KiB), and enough rows that
-// ranges of 32 still make many groups.
-constexpr uint32_t kFusedSize = 4096, kFusedRows = 2048, kFusedRange = 32;
+// The fused gradient is for many rows. A team's share of them is so large that its partial sums are few beside it.
+constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedTeams = 1024;
 
 // The gradients of weight and bias out of partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
@@ -68,34 +64,33 @@ std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormPara
   for (size_t k = 0; k < 2; ++k) {
     if (!mask[k + 1]) continue;
     gradients[k] = at::empty(shape, options);
-    merge_splits(gradients[k], parts.const_data_ptr<float>() + k * p.splits * p.size, p);
+    merge_splits(gradients[k], parts.const_data_ptr<float>() + uint64_t(k) * p.splits * p.shape.size, p);
   }
   return {gradients[0], gradients[1]};
 }
 
-// All three gradients in one pass over memory.
-Three fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                      RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
+// All three gradients in one pass over memory; nothing where a team's threads do not hold a row.
+std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                     const Tensor& weight, RowNormParams p, IntArrayRef shape,
+                                     std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward_fused");
-  p.rows_per_split = std::max<uint32_t>(kFusedRange, (p.rows + 255) / 256);
-  p.splits = (p.rows + p.rows_per_split - 1) / p.rows_per_split;
-  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.size)}, x.options().dtype(at::kFloat));
+  const uint64_t rows = p.shape.rows, size = p.shape.size;
+  auto& kernel = kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type()));
+  p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedTeams)));
+  p.splits = uint32_t(ceil_div(rows, p.rows_per_split));
   const Tensor dx = at::empty(x.sizes(), x.options());
-  Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())))
-      .pointer(dx.mutable_data_ptr())
-      .pointer(parts.mutable_data_ptr())
-      .pointer(dy.const_data_ptr())
-      .pointer(x.const_data_ptr())
-      .pointer(mean.const_data_ptr())
-      .pointer(rstd.const_data_ptr())
-      .pointer(weight.const_data_ptr())
-      .bytes(p)
-      .threadgroup_memory(2 * sizeof(float) * p.size)
-      .groups({p.splits}, runtime::threads_for_row(p.size))
-      .work(uint64_t(p.rows_per_split) * p.size * 4)
-      .run();
+  const RowLaunch launch =
+      share_rows_beside({weight}, share_rows(kernel, p.splits, size, {dy, x}, {dx}, kFusedBytes / 8));
+  if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
+  p.shape = launch.shape;
+  p.shape.rows = uint32_t(rows);
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(size)}, x.options().dtype(at::kFloat));
+  Launch l(kernel);
+  l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
+  l.pointer(x.const_data_ptr()).pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
+  launch.run(l.pointer(weight.const_data_ptr()).bytes(p), p.rows_per_split * size * 4);
   const auto [dweight, dbias] = merge_gradients(parts, p, shape, mean.options(), mask);
-  return {dx, dweight, dbias};
+  return Three(dx, dweight, dbias);
 }
 
 // dweight and dbias, one pass over rows in both.
@@ -103,7 +98,8 @@ std::pair<Tensor, Tensor> weight_gradients(const Tensor& dy, const Tensor& x, co
                                            RowNormParams p, IntArrayRef shape, std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward_weight");
   split_rows(p);
-  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.size)}, x.options().dtype(at::kFloat));
+  p.packed_lines = lines_packed(p.shape.size, {dy, x});
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.shape.size)}, x.options().dtype(at::kFloat));
   Launch launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type())));
   launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
   launch.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
@@ -133,21 +129,18 @@ std::optional<Three> layer_norm_backward(const Tensor& grad, const Tensor& input
   }
   RowNormParams p = row_norm_params(rows, size, 0);
   p.has_weight = weight.defined();
-  if (mask[0] && (mask[1] || mask[2]) && p.has_weight && p.size <= kFusedSize && p.rows >= kFusedRows)
-    return fused_gradients(dy, x, mean, rstd, weight, p, shape, mask);
+  if (mask[0] && (mask[1] || mask[2]) && p.has_weight && uint64_t(rows) >= kFusedRows)
+    if (auto all = fused_gradients(dy, x, mean, rstd, weight, p, shape, mask)) return all;
   if (mask[0]) {
     const Tensor dx = at::empty(x.sizes(), x.options());
-    Launch(kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type)))
-        .pointer(dx.mutable_data_ptr())
-        .pointer(dy.const_data_ptr())
-        .pointer(x.const_data_ptr())
-        .pointer(mean.const_data_ptr())
-        .pointer(rstd.const_data_ptr())
-        .pointer(data_or_null(weight))
-        .bytes(p)
-        .groups({p.rows}, runtime::threads_for_row(p.size))
-        .work(uint64_t(p.size) * 3)
-        .run();
+    auto& kernel = kernels.get(tag_of(x), parameter_tag(x.scalar_type(), type));
+    const RowLaunch launch =
+        share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {dy, x}, {dx}));
+    p.shape = launch.shape;
+    Launch l(kernel);
+    l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+    l.pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr()).pointer(data_or_null(weight));
+    launch.run(l.bytes(p), uint64_t(size) * 3);
     std::get<0>(gradients) = dx;
   }
   if (mask[1] || mask[2])

@@ -75,22 +75,20 @@ Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor&
   if (rows == 0 || size == 0) return {y, rstd};
   RowNormParams p = row_norm_params(rows, size, eps.value_or(kDefaultEps));
   p.has_weight = weight.defined();
-  Launch(kernels.get(tag_of(x), weight_tag(x, weight)))
-      .pointer(y.mutable_data_ptr())
-      .pointer(rstd.mutable_data_ptr())
-      .pointer(x.const_data_ptr())
-      .pointer(data_or_null(weight))
-      .bytes(p)
-      .groups({p.rows}, runtime::threads_for_row(p.size))
-      .work(uint64_t(p.size) * 2)
-      .run();
+  auto& kernel = kernels.get(tag_of(x), weight_tag(x, weight));
+  const RowLaunch launch = share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {x}, {y}));
+  p.shape = launch.shape;
+  Launch l(kernel);
+  l.pointer(y.mutable_data_ptr()).pointer(rstd.mutable_data_ptr()).pointer(x.const_data_ptr());
+  launch.run(l.pointer(data_or_null(weight)).bytes(p), uint64_t(size) * 2);
   return {y, rstd};
 }
 
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, RowNormParams p, const Tensor& weight) {
   static const KernelSet kernels("rms_norm_backward_weight");
   split_rows(p);
-  const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.size)}, rstd.options());
+  p.packed_lines = lines_packed(p.shape.size, {dy, x});
+  const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.shape.size)}, rstd.options());
   Launch launch(kernels.get(tag_of(x)));
   launch.pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
   launch.pointer(rstd.const_data_ptr());
@@ -122,16 +120,13 @@ Two fused_rms_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef
   p.has_weight = weight.defined();
   if (mask[0]) {
     const Tensor dx = at::empty(x.sizes(), x.options());
-    Launch(kernels.get(tag_of(x), weight_tag(x, weight)))
-        .pointer(dx.mutable_data_ptr())
-        .pointer(dy.const_data_ptr())
-        .pointer(x.const_data_ptr())
-        .pointer(rstd.const_data_ptr())
-        .pointer(data_or_null(weight))
-        .bytes(p)
-        .groups({p.rows}, runtime::threads_for_row(p.size))
-        .work(uint64_t(p.size) * 3)
-        .run();
+    auto& kernel = kernels.get(tag_of(x), weight_tag(x, weight));
+    const RowLaunch launch =
+        share_rows_beside({weight}, share_rows(kernel, uint64_t(rows), uint64_t(size), {dy, x}, {dx}));
+    p.shape = launch.shape;
+    Launch l(kernel);
+    l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+    launch.run(l.pointer(rstd.const_data_ptr()).pointer(data_or_null(weight)).bytes(p), uint64_t(size) * 3);
     std::get<0>(gradients) = dx;
   }
   if (mask[1]) std::get<1>(gradients) = weight_gradient(dy, x, rstd, p, weight);

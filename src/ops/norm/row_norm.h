@@ -7,6 +7,7 @@
 
 #include "norm/params.h"
 #include "ops/operator.h"
+#include "ops/rows.h"
 
 namespace mpsx::ops {
 
@@ -23,23 +24,31 @@ inline RowNormParams row_norm_params(int64_t rows, int64_t size, double eps) {
   TORCH_CHECK(rows <= int64_t(UINT32_MAX) && size <= int64_t(UINT32_MAX),
               "normalisation: expected fewer than 2^32 rows of fewer than 2^32 elements, got ", rows, " x ", size);
   RowNormParams p{};
-  p.rows = uint32_t(rows), p.size = uint32_t(size), p.eps = float(eps);
+  p.shape.rows = uint32_t(rows), p.shape.size = uint32_t(size), p.eps = float(eps);
   return p;
+}
+
+// Rows are read in packs if weight and bias can be read so beside them.
+inline RowLaunch share_rows_beside(std::initializer_list<Tensor> parameters, RowLaunch launch) {
+  for (const Tensor& t : parameters)
+    if (t.defined() && (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 != 0 || !launch.whole_packs()))
+      launch.shape.packed = 0;
+  return launch;
 }
 
 // Splits the rows of a weight gradient: enough groups for a GPU, a partition that depends on the shape alone.
 inline void split_rows(RowNormParams& p) {
-  const uint64_t blocks = (p.size + kNormColumns - 1) / kNormColumns;
-  const uint64_t wanted = std::clamp<uint64_t>(256 / std::max<uint64_t>(blocks, 1), 1, (p.rows + 63) / 64);
-  p.rows_per_split = uint32_t((p.rows + wanted - 1) / wanted);
-  p.splits = (p.rows + p.rows_per_split - 1) / p.rows_per_split;
+  const uint64_t blocks = (p.shape.size + kNormColumns - 1) / kNormColumns;
+  const uint64_t wanted = std::clamp<uint64_t>(1024 / std::max<uint64_t>(blocks, 1), 1, (p.shape.rows + 63) / 64);
+  p.rows_per_split = uint32_t((p.shape.rows + wanted - 1) / wanted);
+  p.splits = (p.shape.rows + p.rows_per_split - 1) / p.rows_per_split;
 }
 
 // Launches a kernel over blocks of columns and splits of rows.
 inline void launch_splits(Launch& launch, const RowNormParams& p) {
   launch.bytes(p)
-      .groups({(p.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
-      .work(uint64_t(p.rows_per_split) * std::min<uint32_t>(p.size, kNormColumns) * 2)
+      .groups({(p.shape.size + kNormColumns - 1) / kNormColumns, p.splits}, kNormColumns)
+      .work(uint64_t(p.rows_per_split) * std::min<uint32_t>(p.shape.size, kNormColumns) * 2)
       .run();
 }
 
@@ -50,8 +59,8 @@ inline void merge_splits(const Tensor& out, const float* parts, const RowNormPar
       .pointer(out.mutable_data_ptr())
       .pointer(parts)
       .bytes(p)
-      .groups({(p.size + kNormColumns - 1) / kNormColumns}, kNormColumns)
-      .work(uint64_t(p.splits) * std::min<uint32_t>(p.size, kNormColumns))
+      .groups({(p.shape.size + kMergeColumns - 1) / kMergeColumns}, kNormColumns)
+      .work(uint64_t(p.splits) * std::min<uint32_t>(p.shape.size, kMergeColumns))
       .run();
 }
 

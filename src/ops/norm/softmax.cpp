@@ -9,6 +9,7 @@
 
 #include "norm/params.h"
 #include "ops/operator.h"
+#include "ops/rows.h"
 
 namespace mpsx::ops {
 namespace {
@@ -19,19 +20,26 @@ struct SoftmaxKernels {
 };
 Tag second_tag(Tag in, Tag out) { return in == out ? Tag::none : out; }
 
-// The launch over `shape` along `dim`: `bind` adds the memory arguments.
-template <typename Bind>
-void launch(const SoftmaxKernels& kernels, Tag in, Tag out, c10::IntArrayRef shape, int64_t dim, Bind bind) {
+// The launch along `dim`.
+void launch(const SoftmaxKernels& kernels, std::initializer_list<Tensor> inputs, const Tensor& result, int64_t dim) {
+  const Tag in = tag_of(*inputs.begin()), out = tag_of(result);
+  const c10::IntArrayRef shape = result.sizes();
+  const auto bind = [&](Launch& l) {
+    l.pointer(result.mutable_data_ptr());
+    for (const Tensor& t : inputs) l.pointer(t.const_data_ptr());
+  };
   uint64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= uint64_t(shape[size_t(d)]);
   for (size_t d = size_t(dim) + 1; d < shape.size(); ++d) inner *= uint64_t(shape[d]);
   const uint64_t size = shape.empty() ? 1 : uint64_t(shape[size_t(dim)]);
-  SoftmaxParams p{uint32_t(size), uint32_t(inner), kSoftmaxColumns};
+  SoftmaxParams p{uint32_t(size), uint32_t(inner), kSoftmaxColumns,
+                  lines_packed(inner, {*inputs.begin(), *(inputs.end() - 1), result})};
   if (inner == 1) {
-    Launch l(kernels.rows.get(in, second_tag(in, out)));
+    auto& kernel = kernels.rows.get(in, second_tag(in, out));
+    const RowLaunch rows = share_rows(kernel, outer, size, inputs, {result});
+    Launch l(kernel);
     bind(l);
-    // exp is worth several plain elements.
-    l.bytes(p).groups({uint32_t(outer)}, runtime::threads_for_row(size)).work(size * 4).run();
+    rows.run(l.bytes(rows.shape), size * 4);  // exp is worth several plain elements
     return;
   }
   // Few columns each where the block would not stay in the cache between its passes.
@@ -39,7 +47,7 @@ void launch(const SoftmaxKernels& kernels, Tag in, Tag out, c10::IntArrayRef sha
   Launch l(kernels.columns.get(in, second_tag(in, out)));
   bind(l);
   const uint32_t blocks = uint32_t((inner + p.block - 1) / p.block);
-  l.bytes(p).groups({blocks, uint32_t(outer)}, p.block).work(size * p.block * 4).run();
+  l.bytes(p).groups({blocks, uint32_t(outer)}, kSoftmaxColumns).work(size * p.block * 4).run();
 }
 
 void check_size(const char* name, const Tensor& x, int64_t dim) {
@@ -73,9 +81,7 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   dim = at::maybe_wrap_dim(dim, input.dim());
   check_size(NAME.text, input, dim);
   const Tensor x = input.contiguous(), y = contiguous_result(x, type, out);
-  if (x.numel() > 0)
-    launch(kernels, tag_of(x), tag_of(type), x.sizes(), dim,
-           [&](Launch& l) { l.pointer(y.mutable_data_ptr()).pointer(x.const_data_ptr()); });
+  if (x.numel() > 0) launch(kernels, {x}, y, dim);
   finish(y, out);
   return true;
 }
@@ -91,10 +97,7 @@ bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at:
   dim = at::maybe_wrap_dim(dim, grad.dim());
   check_size(NAME.text, grad, dim);
   const Tensor dy = grad.contiguous(), y = result.contiguous(), dx = contiguous_result(dy, type, grad_input);
-  if (dy.numel() > 0)
-    launch(kernels, tag_of(dy), tag_of(type), dy.sizes(), dim, [&](Launch& l) {
-      l.pointer(dx.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(y.const_data_ptr());
-    });
+  if (dy.numel() > 0) launch(kernels, {dy, y}, dx, dim);
   finish(dx, grad_input);
   return true;
 }

@@ -6,14 +6,16 @@
 
 #include <algorithm>
 
+#include "lib/row_params.h"
 #include "ops/strided.h"
+#include "runtime/teams.h"
 
 namespace mpsx::ops {
 namespace {
 
 // Groups that keep a GPU busy; elements worth a group of their own. Both are constants: a partition that depended on
 // the number of cores would make results depend on it.
-constexpr uint64_t kWantedGroups = 256, kSplitElements = 16384;
+constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
 
 // The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept
 // (columns). False: more dimensions are left than the parameters hold.
@@ -64,6 +66,17 @@ void split(ReducePlan& plan) {
   }
 }
 
+// Where the packs of 16 bytes are that kernels read.
+void lay_out_packs(ReducePlan& plan) {
+  ReduceParams& p = plan.params;
+  const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
+  p.offset = uint32_t(reinterpret_cast<uintptr_t>(plan.input.const_data_ptr()) / bytes % pack);
+  int64_t all = int64_t(p.offset | p.inner_size);
+  for (int64_t stride : p.kept_stride) all |= stride;
+  for (int64_t stride : p.line_stride) all |= stride;
+  p.packed = plan.columns && all % int64_t(pack) == 0;
+}
+
 }  // namespace
 
 uint64_t ReducePlan::work() const {
@@ -105,9 +118,7 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order) {
   plan.params.outputs = uint64_t(out);
   plan.params.count = float(count);
   split(plan);
-  ReduceParams& p = plan.params;
-  p.short_rows = !plan.columns && p.lines == 1 && p.splits == 1 && p.inner_stride == 1 &&
-                 p.inner_size <= kReduceBlock && p.kept_size[0] == p.outputs && p.kept_out[0] == 1;
+  lay_out_packs(plan);
   return plan;
 }
 
@@ -127,10 +138,22 @@ void launch_plan(Launch& launch, const ReducePlan& plan) {
   launch.work(plan.work()).run();
 }
 
+void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan) {
+  if (plan.columns) return launch_plan(launch, plan);
+  ReduceParams& p = plan.params;
+  TORCH_CHECK(p.outputs <= UINT32_MAX, "reduction: ", p.outputs, " results pass the limit of 2^32-1");
+  const uint64_t pack = std::max<uint64_t>(1, 16 / plan.input.element_size());
+  const runtime::Teams teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kHeldValues);
+  p.team = teams.team;
+  launch.groups({uint32_t(ceil_div(p.outputs, teams.rows)), p.splits}, teams.per_group)
+      .work(plan.work() * teams.rows)
+      .run();
+}
+
 void launch_merge(Launch& launch, const ReducePlan& plan) {
-  const uint64_t blocks = ceil_div(plan.params.outputs, kReduceColumns);
+  const uint64_t blocks = ceil_div(plan.params.outputs, kMergeColumns);
   launch.groups({uint32_t(blocks)}, kReduceColumns)
-      .work(plan.params.splits * std::min<uint64_t>(plan.params.outputs, kReduceColumns))
+      .work(plan.params.splits * std::min<uint64_t>(plan.params.outputs, kMergeColumns))
       .run();
 }
 
@@ -140,9 +163,10 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
   plan.params.p = exponent;
   const Tensor parts = reduce_parts(plan, sizeof(int64_t));
   const void* parts_data = data_or_null(parts);
-  Launch launch((plan.columns ? kernels.columns : kernels.rows).get(in, second));
+  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(in, second);
+  Launch launch(kernel);
   launch.pointer(out.mutable_data_ptr()).pointer(parts_data).pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_plan(launch, plan);
+  launch_reduction(kernel, launch, plan);
   if (!parts.defined()) return;
   Launch merge(kernels.merge.get(in, second));
   merge.pointer(out.mutable_data_ptr()).pointer(parts_data).bytes(plan.params);

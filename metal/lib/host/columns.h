@@ -1,0 +1,53 @@
+// Columns where a threadgroup is one thread: four lines at a time, vectorized along them. Where there are fewer lines
+// the last one is repeated, and not counted.
+#pragma once
+
+enum : uint { kLineBlock = 32 };
+
+template <typename Combine, uint N, uint Q, typename A, typename Lines>
+inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulong first, ulong last, uint n,
+                         GroupThread) {
+  A low[Q * kTileColumns], block[Q * kTileColumns];
+  for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+    for (uint c = 0; c < n; ++c) result[q + c] = Identity<Combine, A>::value(), low[q + c] = A(0);
+  for (ulong from = first; from < last; from += kLineBlock) {
+    const ulong to = smaller(from + kLineBlock, last);
+    for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+      for (uint c = 0; c < n; ++c) block[q + c] = Identity<Combine, A>::value();
+    for (ulong line = from; line < to; line += 4) {
+      const auto l0 = lines.line(line), l1 = lines.line(smaller(line + 1, to - 1));
+      const auto l2 = lines.line(smaller(line + 2, to - 1)), l3 = lines.line(smaller(line + 3, to - 1));
+      const uint count = uint(smaller(to - line, 4));
+      MPSX_VECTORIZE
+      for (uint c = 0; c < n; ++c) {
+#pragma unroll
+        for (uint q = 0; q < Q; ++q) {
+          const A none = Identity<Combine, A>::value();
+          const A v1 = l1.one(c, q), v2 = l2.one(c, q), v3 = l3.one(c, q);
+          const A a = Combine::apply(l0.one(c, q), count > 1 ? v1 : none);
+          const A b = Combine::apply(count > 2 ? v2 : none, count > 3 ? v3 : none);
+          const uint i = q * kTileColumns + c;
+          block[i] = Combine::apply(block[i], Combine::apply(a, b));
+        }
+      }
+    }
+    for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+      for (uint c = 0; c < n; ++c) {
+        A t = result[q + c], l = low[q + c];
+        Fold<Combine>::add(t, l, block[q + c]);
+        result[q + c] = t, low[q + c] = l;
+      }
+  }
+  for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+    for (uint c = 0; c < n; ++c) result[q + c] = Fold<Combine>::settle(result[q + c], low[q + c]);
+}
+
+template <uint N, typename O, typename Lines>
+inline void store_columns(device O* out, ulong pitch, Lines lines, ulong first, ulong last, uint n, GroupThread) {
+  for (ulong line = first; line < last; ++line) {
+    const auto from = lines.line(line);
+    device O* to = out + line * pitch;
+    MPSX_VECTORIZE
+    for (uint c = 0; c < n; ++c) to[c] = O(from.one(c, 0));
+  }
+}

@@ -1,0 +1,224 @@
+// Rows that their threads hold. A team of threads shares a row: neighbouring threads take neighbouring packs of 16
+// bytes and keep them in registers, so that a row which fits is read once, whatever number of passes goes over it. A
+// longer one is held a batch at a time, and passes go back and forth: each begins with the batch that the last one
+// ended with. The elements before the first whole pack and after the last one, its edges, are read in every pass.
+//
+//   const Team team = team_of(p.shape.rows, p.shape.team, g);
+//   if (team.row >= p.shape.rows) return;
+//   Row<Plain<T>> row;
+//   row.open({x + ulong(team.row) * p.shape.size}, p.shape, team);
+//   const float sum = team_reduce<CombineSum>(row.sum(Itself()), scratch, team, g);
+//   row.store(y, NoExtra(), Minus{sum});
+//
+// An input (Plain, …) says how a pack is fetched and what values it has, a function's at() is applied to each value.
+#pragma once
+
+#include "lib/aligned.h"
+#include "lib/row_params.h"
+#include "lib/team.h"
+
+// The values of one array, as float.
+template <typename T>
+struct Plain {
+  enum : uint { kPack = 16 / sizeof(T) };
+  typedef float Value;
+  typedef Pack<T, kPack> Raw;
+  device const T* x;
+  Raw fetch(uint i) const { return load_pack<kPack>(x + i); }
+  void unpack(thread float* v, Raw raw, uint) const {
+#pragma unroll
+    for (uint j = 0; j < kPack; ++j) v[j] = float(raw.v[j]);
+  }
+  float one(uint i) const { return float(x[i]); }
+};
+
+// Those of two arrays side by side.
+struct Pair {
+  float a, b;
+};
+template <typename T>
+struct Both {
+  enum : uint { kPack = 16 / sizeof(T) };
+  typedef Pair Value;
+  struct Raw {
+    Pack<T, kPack> a, b;
+  };
+  device const T* x;
+  device const T* y;
+  Raw fetch(uint i) const { return {load_pack<kPack>(x + i), load_pack<kPack>(y + i)}; }
+  void unpack(thread Pair* v, Raw raw, uint) const {
+#pragma unroll
+    for (uint j = 0; j < kPack; ++j) v[j] = Pair{float(raw.a.v[j]), float(raw.b.v[j])};
+  }
+  Pair one(uint i) const { return {float(x[i]), float(y[i])}; }
+};
+
+// No other operand beside the values that are stored.
+struct NoExtra {
+  struct Raw {};
+  template <uint N> Raw fetch(uint) const { return Raw(); }
+  float at(Raw, uint) const { return 0.0f; }
+  float one(uint) const { return 0.0f; }
+};
+
+struct Itself {
+  float at(float x) const { return x; }
+};
+struct Nothing {
+  template <typename V> float at(V) const { return 0.0f; }
+};
+struct One {
+  float at(float) const { return 1.0f; }
+};
+struct Distance {
+  float from;
+  float at(float x) const { return x - from; }
+};
+struct SquaredDistance {
+  float from;
+  float at(float x) const { return (x - from) * (x - from); }
+};
+struct Times {
+  float scale;
+  float at(float x, float) const { return x * scale; }
+};
+
+template <typename In, uint BYTES = 4 * kHeldValues>
+struct Row {
+  typedef typename In::Value V;
+  enum : uint { kHeld = BYTES / sizeof(V), kPack = In::kPack, kPacks = kHeld / kPack };
+  In in;
+  uint head, packs, edges;  // elements before the first pack; packs; elements that are in none
+  uint index, count;        // this thread in its team
+  uint batch, last;         // the batch that is held, and the last one
+  bool forward;
+  V v[kHeld];
+
+  // A row of `size` elements that begins `past` after a multiple of 16 bytes.
+  void begin(In from, uint past, uint size, bool packed, Team team) {
+    in = from;
+    head = packed ? min((kPack - past % kPack) % kPack, size) : 0;
+    packs = packed ? (size - head) / kPack : 0;
+    edges = size - packs * kPack;
+    index = team.index, count = team.count;
+    last = packs == 0 ? 0 : (packs - 1) / (kPacks * count);
+    batch = 0, forward = true;
+    load();
+  }
+  void open(In from, constant RowShape& s, Team team) {
+    begin(from, s.offset + team.row * s.size, s.size, s.packed != 0, team);
+  }
+
+  // Pack k of this thread: its number in the row, and where it begins.
+  uint number(uint k) const { return (batch * kPacks + k) * count + index; }
+  uint place(uint k) const { return head + number(k) * kPack; }
+  uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
+
+  // All packs are on their way before the first one is used.
+  void load() {
+    typename In::Raw raw[kPacks];
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k)
+      if (number(k) < packs) raw[k] = in.fetch(place(k));
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k)
+      if (number(k) < packs) in.unpack(v + k * kPack, raw[k], place(k));
+  }
+  // Goes on to the next batch of a pass; at its end the direction turns.
+  bool next() {
+    if (batch == (forward ? last : 0)) {
+      forward = !forward;
+      return false;
+    }
+    batch = forward ? batch + 1 : batch - 1;
+    load();
+    return true;
+  }
+
+  // The largest of this thread's values that are numbers.
+  float largest() {
+    float top = -INFINITY;
+    do {
+#pragma unroll
+      for (uint k = 0; k < kPacks; ++k) {
+        if (number(k) >= packs) continue;
+#pragma unroll
+        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) top = fmax(top, v[j]);
+      }
+    } while (next());
+    for (uint e = index; e < edges; e += count) top = fmax(top, in.one(edge(e)));
+    return top;
+  }
+
+  // The sums of both functions over this thread's values.
+  template <typename F, typename G>
+  float2 sums(F f, G g) {
+    float2 sum = float2(0.0f);
+    do {
+      float2 part = float2(0.0f);
+#pragma unroll
+      for (uint k = 0; k < kPacks; ++k) {
+        if (number(k) >= packs) continue;
+#pragma unroll
+        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) part += float2(f.at(v[j]), g.at(v[j]));
+      }
+      sum += part;
+    } while (next());
+    for (uint e = index; e < edges; e += count) sum += float2(f.at(in.one(edge(e))), g.at(in.one(edge(e))));
+    return sum;
+  }
+  template <typename F>
+  float sum(F f) { return sums(f, Nothing()).x; }
+
+  // Replaces the values of the batch.
+  template <typename F>
+  bool map(F f) {
+#pragma unroll
+    for (uint j = 0; j < kHeld; ++j) v[j] = f.at(v[j]);
+    return true;
+  }
+  // The sum of f, whose results take the place of the values held last: for store_scaled.
+  template <typename F>
+  float map_sum(F f) {
+    float sum = 0.0f;
+    do {
+      float part = 0.0f;
+#pragma unroll
+      for (uint k = 0; k < kPacks; ++k) {
+        if (number(k) >= packs) continue;
+#pragma unroll
+        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) part += v[j] = f.at(v[j]);
+      }
+      sum += part;
+    } while (next());
+    for (uint e = index; e < edges; e += count) sum += f.at(in.one(edge(e)));
+    return sum;
+  }
+
+  template <typename O, typename Extra, typename F>
+  void write(device O* y, Extra extra, F f) const {
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k) {
+      if (number(k) >= packs) continue;
+      Pack<O, kPack> out;
+      const auto beside = extra.template fetch<kPack>(place(k));
+#pragma unroll
+      for (uint j = 0; j < kPack; ++j) out.v[j] = O(f.at(v[k * kPack + j], extra.at(beside, j)));
+      store_pack(y + place(k), out);
+    }
+  }
+  // y = f(value, extra) for every element.
+  template <typename O, typename Extra, typename F>
+  void store(device O* y, Extra extra, F f) {
+    do write(y, extra, f);
+    while (next());
+    for (uint e = index; e < edges; e += count) y[edge(e)] = O(f.at(in.one(edge(e)), extra.one(edge(e))));
+  }
+  // y = f(value) * scale, after map_sum(f).
+  template <typename O, typename F>
+  void store_scaled(device O* y, F f, float scale) {
+    do write(y, NoExtra(), Times{scale});
+    while (next() && map(f));
+    for (uint e = index; e < edges; e += count) y[edge(e)] = O(f.at(in.one(edge(e))) * scale);
+  }
+};

@@ -1,0 +1,35 @@
+// Teams: what shares a row. With collective.h the only place that calls simd_*.
+#pragma once
+
+#include "lib/collective.h"
+
+// The threads that share a row: a power of two of a SIMD group's, or a threadgroup.
+struct Team {
+  uint row, index, count;  // this thread in it, and how many there are
+  bool whole;              // it is the threadgroup
+};
+// Teams of `wanted` threads. Threads beyond a threadgroup's last whole team get the row `rows`, which there is not.
+inline Team team_of(uint rows, uint wanted, GroupThread g) {
+  if (wanted > g.width || wanted > g.count) return {g.group.x, g.index, g.count, true};
+  const uint teams = g.count / wanted, team = g.index / wanted;
+  return {team < teams ? g.group.x * teams + team : rows, g.index % wanted, wanted, false};
+}
+// The value of the lane whose number differs in the bits of `mask`.
+template <typename T> inline T lane_across(T v, ushort mask) { return simd_shuffle_xor(v, mask); }
+inline long lane_across(long v, ushort mask) {  // shuffles take at most 32 bits
+  const uint2 halves = as_type<uint2>(v);
+  return as_type<long>(uint2(simd_shuffle_xor(halves.x, mask), simd_shuffle_xor(halves.y, mask)));
+}
+inline ulong lane_across(ulong v, ushort mask) { return ulong(lane_across(long(v), mask)); }
+inline Moments lane_across(Moments v, ushort mask) {
+  return {lane_across(v.count, mask), lane_across(v.mean, mask), lane_across(v.m2, mask)};
+}
+
+// Reduces one value of every thread of a team; every one gets the result.
+template <typename Combine, typename T>
+inline T team_reduce(T v, threadgroup T* scratch, Team team, GroupThread g) {
+  if (team.whole) return tg_reduce<Combine>(v, scratch, g);
+  for (uint distance = team.count / 2; distance > 0; distance /= 2)
+    v = Combine::apply(v, lane_across(v, ushort(distance)));
+  return v;
+}

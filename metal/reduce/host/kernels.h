@@ -1,0 +1,31 @@
+// The reductions' loops where a threadgroup is one thread.
+#pragma once
+
+// The sum, product or maximum of a block, one loop for every way to combine, since a loop hint names the operator.
+template <typename Combine, typename Op, typename T> struct RowLoop;
+#define MPSX_ROW_LOOP(COMBINE, CLAUSE, STEP)                              \
+  template <typename Op, typename T>                                      \
+  struct RowLoop<COMBINE, Op, T> {                                        \
+    typedef typename Op::Acc A;                                           \
+    static A dense(device const T* x, uint n, float p) {                  \
+      typedef compute_t<T> C;                                             \
+      A s = Identity<COMBINE, A>::value();                                \
+      MPSX_REDUCE(CLAUSE) for (uint i = 0; i < n; ++i) {                  \
+        const A v = Op::map(C(x[i]), p);                                  \
+        STEP;                                                             \
+      }                                                                   \
+      return s;                                                           \
+    }                                                                     \
+  };
+MPSX_ROW_LOOP(CombineSum, + : s, s += v)
+MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
+MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
+
+template <typename Op, typename T>
+inline void fold_run(device const T* x, ulong, ulong n, float p, Team, thread typename Op::Acc& total,
+                     thread typename Op::Acc& low) {
+  typedef typename Op::Combine Combine;
+  for (ulong b = 0; b < n; b += kReduceBlock)
+    Fold<Combine>::add(total, low,
+                       RowLoop<Combine, Op, T>::dense(x + b, uint(smaller(n - b, kReduceBlock)), p));
+}

@@ -1,0 +1,48 @@
+// Launches of kernels that share rows out among teams of threads (metal/lib/row.h).
+#pragma once
+
+#include <initializer_list>
+
+#include "lib/row_params.h"
+#include "ops/op.h"
+#include "runtime/teams.h"
+
+namespace mpsx::ops {
+
+struct RowLaunch {
+  RowShape shape{};
+  runtime::Teams teams;
+  uint64_t pack;  // elements of 16 bytes
+  // Every row begins with a pack and ends with one.
+  bool whole_packs() const { return shape.packed && shape.offset == 0 && shape.size % pack == 0; }
+  // `work`: about how many elements a row is worth.
+  void run(Launch& launch, uint64_t work) const {
+    launch.groups({teams.groups}, teams.per_group).work(work * teams.rows).run();
+  }
+};
+
+// `rows` rows of `size` elements, of `inputs` read at once and of other tensors of the same shape. A thread holds
+// `held` values, as a rule kHeldValues of all inputs together.
+inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
+                            std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
+                            uint64_t held = 0) {
+  const auto place = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) / t.element_size(); };
+  const Tensor& first = *inputs.begin();
+  RowLaunch r;
+  const uint64_t pack = r.pack = 16 / first.element_size();
+  r.teams = runtime::teams_for(kernel, rows, size, pack, held ? held : kHeldValues / inputs.size());
+  r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
+  for (const auto& tensors : {inputs, others})
+    for (const Tensor& t : tensors)  // packs of as many elements, which need no more than 16 bytes' alignment
+      if ((place(t) - place(first)) % std::min<uint64_t>(pack, 16 / t.element_size()) != 0) r.shape.packed = 0;
+  return r;
+}
+
+// Whether rows of these tensors begin at multiples of 16 bytes.
+inline bool lines_packed(uint64_t size, std::initializer_list<Tensor> tensors) {
+  for (const Tensor& t : tensors)
+    if ((reinterpret_cast<uintptr_t>(t.const_data_ptr()) | size * t.element_size()) % 16 != 0) return false;
+  return true;
+}
+
+}  // namespace mpsx::ops

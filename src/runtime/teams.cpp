@@ -1,0 +1,39 @@
+#include "runtime/teams.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/device.h"
+
+namespace mpsx::runtime {
+namespace {
+
+constexpr uint64_t kSimdGroup = 32, kSharedGroup = 128, kMostThreads = 1024;
+// Fewer rows than this leave a GPU idle, and get all the threads that have something to read.
+constexpr uint64_t kFewRows = 512;
+
+// Where a threadgroup is one thread, the first cache holds its row.
+constexpr uint64_t kCachedRow = 4096;
+
+}  // namespace
+
+Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held) {
+  const uint64_t packs = std::max<uint64_t>(1, (size + pack - 1) / pack);
+  const uint64_t each = rows < kFewRows ? pack : held, threads = (size + each - 1) / each;
+  Teams t{};
+  if (threads <= kSimdGroup) {  // two packs a thread, so that a SIMD group reads neighbours
+    t.team = uint32_t(std::min(kSimdGroup, std::bit_ceil((packs + 1) / 2)));
+    t.per_group = kSharedGroup;
+  } else {
+    t.team = t.per_group = uint32_t(std::min(kMostThreads, (threads + kSimdGroup - 1) / kSimdGroup * kSimdGroup));
+  }
+  const uint32_t forced = driver().traits().group_threads;
+  t.per_group = std::clamp<uint32_t>(forced ? forced : t.per_group, 1, kernel.kernel->max_threads);
+  const bool whole = t.team > kernel.kernel->simd_width || t.team > t.per_group;  // as team_of decides
+  t.rows = whole ? 1 : t.per_group / t.team;
+  t.groups = uint32_t((rows + t.rows - 1) / t.rows);
+  t.held = kernel.kernel->simd_width == 1 ? kCachedRow : held * std::min(t.team, t.per_group);
+  return t;
+}
+
+}  // namespace mpsx::runtime

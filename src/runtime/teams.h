@@ -1,0 +1,19 @@
+// How kernels that share rows out among teams of threads (metal/lib/row.h) are launched.
+#pragma once
+
+#include "runtime/kernel_library.h"
+
+namespace mpsx::runtime {
+
+struct Teams {
+  uint32_t team;       // threads a row: RowShape::team
+  uint32_t per_group;  // threads a threadgroup, and how many of those there are
+  uint32_t groups;
+  uint32_t rows;  // a threadgroup's
+  uint64_t held;  // elements of a row that a team's threads hold
+};
+
+// Teams for `rows` rows of `size` elements. `pack` of them are 16 bytes, and a thread holds `held`.
+Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held);
+
+}  // namespace mpsx::runtime
