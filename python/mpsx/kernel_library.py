@@ -22,13 +22,15 @@ SOURCES = PACKAGE / "metal"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
+# Set before the driver starts, by who runs shaders alone: the project's kernels are then not compiled for simt.
+shaders_only = False
 
 
 def folder() -> str:
     """Where the libraries lie that the driver of this process needs; builds what is missing."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
-        return str(library("simt").parent)
+        return str(library("simt", [] if shaders_only else None).parent)
     if driver == "cuda" and not (installed / file_name("cuda")).exists():
         return str(library("cuda").parent)
     if driver == "host" and sys.platform == "linux":
@@ -49,14 +51,16 @@ def file_name(name: str) -> str:
     return f"libmpsx_kernels_{name}{SUFFIX}"
 
 
-def library(name: str) -> Path:
-    """The library of that name in the cache. Of several processes one builds it, and the others wait."""
+def library(name: str, files: list[Path] | None = None) -> Path:
+    """The library of that name in the cache, of some source files or of all. Of several processes one builds it, and
+    the others wait."""
     import fcntl
 
     from . import shader_build, shader_cache
 
     store = shader_cache.cache()
-    files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".metal", ".h", ".def"))
+    if files is None:
+        files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".metal", ".h", ".def"))
     contents = (part for path in files for part in (str(path.relative_to(SOURCES)), path.read_bytes()))
     key = shader_cache.digest(name, shader_build.translator_hash(str(store.folder)), *contents)
     target = store.folder / "kernels" / key[:32] / file_name(name)
@@ -113,7 +117,8 @@ class _Build:
         from .msl.translate import write_index
 
         started, title = time.monotonic(), f"compiling the kernels for {self.name}, once"
-        _say(f"{title}; this takes minutes")
+        if sources:
+            _say(f"{title}; this takes minutes")
         try:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 header = pool.submit(self.precompile)
@@ -137,7 +142,8 @@ class _Build:
         for other in target.parents[1].iterdir():
             if time.time() - max(path.stat().st_mtime for path in (other, *other.iterdir())) > UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
-        _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
+        if sources:
+            _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
 
     def link(self, linked: Path, sources: list[Path], parts: list[Path]) -> None:
         """A library out of what was compiled of each source."""

@@ -188,8 +188,9 @@ def main(arguments: argparse.Namespace) -> int:
     """The exit status."""
     if arguments.driver or arguments.profile:
         os.environ["MPSX_DRIVER"] = arguments.driver or "simt"
-    from . import shader
+    from . import kernel_library, shader
 
+    kernel_library.shaders_only = True
     try:
         source = arguments.file.read_text()
         if arguments.run is None and (arguments.arg or arguments.out or arguments.profile):

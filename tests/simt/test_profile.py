@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,8 +13,6 @@ import pytest
 from processes import in_a_process
 
 from mpsx.kernel_profile.instrument import instrument
-
-pytestmark = pytest.mark.usefixtures("simt_library")
 
 # 256 threads in groups of 64 each, over buffers of floats.
 KERNELS = """
@@ -85,7 +84,7 @@ def counts(launch: dict, accesses: str) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def launches() -> dict[str, dict]:
+def launches(simt_library: Path) -> dict[str, dict]:
     """A launch of every kernel."""
     names = re.findall(r"kernel void (\w+)", KERNELS)
     run = in_a_process(RUN.format(source=KERNELS, names=names), MPSX_DRIVER="simt")
@@ -149,13 +148,18 @@ def test_command_line(tmp_path: Path) -> None:
     file.write_text(KERNELS)
     command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "neighbours", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
-    shown = [subprocess.run([*command, *how], capture_output=True, text=True, check=True).stdout
-             for how in ([], ["source"])]  # fmt: skip
+    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # nothing of the project's is compiled for this
+    runs = [subprocess.run([*command, *how], env=environment, capture_output=True, text=True, check=True)
+            for how in ([], ["source"])]  # fmt: skip
+    shown = [run.stdout for run in runs]
+    assert not any(run.stderr for run in runs)
+    assert not [path for path in tmp_path.glob("objects/*") if path.stat().st_size > 1 << 16]
     assert "traffic 1.00 of distinct bytes, transactions 1.00 of the least, 4.0 bytes a lane" in shown[0]
     annotated = next(line for line in shown[1].split("\n") if "y[i] = x[i] * 2.0f" in line)
     assert annotated.split()[:5] == ["2048", "B", "1.00x", "100.0%", "512"]
 
 
+@pytest.mark.usefixtures("simt_library")
 def test_whole_process() -> None:
     run = in_a_process("torch.ones(64, device='mpsx').add_(1.0).cpu()", MPSX_DRIVER="simt", MPSX_SIMT_PROFILE="1")
     assert re.search(r"device memory: traffic .* of distinct bytes", run.stderr), run.stderr
