@@ -24,6 +24,7 @@ VARIABLES = {
     "MPSX_CUDA_DEVICE": "cuda: the number of the GPU (default: 0)",
     "MPSX_CUDA_DEBUG": "1: waits for each kernel, so that an error of the GPU names the kernel",
     "MPSX_CUDA_THREADS": "cuda: threads of every threadgroup whose size is free, 1 to 1024",
+    "MPSX_CUDA_EXACT_BUFFERS": "1: an allocation a tensor, which the CPU cannot touch, for compute-sanitizer",
     "MPSX_CUDA_CACHE": "0: compiled kernels of the cuda driver are not kept in the cache folder",
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs); `all` builds every one",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",

@@ -18,6 +18,17 @@ CASE(allocates_on_the_gpu) {
   CHECK(!device.driver->wrap(b.contents, 4096).handle);
 }
 
+CASE(exact_buffers) {
+  setenv("MPSX_CUDA_EXACT_BUFFERS", "1", 1);
+  const Device device(directory);
+  CHECK(device.driver->traits().exact_allocations);
+  const Buffer b = device.driver->allocate(1000);
+  CHECK(gpu().log.back() == "cuMemAlloc");
+  device.driver->prefetch(b.contents, 1000);  // nothing moves
+  CHECK(gpu().log.back() == "cuMemAlloc");
+  device.driver->release(b);
+}
+
 CASE(memory_near_the_cpu) {
   Device device(directory);
   const Buffer near = device.driver->allocate_near_cpu(24), far = device.driver->allocate(24);

@@ -169,6 +169,14 @@ FAKE CUresult cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
   *p = CUdeviceptr(uintptr_t(memory_of_cpu));
   return CUDA_SUCCESS;
 }
+FAKE CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) {
+  if (const CUresult r = enter("cuMemAlloc")) return r;
+  void* const memory_of_gpu = std::calloc(1, bytes);
+  memory[uintptr_t(memory_of_gpu)] = bytes;
+  control.free -= bytes;
+  *p = CUdeviceptr(uintptr_t(memory_of_gpu));
+  return CUDA_SUCCESS;
+}
 FAKE CUresult cuMemFree_v2(CUdeviceptr p) {
   if (const CUresult r = enter("cuMemFree")) return r;
   const auto found = memory.find(uintptr_t(p));

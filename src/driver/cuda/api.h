@@ -64,6 +64,7 @@ constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
   X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext))                                                           \
   X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                                       \
   X(cuMemAllocManaged, "cuMemAllocManaged", (CUdeviceptr*, size_t, unsigned))                                  \
+  X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr*, size_t))                                                       \
   X(cuMemFree, "cuMemFree_v2", (CUdeviceptr))                                                                  \
   X(cuMemAdvise, "cuMemAdvise", (CUdeviceptr, size_t, int, CUdevice))                                          \
   X(cuMemPrefetchAsync, "cuMemPrefetchAsync", (CUdeviceptr, size_t, CUdevice, CUstream))                       \

@@ -20,6 +20,12 @@ uint32_t chosen_threads() {
   return uint32_t(threads);
 }
 
+// An allocation a tensor, in memory of the GPU's own: for compute-sanitizer.
+bool exact_buffers() {
+  const char* text = std::getenv("MPSX_CUDA_EXACT_BUFFERS");
+  return text && *text && std::string_view(text) != "0";
+}
+
 Stream* as_stream(CommandStream* stream) { return reinterpret_cast<Stream*>(stream); }
 Event* as_event(CudaEvent* event) { return reinterpret_cast<Event*>(event); }
 CudaEvent& of(Event* event) { return *reinterpret_cast<CudaEvent*>(event); }
@@ -27,7 +33,9 @@ CudaEvent& of(Event* event) { return *reinterpret_cast<CudaEvent*>(event); }
 class CudaDriver final : public Driver {
  public:
   explicit CudaDriver(const std::string& directory)
-      : stream_(device_), memory_(device_, stream_.get()), kernels_(device_, stream_.get(), directory + "/mpsx.ptx") {
+      : stream_(device_),
+        memory_(device_, stream_.get(), exact_buffers()),
+        kernels_(device_, stream_.get(), directory + "/mpsx.ptx") {
     info_.name = "cuda";
     info_.device = device_.name;
     info_.compiler = kernels_.compiler();
@@ -36,6 +44,7 @@ class CudaDriver final : public Driver {
     traits_.memory = Memory::managed;
     traits_.cores = uint32_t(device_.processors);
     traits_.group_threads = chosen_threads();
+    traits_.exact_allocations = exact_buffers();
   }
 
   const Info& info() const override { return info_; }

@@ -12,7 +12,8 @@ size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
 
-ManagedMemory::ManagedMemory(const Device& device, CUstream stream) : device_(device), stream_(stream) {
+ManagedMemory::ManagedMemory(const Device& device, CUstream stream, bool exact)
+    : device_(device), stream_(stream), exact_(exact) {
   size_t total = 0;
   device_.api.check(device_.api.cuMemGetInfo(&available_, &total), "cuMemGetInfo");
   available_ = less(available_, kReserve);
@@ -32,14 +33,17 @@ Buffer ManagedMemory::allocate(size_t bytes) {
   CUdeviceptr address = 0;
   const Api& api = device_.api;
   try {
-    api.check(api.cuMemAllocManaged(&address, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+    if (exact_)
+      api.check(api.cuMemAlloc(&address, size), "cuMemAlloc");
+    else
+      api.check(api.cuMemAllocManaged(&address, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
   } catch (...) {
     std::lock_guard<std::mutex> lock(mutex_);
     allocated_ -= size;
     throw;
   }
   void* const p = reinterpret_cast<void*>(address);
-  api.cuMemAdvise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device_.number);
+  if (!exact_) api.cuMemAdvise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device_.number);
   prefetch(p, size);
   return {p, p, bytes};
 }
@@ -78,7 +82,7 @@ size_t ManagedMemory::free_bytes() const {
 
 // A hint: where it fails, pages move when they are touched.
 void ManagedMemory::prefetch(const void* address, size_t bytes) noexcept {
-  device_.api.cuMemPrefetchAsync(reinterpret_cast<CUdeviceptr>(address), bytes, device_.number, stream_);
+  if (!exact_) device_.api.cuMemPrefetchAsync(reinterpret_cast<CUdeviceptr>(address), bytes, device_.number, stream_);
 }
 
 }  // namespace mpsx::driver::cuda

@@ -10,7 +10,8 @@ namespace mpsx::driver::cuda {
 
 class ManagedMemory {
  public:
-  ManagedMemory(const Device&, CUstream);
+  // `exact`: memory is the GPU's own instead, which compute-sanitizer watches to the byte and the CPU cannot touch.
+  ManagedMemory(const Device&, CUstream, bool exact);
 
   // Lies on the GPU from the start. Throws OutOfMemory where the GPU has no room for it beside what was allocated
   // before: a program that takes more managed memory than there is can hang the GPU.
@@ -25,6 +26,7 @@ class ManagedMemory {
  private:
   const Device& device_;
   const CUstream stream_;
+  const bool exact_;
   size_t available_ = 0;  // when the process began
   std::mutex mutex_;
   size_t allocated_ = 0;

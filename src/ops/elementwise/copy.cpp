@@ -6,6 +6,7 @@
 #include <ATen/native/Copy.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/copy_native.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "backend/alias.h"
@@ -104,16 +105,24 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
-// One memory onto another, bit by bit, where the CPU's own access would move pages.
+// One memory onto another, bit by bit, where the CPU's own access would move pages. What is not dense, or of another
+// type, is made so where it lies, and becomes what it shall be where it goes.
 bool copied_across(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
   if (!down && !(from.is_cpu() && to.device().type() == at::kPrivateUse1)) return false;
-  if (to.scalar_type() != from.scalar_type() || to.sizes() != from.sizes() || to.strides() != from.strides() ||
-      to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg() || !to.has_storage() || !from.has_storage() ||
-      !to.is_non_overlapping_and_dense())
+  if (to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg() || !to.has_storage() || !from.has_storage())
     return false;
-  if (to.numel()) runtime::copy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+  if (to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && to.strides() == from.strides() &&
+      to.is_non_overlapping_and_dense()) {
+    if (to.numel()) runtime::copy(to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes());
+    return true;
+  }
+  if (to.is_conj() || to.is_neg()) return false;
+  const auto dense = from.expect_contiguous();
+  const Tensor across = at::empty(from.sizes(), from.options().device(to.device()));
+  if (from.numel()) runtime::copy(across.mutable_data_ptr(), dense->const_data_ptr(), across.nbytes());
+  to.copy_(across);
   return true;
 }
 

@@ -47,8 +47,8 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .work(p.chunk)
       .run();
   Launch(scan.get()).pointer(starts.data_ptr()).bytes(chunks).groups({1}).run();
-  runtime::prepare_cpu_access(starts.const_data_ptr());
-  const int64_t total = static_cast<const int64_t*>(starts.const_data_ptr())[chunks];
+  int64_t total = 0;
+  runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
   p.total = uint64_t(total);
   void* out = make(total);
   if (total == 0 || p.dims == 0) return;

@@ -48,8 +48,8 @@ struct FlatRuns {
         .work(p.chunk)
         .run();
     Launch(scan.get()).pointer(starts.mutable_data_ptr()).bytes(chunks).groups({1}).run();
-    runtime::prepare_cpu_access(starts.const_data_ptr());
-    const int64_t total = starts.const_data_ptr<int64_t>()[chunks];
+    int64_t total = 0;
+    runtime::copy(&total, starts.const_data_ptr<int64_t>() + chunks, sizeof total);
     values = at::empty({total}, x.options());
     const Tensor firsts = at::empty({with_lengths ? total + 1 : 0}, longs);
     Launch(fill.get(tag))
