@@ -22,6 +22,7 @@ void initialize(std::function<std::string()> find_libraries) {
     register_guard();
     register_hooks();
     register_fallback();
+    register_profiler_stubs();
   });
 }
 

@@ -9,6 +9,7 @@ namespace mpsx::backend {
 void register_guard();
 void register_hooks();
 void register_fallback();
+void register_profiler_stubs();
 
 // Registers all of it, once a process, after the library's static initialisers (launchers) have run.
 // `find_libraries`: see runtime::configure.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "runtime/allocator.h"
 #include "runtime/launch_pause.h"
+#include "runtime/launch_timer.h"
 #include "runtime/profile.h"
 #include "runtime/stream.h"
 
@@ -92,13 +94,18 @@ Launch& Launch::groups(driver::Size grid, uint32_t per_group, bool exact) {
 
 void Launch::run() {
   if (dispatch_.grid.count() == 0) return;
-  const bool timed = profiling.load(std::memory_order_relaxed);
+  driver::Driver& driver = runtime::driver();
+  const bool profiled = profiling.load(std::memory_order_relaxed), asynchronous = driver.traits().asynchronous;
+  const bool timed = profiled && !asynchronous;
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   try {
     std::unique_lock<std::mutex> unpaused;
-    if (driver().traits().asynchronous) unpaused = std::unique_lock(launch_mutex());
-    const uint64_t place =
-        driver().dispatch(driver_stream(current_stream()), *entry_.kernel, arguments_.data(), count_, dispatch_);
+    if (asynchronous) unpaused = std::unique_lock(launch_mutex());
+    driver::Stream* const stream = driver_stream(current_stream());
+    std::optional<LaunchTimer> timer;
+    if (profiled && asynchronous) timer.emplace(entry_, stream);
+    const uint64_t place = driver.dispatch(stream, *entry_.kernel, arguments_.data(), count_, dispatch_);
+    if (timer) timer->stop();
     for (size_t i = 0; i < uses_; ++i) raise(*last_uses_[i], place);
   } catch (const driver::Error& e) {
     TORCH_CHECK(false, "mpsx: launch of ", entry_.name, " failed (", describe(dispatch_), "): ", e.what());

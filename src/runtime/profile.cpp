@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/kernel_registry.h"
+#include "runtime/launch_timer.h"
 
 namespace mpsx::runtime {
 
@@ -45,6 +46,7 @@ RouteEntry& route_entry(const std::string& op, Route route, const std::string& l
 void set_profiling(bool on) { profiling.store(on, std::memory_order_relaxed); }
 
 std::vector<ProfileRow> profile_rows() {
+  collect_launch_times();
   std::vector<ProfileRow> rows;
   for_each_kernel([&](KernelEntry& e) {
     if (uint64_t n = e.launches.load()) rows.push_back({e.name, Route::native, "", n, e.nanoseconds.load()});
@@ -57,6 +59,7 @@ std::vector<ProfileRow> profile_rows() {
 }
 
 void reset_profile() {
+  forget_launch_times();
   for_each_kernel([](KernelEntry& e) {
     e.launches.store(0);
     e.nanoseconds.store(0);

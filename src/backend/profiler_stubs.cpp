@@ -1,0 +1,48 @@
+// Device times in torch.profiler: how long the device took for what each operator gave it, by events of the driver.
+#include <torch/csrc/profiler/stubs/base.h>
+
+#include <chrono>
+
+#include "backend/device.h"
+#include "backend/register.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+namespace mpsx::backend {
+namespace {
+
+using torch::profiler::impl::ProfilerVoidEventStub;
+
+driver::Event* event_of(const ProfilerVoidEventStub* event) { return static_cast<driver::Event*>(event->get()); }
+
+struct Stubs final : torch::profiler::impl::ProfilerStubs {
+  void record(c10::DeviceIndex* device, ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
+    auto& driver = runtime::driver();
+    if (device) *device = 0;
+    *event = {driver.new_event(), [&driver](void* e) { driver.destroy(static_cast<driver::Event*>(e)); }};
+    if (cpu_ns) *cpu_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+    driver.record(event_of(event), runtime::driver_stream(runtime::current_stream()));
+  }
+  // Microseconds.
+  float elapsed(const ProfilerVoidEventStub* from, const ProfilerVoidEventStub* to) const override {
+    auto& driver = runtime::driver();
+    driver.synchronize(event_of(from));
+    driver.synchronize(event_of(to));
+    return float(driver.elapsed_ms(event_of(from), event_of(to)) * 1e3);
+  }
+  void mark(const char*) const override {}
+  void rangePush(const char* name) const override { runtime::driver().begin_label(name); }
+  void rangePop() const override { runtime::driver().end_label(); }
+  bool enabled() const override { return true; }
+  void onEachDevice(std::function<void(int)> op) const override { op(0); }
+  void synchronize() const override { runtime::synchronize(); }
+};
+
+}  // namespace
+
+void register_profiler_stubs() {
+  static Stubs stubs;
+  torch::profiler::impl::registerPrivateUse1Methods(&stubs);
+}
+
+}  // namespace mpsx::backend
