@@ -1,5 +1,6 @@
 #include "backend/pinned.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -93,11 +94,16 @@ c10::Allocator* pinned_allocator() { return instance(); }
 
 bool is_pinned(const void* p) {
   auto& r = ranges();
-  std::lock_guard lock(r.mutex);
-  auto it = r.sizes.upper_bound(reinterpret_cast<uintptr_t>(p));
-  if (it == r.sizes.begin()) return false;
-  --it;
-  return reinterpret_cast<uintptr_t>(p) < it->first + std::max<size_t>(it->second, 1);
+  {
+    std::lock_guard lock(r.mutex);
+    auto it = r.sizes.upper_bound(reinterpret_cast<uintptr_t>(p));
+    if (it != r.sizes.begin()) {
+      --it;
+      if (reinterpret_cast<uintptr_t>(p) < it->first + std::max<size_t>(it->second, 1)) return true;
+    }
+  }
+  // Of torch's own, which torch.empty(pin_memory=True) prefers where torch is built with CUDA.
+  return at::globalContext().hasCUDA() && at::detail::getCUDAHooks().isPinnedPtr(p);
 }
 
 void register_pinned_allocator() { at::setHostAllocator(kDeviceType, instance()); }
