@@ -5,7 +5,8 @@
 #
 # Ends after so many seconds (570), and goes on where it ended when it is called again with the same folder
 # (build/gpu_check): a part that has a line in FOLDER/report.tsv is not run again. LONG=1 adds every kernel, under
-# compute-sanitizer too. What the linker needs goes into CMAKE_ARGS.
+# compute-sanitizer too. OPINFO=1 begins with the op-support matrix, on OPINFO_JOBS processes. ONLY is an expression that
+# names of parts must match. What the linker needs goes into CMAKE_ARGS.
 set -u
 cd "$(dirname "$0")/.."
 export DEADLINE=$(($(date +%s) + ${1:-570})) OUT=$(realpath -m "${2:-build/gpu_check}")
@@ -20,6 +21,23 @@ fi
 export PYTHONPATH="$PWD/build/dev/site${PYTHONPATH:+:$PYTHONPATH}" MPSX_DRIVER=cuda
 "$python" -m mpsx info > "$OUT/info.txt" && sed -n '/^Driver/,/^$/p' "$OUT/info.txt"
 
+# Machine code of all kernels, for the cache folder: later processes load it.
+if [ ! -e "$OUT/compiled" ]; then
+  start=$(date +%s) jobs=$(nproc)
+  for ((i = 0; i < jobs; ++i)); do
+    "$python" -c "import mpsx; r = mpsx._runtime; [r.load_kernel(k) for k in r.kernel_names()[$i::$jobs]]" || exit 1 &
+  done
+  wait
+  echo "all kernels compiled in $(($(date +%s) - start)) s" | tee "$OUT/compiled"
+fi
+
+matrix=
+if [ -n "${OPINFO:-}" ]; then
+  timeout $((DEADLINE - $(date +%s))) "$python" tools/opmatrix.py --drivers cuda --output "$OUT/opmatrix" --keep \
+    --jobs "${OPINFO_JOBS:-$(nproc)}" > "$OUT/opmatrix.log" 2>&1 &
+  matrix=$!
+fi
+
 run_part() {  # a part's name, and what pytest is given
   grep -q "^$1	" "$OUT/report.tsv" 2> /dev/null && return
   local left=$((DEADLINE - $(date +%s))) log="$OUT/$1.log" start=$(date +%s) status
@@ -32,13 +50,23 @@ run_part() {  # a part's name, and what pytest is given
 export -f run_part
 
 {
+  if [ -n "${LONG:-}" ]; then
+    echo planted_faults -m sweep tests/cuda/test_planted_faults.py
+    kernels=tests/cuda/test_cuda_kernels.py
+    for part in {0..7}; do
+      for threads in "" 48 256 1000; do
+        echo "values_${threads:-own}_$part -m sweep $kernels::test_values[$threads-$part]"
+      done
+      for tool in memcheck racecheck synccheck initcheck; do
+        echo "${tool}_$part -m sweep -rP $kernels::test_sanitizer[$tool-$part]"
+      done
+    done
+  fi
   ls tests/test_*.py | grep -vE '/test_(install|cpu_threads|opmatrix|vendor_)' | sed 's/.*/\0 \0/'
   echo tests/vendor_off tests/vendor_off
-  [ -z "${LONG:-}" ] || for part in values memcheck racecheck synccheck initcheck; do
-    echo kernels_$part -m sweep tests/cuda/test_cuda_kernels.py -k $part
-  done
-} | sed 's#^tests/\([^ ]*\)#\1#; s#^\([^ ]*\)\.py#\1#' |
+} | sed 's#^tests/\([^ ]*\)#\1#; s#^\([^ ]*\)\.py#\1#' | grep -E "^[^ ]*(${ONLY:-})" |
   xargs -P "${JOBS:-$(($(nproc) - 1))}" -I{} bash -c 'run_part {}'
+[ -z "$matrix" ] || wait "$matrix"
 
 sort -o "$OUT/report.tsv" "$OUT/report.tsv"
 awk -F'\t' '$2 > 0 {print}' "$OUT/report.tsv"

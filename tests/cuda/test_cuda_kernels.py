@@ -1,39 +1,33 @@
 """Every kernel on a GPU: the calls of tests/simt/kernel_cases against the CPU, at sizes of threadgroups that leave the
-last SIMD group whole and that do not; and under compute-sanitizer."""
+last SIMD group whole and that do not; and under compute-sanitizer. In parts, which can run side by side."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from cuda_check import ROOT, SANITIZER, TOOLS, needs_gpu, needs_sanitizer
 
-import mpsx
+PARTS = 8
 
-CASES = Path(__file__).parents[1] / "simt" / "run_cases.py"
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-
-
-def on_gpu() -> bool:
-    """Whether the driver in use is cuda."""
-    return os.environ.get("MPSX_DRIVER") == "cuda" and mpsx._runtime.driver()["name"] == "cuda"
+pytestmark = [pytest.mark.sweep, needs_gpu]
 
 
-pytestmark = [pytest.mark.sweep, pytest.mark.skipif(not on_gpu(), reason="needs an NVIDIA GPU and MPSX_DRIVER=cuda")]
-
-
-def run_cases(path: Path, *before: str, **variables: str) -> str:
-    """The output of tests/simt/run_cases.py, which leaves results in the file."""
-    arguments = [*before, sys.executable, str(CASES), str(path)] + ([] if before else ["--cpu"])
+def run_cases(path: Path, part: int, *before: str, **variables: str) -> tuple[dict, str]:
+    """The results of tests/simt/run_cases.py, and what was printed."""
+    arguments = [*before, sys.executable, str(ROOT / "tests" / "simt" / "run_cases.py"), str(path),
+                 "--part", f"{part}/{PARTS}", *([] if before else ["--cpu"])]  # fmt: skip
     environment = {**os.environ, "MPSX_VENDOR": "off", **variables}
     run = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
-    return run.stdout
+    found = torch.load(path)
+    print(f"kernels launched: {' '.join(sorted(found['launched']))}")
+    return found, run.stdout
 
 
 def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
@@ -46,10 +40,10 @@ def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
     return ""
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("threads", ["", "48", "256", "1000"])
-def test_values(threads: str, tmp_path: Path) -> None:
-    run_cases(tmp_path / "found.pt", MPSX_CUDA_THREADS=threads)
-    found = torch.load(tmp_path / "found.pt")
+def test_values(threads: str, part: int, tmp_path: Path) -> None:
+    found, _ = run_cases(tmp_path / "found.pt", part, MPSX_CUDA_THREADS=threads)
     wrong = {}
     for name, result in found["results"].items():
         if isinstance(result, str):
@@ -59,8 +53,10 @@ def test_values(threads: str, tmp_path: Path) -> None:
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
 
 
-@pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="no compute-sanitizer; CUDA's toolkit has it")
+@needs_sanitizer
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("tool", TOOLS)
-def test_sanitizer(tool: str, tmp_path: Path) -> None:
-    said = run_cases(tmp_path / "found.pt", "compute-sanitizer", "--tool", tool, MPSX_CUDA_THREADS="48")
-    assert re.search(r"SUMMARY: 0 (errors|hazards)", said), said[-4000:]
+def test_sanitizer(tool: str, part: int, tmp_path: Path) -> None:
+    found, said = run_cases(tmp_path / "found.pt", part, *SANITIZER, "--tool", tool, MPSX_CUDA_THREADS="48")
+    wrong = {name: result for name, result in found["results"].items() if isinstance(result, str)}
+    assert re.search(r"SUMMARY: 0 (errors|hazards)", said) and not wrong, f"{wrong}\n{said[-6000:]}"

@@ -17,7 +17,7 @@ from .tags import DIRECTIONS, DRIVERS, MORE_DIRECTIONS, SHOWN, STATUSES, TAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "build" / "opmatrix"
-SAMPLES = {"host": 6, "simt": 2, "metal": 2}
+SAMPLES = {"host": 6, "simt": 2, "metal": 2, "cuda": 6}
 
 
 class Unavailable(RuntimeError):

@@ -13,7 +13,7 @@ DTYPES = {
 TAGS = list(DTYPES)
 DIRECTIONS = ("forward", "backward")
 MORE_DIRECTIONS = ("double_backward", "forward_mode")
-DRIVERS = ("host", "simt", "metal")
+DRIVERS = ("host", "simt", "metal", "cuda")
 
 # In the order in which one sample decides over the others: an operator is as good as its worst sample.
 STATUSES = {
