@@ -2,11 +2,13 @@
 #include "elementwise/kernels.h"
 #include "lib/arithmetic.h"
 
-// By as many bits as the type has, or more, all of them leave; a negative count is a large one.
+// By as many bits as the type has, or more, all of them leave; a negative count is a large one. In two steps: of one,
+// and the comparison, LLVM makes a shift on NVIDIA's GPUs that looks at 32 bits of a 64-bit count.
 template <typename T>
 inline T shift_left(T a, T b) {
   const bool inside = b >= T(0) && b < T(8 * sizeof(T));
-  return inside ? T(unsigned_of_t<T>(a) << (inside ? b : T(0))) : T(0);
+  const T by = inside ? b : T(0), first = by / T(2);
+  return inside ? T((unsigned_of_t<T>(a) << first) << (by - first)) : T(0);
 }
 template <typename T>
 inline T shift_right(T a, T b) {
