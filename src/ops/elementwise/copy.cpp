@@ -83,7 +83,8 @@ void copy_strided(void* to, const void* from, int64_t bytes, const Strided<2>& l
 
 bool copy_on_device(const Tensor& target, const Tensor& source) {
   if (!is_plain(target) || !is_plain(source)) return false;
-  const bool same = target.scalar_type() == source.scalar_type();
+  const auto is_byte = [](const Tensor& t) { return t.scalar_type() == at::kByte || t.scalar_type() == at::kChar; };
+  const bool same = target.scalar_type() == source.scalar_type() || (is_byte(target) && is_byte(source));
   if (same && bits_tag(source) == Tag::none) return false;
   TORCH_CHECK(at::is_expandable_to(source.sizes(), target.sizes()), "output with shape ", target.sizes(),
               " doesn't match the broadcast shape ", at::infer_size(source.sizes(), target.sizes()));
