@@ -118,7 +118,18 @@ class Kernels:
         if self.library is None:
             includes = [f"#include <c10/metal/{header}.h>\n" for header in sorted(self.headers)]
             self.library = compile_shader("".join(includes) + "".join(self.sources))
-        return getattr(self.library, name)
+        kernel = getattr(self.library, name)
+        return kernel if torch.__version__ >= "2.13" else LibraryOfOne(kernel)
+
+
+class LibraryOfOne:
+    """Older versions of Inductor have a library a kernel, and call the kernel by its name there."""
+
+    def __init__(self, kernel: Callable[..., None]) -> None:
+        self.generated_kernel = kernel
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.generated_kernel(*args, **kwargs)
 
 
 class Kernel(CodeCacheFuture):

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", nargs="?", const="text", choices=("text", "json", "source"),
                         help="with --run: count, on the simt driver, what the kernel's threads do with memory; print "
                              "it as text (default), as JSON, or beside the source")
-    parser.add_argument("--driver", choices=("host", "simt", "metal"),
+    parser.add_argument("--driver", choices=("host", "simt", "metal", "cuda"),
                         help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host)")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
     parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
