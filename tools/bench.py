@@ -10,6 +10,7 @@
     python tools/bench.py --section memory --only bert                     peak memory of a process a device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench_gpu.py), four minutes
+    MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models there (bench_gpu_models.py)
 
 A ratio is mpsx's time over the CPU's: below 1 mpsx is faster. Both take turns in short rounds, so that a busy machine
 slows both alike; the figure is the median round. A row over 1.3 is measured again in five times as many rounds, and the
@@ -31,6 +32,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import bench_gpu
+import bench_gpu_models
 import torch
 from bench_breadth import BREADTH
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, backward, matrix
@@ -247,7 +249,7 @@ def main() -> None:
     """Measures, prints, writes."""
     options = parse()
     if options.against == "cuda":
-        return bench_gpu.main(options)
+        return (bench_gpu_models if options.section == ["models"] else bench_gpu).main(options)
     print(HEADER)
     rows = []
     with mpsx.fallback.using_mode("silent"):

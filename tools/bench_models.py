@@ -33,7 +33,8 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
         @torch.no_grad()
         def infer() -> torch.Tensor:
-            return model.predict(network, batch)
+            with autocast():
+                return model.predict(network, batch)
 
         return infer
     optimizer = torch.optim.AdamW(network.parameters(), 1e-4)
@@ -52,6 +53,26 @@ def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]
     """The models to time: (model, phase, type) to a function that makes the call on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
+
+
+def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
+    """Those of a few training steps in float32, without dropout, for which each device draws numbers of its own."""
+    torch.manual_seed(0)
+    model = ZOO[name]
+    network = model.build(False).to(device).eval()
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.train()
+    batch = {key: x.to(device) for key, x in model.batch(False).items()}
+    optimizer = torch.optim.AdamW(network.parameters(), 1e-4)
+    found = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model.loss(network, batch)
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
 
 
 def peak(name: str, phase: str, dtype: str, device: str) -> float:
