@@ -54,6 +54,8 @@ def test_key_has_what_matters(folder, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("MPSX_CACHE_DIR", str(folder))
     assert build().cached
+    if shader._target().mode == "cuda":
+        return  # PTX is asked of one compiler alone
     other = tmp_path / "compiler"
     other.write_text('#!/bin/sh\nexec c++ "$@"\n')
     other.chmod(0o755)

@@ -352,7 +352,9 @@ def test_189690_copies_that_do_not_block_keep_their_source() -> None:
 def test_97574_equal_indices_have_one_result() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
-    # The last one wins, as on the CPU with one thread (with several, the CPU's result is an accident too).
+    # The last one wins, as on the CPU with one thread (with several, the CPU's result is an accident too). On a GPU,
+    # which runs threadgroups in any order, it does when deterministic algorithms are asked for.
+    in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])
     floats = torch.randn(4000)
     added = None
@@ -360,11 +362,14 @@ def test_97574_equal_indices_have_one_result() -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            got = torch.zeros(3, dtype=torch.long, device=DEVICE)
-            got[index.to(DEVICE)] = values.to(DEVICE)
-            assert torch.equal(got.cpu(), expected)
+            for asked in (False, True) if in_order else (True,):
+                torch.use_deterministic_algorithms(asked)
+                got = torch.zeros(3, dtype=torch.long, device=DEVICE)
+                got[index.to(DEVICE)] = values.to(DEVICE)
+                assert torch.equal(got.cpu(), expected)
             total = torch.zeros(3, device=DEVICE).index_put_((index.to(DEVICE),), floats.to(DEVICE), accumulate=True)
         finally:
             torch.set_num_threads(before)
+            torch.use_deterministic_algorithms(False)
         assert added is None or torch.equal(total.cpu(), added)
         added = total.cpu()

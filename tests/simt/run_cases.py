@@ -1,6 +1,6 @@
 """A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
 that is its argument what came out, what the CPU says (with --cpu), which kernels were launched, and which there are.
-`--part 2/5` runs every fifth case, from the third on."""
+`--part 2/5` runs every fifth case, from the third on, and prints its name before and waits behind it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def main(path: str, with_cpu: bool, part: str) -> None:
     first, step = map(int, part.split("/"))
     for c in itertools.islice(all_cases(), first, None, step):
         assert c.name not in results, f"two cases are named {c.name}"
+        if step > 1:
+            torch.mpsx.synchronize()
+            print(f"case: {c.name}", flush=True)
         try:
             results[c.name] = run(c, "mpsx")
         except Exception as e:
