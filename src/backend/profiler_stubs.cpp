@@ -13,7 +13,7 @@ namespace {
 
 using torch::profiler::impl::ProfilerVoidEventStub;
 
-driver::Event* event_of(const ProfilerVoidEventStub* event) { return static_cast<driver::Event*>(event->get()); }
+driver::Event* driver_event(const ProfilerVoidEventStub* event) { return static_cast<driver::Event*>(event->get()); }
 
 struct Stubs final : torch::profiler::impl::ProfilerStubs {
   void record(c10::DeviceIndex* device, ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
@@ -21,14 +21,14 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     if (device) *device = 0;
     *event = {driver.new_event(), [&driver](void* e) { driver.destroy(static_cast<driver::Event*>(e)); }};
     if (cpu_ns) *cpu_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-    driver.record(event_of(event), runtime::driver_stream(runtime::current_stream()));
+    driver.record(driver_event(event), runtime::driver_stream(runtime::current_stream()));
   }
   // Microseconds.
   float elapsed(const ProfilerVoidEventStub* from, const ProfilerVoidEventStub* to) const override {
     auto& driver = runtime::driver();
-    driver.synchronize(event_of(from));
-    driver.synchronize(event_of(to));
-    return float(driver.elapsed_ms(event_of(from), event_of(to)) * 1e3);
+    driver.synchronize(driver_event(from));
+    driver.synchronize(driver_event(to));
+    return float(driver.elapsed_ms(driver_event(from), driver_event(to)) * 1e3);
   }
   void mark(const char*) const override {}
   void rangePush(const char* name) const override { runtime::driver().begin_label(name); }
