@@ -153,7 +153,7 @@ def test_out_of_range(bad: int) -> None:
     with raises_late(IndexError, match=message):
         x.index_put_((index,), torch.ones(2, 3, device="mpsx"), accumulate=True)
     assert known_late() or not x.cpu().any()
-    with raises_late(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+    with raises_late(IndexError, match="index is out of bounds for dimension with size 0"):
         torch.zeros(0, 3, device="mpsx")[torch.tensor([0], device="mpsx")]
 
 

@@ -105,6 +105,7 @@ bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
 }
 bool conj_physical(const Tensor& self, Tensor& out) {
   static const ElementwiseKernels kernels("conj_physical", 1);
+  TORCH_CHECK(takes(out, self.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", self.scalar_type());
   if (is_plain(self) && !self.is_complex() && out.defined()) return deliver("conj_physical", self, out);
   if (!is_plain_complex(self) || !takes(out, at::kComplexFloat)) return false;
   at::TensorIterator iter = at::TensorIterator::unary_op(out, self);

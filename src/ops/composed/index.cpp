@@ -41,7 +41,10 @@ bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool 
     const Tensor found = elements.unsqueeze(-1).eq(tests.flatten()).any(-1);
     result.copy_(invert ? found.logical_not() : found);
   } else {
-    const Tensor sorted = std::get<0>(tests.flatten().sort());
+    // NaN, which equals nothing, comes before the numbers, where the search passes it by.
+    const Tensor sorted = at::isFloatingType(tests.scalar_type())
+                              ? std::get<0>(tests.flatten().neg().sort()).neg().flip(0)
+                              : std::get<0>(tests.flatten().sort());
     const Tensor place = at::searchsorted(sorted, elements.contiguous()).clamp_max(tests.numel() - 1);
     const Tensor nearest = sorted.index_select(0, place.flatten()).view(elements.sizes());
     result.copy_(invert ? nearest.ne(elements) : nearest.eq(elements));
@@ -67,8 +70,8 @@ bool masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
               source.scalar_type());
   TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
-              "masked_scatter: expected all tensors to be on the same device, got ", self.device(), ", ", mask.device(),
-              " and ", source.device());
+              "masked_scatter: Expected all tensors to be on the same device, but found at least two devices, ",
+              self.device(), ", ", mask.device(), " and ", source.device());
   if (!(has_number_kernel(self) || is_plain_complex(self)) || !is_plain(source) || mask.scalar_type() != at::kBool ||
       !is_plain(mask))
     return false;

@@ -2,6 +2,7 @@
 #include "ops/elementwise/ternary.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/OpMathType.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -58,6 +59,8 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
 // A new result is contiguous, whatever self is: as the CPU's is.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
+  if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)
+    return fill_masked(self, mask, value.to(at::kBool), out);  // what is not zero is true
   TORCH_CHECK(!in_place || at::is_expandable_to(mask.sizes(), self.sizes()),
               "output with shape ", self.sizes(), " doesn't match the broadcast shape ", mask.sizes());
   const auto sizes = in_place ? self.sizes().vec() : at::infer_size(self.sizes(), mask.sizes());
@@ -70,6 +73,8 @@ bool has_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& out) 
 }
 bool masked_fill_number(const Tensor& self, const Tensor& mask, const Scalar& value, Tensor& out) {
   if (!has_masked_fill(self, mask, out)) return false;
+  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU allows it still
+    return fall_back<Tensor>("masked_fill_.Scalar", self, mask, value), true;
   check_holds(self.scalar_type(), value);
   return fill_masked(self, mask, wrapped_number(value), out);
 }
@@ -77,6 +82,8 @@ bool masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, Te
   TORCH_CHECK(value.dim() == 0, "masked_fill: only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   if (!has_masked_fill(self, mask, out) || !is_operand(value)) return false;
+  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)
+    return fall_back<Tensor>("masked_fill_.Tensor", self, mask, value), true;
   if (value.scalar_type() != self.scalar_type()) check_holds(self.scalar_type(), at::_local_scalar_dense(value));
   return fill_masked(self, mask, value, out);
 }

@@ -74,8 +74,8 @@ bool cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
   const auto materialized = tensors.materialize();
   for (const Tensor& t : materialized)
     TORCH_CHECK(t.device() == materialized[0].get().device(),
-                "cat: expected all tensors to be on the same device, got ", materialized[0].get().device(), " and ",
-                t.device());
+                "cat: Expected all tensors to be on the same device, but found at least two devices, ",
+                materialized[0].get().device(), " and ", t.device());
   Structured<at::meta::structured_cat> outputs(out);
   const auto plan = outputs.meta(tensors, at::legacy_cat_wrap_dim(dim, materialized));
   fill(outputs.result(), tensors, plan.dim);

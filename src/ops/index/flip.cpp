@@ -1,4 +1,5 @@
 // flip, tril and triu.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/tril_meta.h>
@@ -35,6 +36,8 @@ template <typename Meta, bool UPPER>
 bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
   static const KernelSet kernel("triangle");
   if (!movable(self)) return false;
+  if (result.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU allows it still
+    return fall_back<Tensor>(UPPER ? "triu_" : "tril_", self, diagonal), true;
   Structured<Meta> outputs(result);
   outputs.meta(self, diagonal);
   const Tensor &out = outputs.result(), in = self.contiguous();

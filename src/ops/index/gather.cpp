@@ -48,8 +48,8 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
     p.dim_stride = strides[size_t(dim)];
     strides[size_t(dim)] = 0;
   }
-  const at::IntArrayRef from = self.dim() == index.dim() ? at::IntArrayRef(strides) : index.strides();
-  const Strided<3> loops(index.sizes(), {out.strides(), from, index.strides()});
+  strides.resize(size_t(index.dim()), 0);  // a 0-dim self is read again for every index, and for a 0-dim index too
+  const Strided<3> loops(index.sizes(), {out.strides(), strides, index.strides()});
   loops.each(p, 4, [&](const auto& offsets) {
     Launch(kernel.get(bits_tag(self)))
         .pointer(at_element(out, offsets[0]))
@@ -63,8 +63,9 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
 
 bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
   if (!movable(self)) return false;
-  TORCH_CHECK(index.device() == self.device(), "gather: expected self and index on the same device, got ",
-              self.device(), " and ", index.device());
+  TORCH_CHECK(index.device() == self.device(),
+              "gather: Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
+              " and ", index.device());
   Structured<at::meta::structured_gather> outputs(out);
   outputs.meta(self, dim, index, sparse_grad);
   gather_into(outputs.result(), self, at::maybe_wrap_dim(dim, self.dim()), index);
@@ -82,7 +83,8 @@ bool take(const Tensor& self, const Tensor& index, Tensor& out) {
   }
   TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
               index.scalar_type());
-  TORCH_CHECK(index.device() == self.device(), "take: expected self and index on the same device, got ", self.device(),
+  TORCH_CHECK(index.device() == self.device(),
+              "take: Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
               " and ", index.device());
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
   const Tensor result = at::empty(index.sizes(), self.options()), in = self.contiguous();

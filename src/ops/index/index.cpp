@@ -69,6 +69,9 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
   shape.append(broadcast.begin(), broadcast.end());
   shape.append(self.sizes().begin() + int64_t(last), self.sizes().end());
   for (size_t d = first; d < last; ++d)
+    TORCH_CHECK_INDEX(self.size(int64_t(d)) > 0 || indices[d].numel() == 0,
+                      "index is out of bounds for dimension with size 0");
+  for (size_t d = first; d < last; ++d)
     check_index(op, dense_index(indices[d]), self.size(int64_t(d)), int64_t(d), true);
   // The positions of all index tensors together, as one dimension.
   if (last - first == 1) {
@@ -165,15 +168,9 @@ void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
 
 bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool) {
   if (!can_put(self, accumulate) || !any_index(indices)) return false;
-  TORCH_CHECK(self.scalar_type() == value.scalar_type(),
-              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-              " for the destination and ", value.scalar_type(), " for the source.");
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
-  if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
-    TORCH_WARN(
-        "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-        "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor");
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated: the CPU warns, and does it
   if (!accumulate && fill_by_mask(self, indices, value)) return true;
   at::assert_no_overlap(self, value);
   for (const std::optional<Tensor>& index : indices)
@@ -181,6 +178,9 @@ bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool a
   const Plan plan("index_put_", self, indices);
   TORCH_CHECK(at::is_expandable_to(value.sizes(), plan.shape), "shape mismatch: value tensor of shape ", value.sizes(),
               " cannot be broadcast to indexing result of shape ", plan.shape);
+  TORCH_CHECK(self.scalar_type() == value.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", value.scalar_type(), " for the source.");
   if (plan.index.numel() == 0 || plan.row == 0 || plan.outer == 0) return true;
   const int64_t count = plan.index.numel();
   const Tensor source = value.to(self.device()).expand(plan.shape).contiguous().view({plan.outer, count, plan.row});

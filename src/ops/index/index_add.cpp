@@ -10,10 +10,12 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/index/scatter.h"
 #include "ops/index/segment.h"
 #include "ops/indexing.h"
@@ -64,8 +66,17 @@ bool can_add(const Tensor& self) {
 
 void check_device(const char* op, const Tensor& self, const Tensor& index, const Tensor& source) {
   TORCH_CHECK(index.device() == self.device() && source.device() == self.device(), op,
-              ": expected all tensors on the same device, got ", self.device(), ", ", index.device(), " and ",
-              source.device());
+              ": Expected all tensors to be on the same device, but found at least two devices, ", self.device(), ", ",
+              index.device(), " and ", source.device());
+}
+
+// source * alpha, where alpha is a number of the source's type, as in a kernel of the CPU.
+Tensor scaled(const Tensor& source, const at::Scalar& alpha) {
+  const at::ScalarType type = source.scalar_type();
+  check_holds(type, alpha);
+  if (type == at::kBool) return alpha.to<bool>() ? source : at::zeros_like(source);
+  if (at::isIntegralType(type, false)) return alpha.equal(1) ? source : at::mul(source, alpha.to<int64_t>());
+  return alpha.equal(1) ? source : at::mul(source, alpha);
 }
 
 bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const at::Scalar& alpha,
@@ -78,7 +89,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   const Tensor &result = outputs.result(), where = dense_index(index);
   check_index("index_add", where, self.dim() ? self.size(d) : 1, d, false);
   if (!result.is_same(self)) result.copy_(self);
-  add_rows(result, d, where, alpha.equal(1) ? source : at::mul(source, alpha), false);
+  add_rows(result, d, where, scaled(source, alpha), false);
   return outputs.finish(out);
 }
 
@@ -106,7 +117,8 @@ bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
         "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
-  TORCH_CHECK(index.device() == self.device(), "index_fill_: expected self and index on the same device, got ",
+  TORCH_CHECK(index.device() == self.device(),
+              "index_fill_: Expected all tensors to be on the same device, but found at least two devices, ",
               self.device(), " and ", index.device());
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   const Tensor where = dense_index(index);
@@ -119,6 +131,7 @@ bool index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const at:
   if (!movable(self)) return false;
   TORCH_CHECK(!value.isComplex() || self.is_complex(),
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  check_holds(self.scalar_type(), value);
   return fill_rows(self, dim, index, at::scalar_tensor(value, self.options()));
 }
 bool index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {

@@ -16,7 +16,8 @@ void check_index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
               "index_select(): Expected dtype int32 or int64 for index");
-  TORCH_CHECK(index.device() == self.device(), "index_select: expected self and index on the same device, got ",
+  TORCH_CHECK(index.device() == self.device(),
+              "index_select: Expected all tensors to be on the same device, but found at least two devices, ",
               self.device(), " and ", index.device());
   TORCH_CHECK(self.dim() > 0 || index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
               index.numel(), " value(s)");
@@ -51,7 +52,8 @@ std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   at::checkScalarTypes("embedding", at::TensorArg{indices, "indices", 1}, {at::kLong, at::kInt});
   if (!movable(weight)) return std::nullopt;
-  TORCH_CHECK(weight.device() == indices.device(), "embedding: expected weight and indices on the same device, got ",
+  TORCH_CHECK(weight.device() == indices.device(),
+              "embedding: Expected all tensors to be on the same device, but found at least two devices, ",
               weight.device(), " and ", indices.device());
   at::DimVector sizes(indices.sizes().begin(), indices.sizes().end());
   sizes.push_back(weight.size(1));

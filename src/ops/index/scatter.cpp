@@ -16,11 +16,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/strided.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/index/index_add.h"
 #include "ops/index/segment.h"
 #include "ops/indexing.h"
 #include "ops/operator.h"
+#include "ops/strided.h"
 #include "ops/structured.h"
 
 namespace mpsx::ops {
@@ -121,8 +122,8 @@ template <typename Outputs>
 bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int64_t dim, const Tensor& indices,
          const Tensor& source, bool value, Tensor& out) {
   TORCH_CHECK(indices.device() == self.device() && source.device() == self.device(), name,
-              ": expected all tensors on the same device, got ", self.device(), ", ", indices.device(), " and ",
-              source.device());
+              ": Expected all tensors to be on the same device, but found at least two devices, ", self.device(), ", ",
+              indices.device(), " and ", source.device());
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Tensor &result = outputs.result(), index = dense_index(indices);
   check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);
@@ -139,6 +140,11 @@ bool supported(Scatter op, const Tensor& self) {
 }
 
 Tensor value_tensor(const Tensor& self, const at::Scalar& value) { return at::full({}, value, self.options()); }
+// The same of a number that the caller gave, which the type must hold.
+Tensor checked_value(const Tensor& self, const at::Scalar& value) {
+  check_holds(self.scalar_type(), value);
+  return value_tensor(self, value);
+}
 
 bool scatter_src(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Tensor& out) {
   if (!supported(Scatter::set, self) || !is_plain(src)) return false;
@@ -151,7 +157,7 @@ bool scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const a
   if (!supported(Scatter::set, self)) return false;
   Structured<at::meta::structured_scatter_value> outputs(out);
   outputs.meta(self, dim, index, value);
-  return run("scatter", outputs, Scatter::set, self, dim, index, value_tensor(self, value), true, out);
+  return run("scatter", outputs, Scatter::set, self, dim, index, checked_value(self, value), true, out);
 }
 
 Scatter op_of(at::native::ReductionType type) {
@@ -185,7 +191,7 @@ bool scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, 
   if (!supported(op_of(reduce), self)) return false;
   Structured<at::meta::structured_scatter_value_reduce> outputs(out);
   outputs.meta(self, dim, index, value, reduce);
-  const Tensor source = value_tensor(self, value).expand(index.sizes());
+  const Tensor source = checked_value(self, value).expand(index.sizes());
   return run("scatter", outputs, op_of(reduce), self, dim, index, source, false, out);
 }
 

@@ -94,12 +94,15 @@ std::optional<Tensor> embedding_dense_backward(const Tensor& grad_output, const 
   const Tag tag = tag_of(grad_output);
   const int64_t weights = num_weights.expect_int();
   if (!is_plain(grad_output) || !is_float_tag(tag) || weights > int64_t(UINT32_MAX)) return std::nullopt;
-  TORCH_CHECK(grad_output.device() == indices.device(),
-              "embedding_dense_backward: expected grad_output and indices on the same device, got ",
-              grad_output.device(), " and ", indices.device());
+  TORCH_CHECK(
+      grad_output.device() == indices.device(),
+      "embedding_dense_backward: Expected all tensors to be on the same device, but found at least two devices, ",
+      grad_output.device(), " and ", indices.device());
   const int64_t row = grad_output.size(-1);
   const Tensor grad = grad_output.contiguous(), index = dense_index(indices);
   TORCH_CHECK(index.numel() < int64_t(UINT32_MAX), "embedding_dense_backward: too many indices: ", index.numel());
+  TORCH_CHECK(grad.numel() == index.numel() * row, "embedding_dense_backward: expected a gradient of shape ",
+              at::IntArrayRef({index.numel(), row}), " for ", index.numel(), " indices, got ", grad_output.sizes());
   const Tensor out = at::zeros({weights, row}, grad.options());
   check_index("embedding_dense_backward", index, weights, 0, false);
   SegmentParams p{};

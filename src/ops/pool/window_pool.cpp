@@ -165,6 +165,14 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
              self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool apart = true;
   for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
+  bool padding_alone = false;  // in some window, whose place is then beyond the plane, and which passes nothing on
+  for (size_t d = 0; d < 3; ++d) padding_alone = padding_alone || (pool.padding[d] > 0 && pool.dilation[d] > 1);
+  if (padding_alone) {
+    const Tensor beyond = indices.ge(self.size(-1) * self.size(-2) * self.size(-3));
+    spread_gradient("max_pool3d_with_indices_backward", grad.masked_fill(beyond, 0), indices.masked_fill(beyond, 0),
+                    grad_input, 3, false);
+    return true;
+  }
   spread_gradient("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, apart);
   return true;
 }
