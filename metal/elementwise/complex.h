@@ -16,23 +16,27 @@ inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
 inline float2 over_i(float2 z) { return float2(z.y, -z.x); }
 inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 
-// Both are divided by the larger part of b, so that its square does not pass the range.
+// Both are divided by the larger part of b, so that its square does not pass the range. Of an infinite b only the
+// direction counts, and a quotient by zero is what dividing the parts of a by it gives.
 inline float2 complex_quotient(float2 a, float2 b) {
   const float scale = fmax(fabs(b.x), fabs(b.y));
-  const float2 c = a / scale, d = b / scale;
+  const float2 direction = float2(copysign(isinf(b.x) ? 1.0f : 0.0f, b.x), copysign(isinf(b.y) ? 1.0f : 0.0f, b.y));
+  const float2 c = a / scale, d = isinf(scale) ? direction : b / scale;
   const float square = d.x * d.x + d.y * d.y;
-  return float2((c.x * d.x + c.y * d.y) / square, (c.y * d.x - c.x * d.y) / square);
+  const float2 quotient = float2((c.x * d.x + c.y * d.y) / square, (c.y * d.x - c.x * d.y) / square);
+  return b.x == 0.0f && b.y == 0.0f ? c : quotient;
 }
 
 inline float modulus(float2 z) {
   const float a = fabs(z.x), b = fabs(z.y), most = fmax(a, b), least = fmin(a, b);
   const float ratio = least / most, length = most * precise::sqrt(1.0f + ratio * ratio);
-  const float usual = most == 0.0f || most != most ? a + b : length;
+  const float usual = most == 0.0f || isnan(a) || isnan(b) ? a + b : length;
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
 inline float2 complex_exp(float2 z) {
   const float scale = precise::exp(z.x);
+  if (z.x == -INFINITY && !isfinite(z.y)) return float2(0.0f);
   if (z.y == 0.0f) return float2(scale, z.y);
   return float2(scale * precise::cos(z.y), scale * precise::sin(z.y));
 }
@@ -99,27 +103,33 @@ inline float2 complex_power(float2 a, float2 b) {
 }
 
 // W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to
-// atanh.
+// atanh. At infinities they are as C's annex G has them.
+inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
-  const float half_sum = 0.5f * (fabs(z.x) + modulus(z));
+  if (isinf(z.y)) return float2(INFINITY, z.y);
+  const float half_sum = 0.5f * fabs(z.x) + 0.5f * modulus(z);
   const float root = precise::sqrt(half_sum), other = 0.5f * fabs(z.y) / root;
   return z.x >= 0.0f ? float2(root, copysign(other, z.y)) : float2(other, copysign(root, z.y));
 }
 inline float2 complex_acos(float2 z) {
+  if (is_infinite(z)) return float2(precise::atan2(fabs(z.y), z.x), -copysign(INFINITY, z.y));
   const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
   return float2(2.0f * precise::atan2(below.x, above.x), precise::asinh(complex_product(conjugate(above), below).y));
 }
 inline float2 complex_asin(float2 z) {
+  if (is_infinite(z)) return float2(precise::atan2(z.x, fabs(z.y)), copysign(INFINITY, z.y));
   const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
   return float2(precise::atan2(z.x, complex_product(below, above).x),
                 precise::asinh(complex_product(conjugate(below), above).y));
 }
 inline float2 complex_acosh(float2 z) {
+  if (is_infinite(z)) return float2(INFINITY, precise::atan2(z.y, z.x));
   const float2 below = complex_sqrt(float2(z.x - 1.0f, z.y)), above = complex_sqrt(float2(z.x + 1.0f, z.y));
   return float2(precise::asinh(complex_product(conjugate(below), above).x), 2.0f * precise::atan2(below.y, above.x));
 }
 inline float2 complex_atanh(float2 z) {
+  if (is_infinite(z)) return float2(copysign(0.0f, z.x), isnan(z.y) ? z.y : copysign(0.5f * M_PI_F, z.y));
   const float x = fabs(z.x), rest = 1.0f - x, square = z.y * z.y;
   return float2(copysign(0.25f * log1p(4.0f * x / (rest * rest + square)), z.x),
                 0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));

@@ -82,14 +82,17 @@ inline float hurwitz_zeta(float x, float q) {
     if (q == floor(q)) return INFINITY;
     if (x != floor(x)) return NAN;
   }
-  float sum = precise::pow(q, -x), a = q, b = 0.0f;
+  float sum = precise::pow(q, -x), lost = 0.0f, a = q, b = 0.0f;
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);
-    sum += b;
-    if (fabs(b) <= kLeast * fabs(sum)) return sum;
+    // With what rounding takes: below zero, terms of both signs all but cancel.
+    const float next = sum + b;
+    lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
+    sum = next;
+    if (fabs(b) <= kLeast * fabs(sum)) return sum + lost;
   }
-  sum += b * a / (x - 1.0f) - 0.5f * b;
+  sum += lost + b * a / (x - 1.0f) - 0.5f * b;
   float factor = 1.0f, k = 0.0f;
   const float w = a;
   for (uint i = 0; i < 12; ++i) {

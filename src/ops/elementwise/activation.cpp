@@ -16,6 +16,7 @@ namespace mpsx::ops {
 namespace {
 
 using at::Scalar;
+constexpr double kMostBFloat16 = 3.3895313892515355e38;
 
 ScalarParams scalars3(const at::Scalar& a = 0, const at::Scalar& b = 0, const at::Scalar& c = 0) {
   for (const auto* s : {&a, &b, &c}) check_holds(at::kFloat, *s);
@@ -33,9 +34,10 @@ const ElementwiseKernels& kernels() {
 
 // Runs a forward kernel where there is one for `x`.
 template <OperatorName KERNEL>
-bool forward(const Tensor& x, const ScalarParams& s, Tensor& out) {
+bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
   if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
-  at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
+  at::TensorIterator iter =
+      at::TensorIteratorConfig().set_check_mem_overlap(!overlaps).add_output(out).add_const_input(x).build();
   kernels<KERNEL, 1>().run(iter, tag_of(x), s);
   if (!out.defined()) out = iter.output();
   return true;
@@ -80,7 +82,12 @@ bool gelu_backward(const Tensor& grad, const Tensor& self, std::string_view appr
 bool leaky_relu(const Tensor& self, const Scalar& slope, Tensor& out) {
   return forward<"leaky_relu">(self, scalars3(slope), out);
 }
-bool leaky_relu_backward(const Tensor& grad, const Tensor& self, const Scalar& slope, bool, Tensor& grad_input) {
+bool leaky_relu_backward(const Tensor& grad, const Tensor& self, const Scalar& slope, bool is_result,
+                         Tensor& grad_input) {
+  TORCH_CHECK(!is_result || slope.toDouble() >= 0.0,
+              "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported: call "
+              "the out-of-place version, whose gradient is found from its input; got slope ",
+              slope.toDouble());
   return backward<"leaky_relu_backward">(grad, self, scalars3(slope), grad_input);
 }
 
@@ -98,7 +105,13 @@ bool elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, 
 
 bool is_integral(const Tensor& t) { return is_plain(t) && at::isIntegralType(t.scalar_type(), /*includeBool=*/false); }
 
+// A number that elements are compared with or become: of a half type, one that this type holds.
+void check_limit(const Tensor& self, const Scalar& limit) {
+  if (has_float_kernel(self)) check_holds(self.scalar_type(), limit);
+}
+
 bool hardtanh(const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {
+  for (const Scalar* limit : {&low, &high}) check_limit(self, *limit);
   if (!is_integral(self)) return forward<"hardtanh">(self, scalars3(low, high), out);
   const int64_t a = low.to<int64_t>(), b = high.to<int64_t>();
   TORCH_CHECK(self.scalar_type() != at::kByte || (a >= 0 && b >= 0),
@@ -119,7 +132,9 @@ bool softplus_backward(const Tensor& grad, const Tensor& self, const Scalar& bet
 }
 
 bool threshold(const Tensor& self, const Scalar& at, const Scalar& value, Tensor& out) {
-  if (!is_integral(self)) return forward<"threshold">(self, scalars3(at, value), out);
+  check_limit(self, value);
+  // Doing it twice changes nothing: self may be expanded.
+  if (!is_integral(self)) return forward<"threshold">(self, scalars3(at, value), out, true);
   check_holds(self.scalar_type(), at);
   check_holds(self.scalar_type(), value);
   return deliver("threshold", at::where(self.le(at.to<int64_t>()), wrapped_number(value.to<int64_t>()), self), out);
@@ -128,22 +143,27 @@ bool threshold_backward(const Tensor& grad, const Tensor& self, const Scalar& at
   return backward<"threshold_backward">(grad, self, scalars3(at), grad_input);
 }
 
-Scalar shrink_width(const Scalar& lambd) {
-  TORCH_CHECK(lambd.toDouble() >= 0, "softshrink: lambda must be greater or equal to 0, but found to be ",
-              lambd.toDouble(), ".");
+Scalar shrink_width(const Tensor& self, const Scalar& lambd) {
+  const double most = self.scalar_type() == at::kHalf       ? 65504.0
+                      : self.scalar_type() == at::kBFloat16 ? kMostBFloat16
+                                                            : std::numeric_limits<float>::max();
+  const double width = lambd.toDouble();
+  TORCH_CHECK(width >= 0 && width <= most, "softshrink: lambda must be in range [0, ", most, "] for input dtype ",
+              self.scalar_type(), ", but found ", width);
   return lambd;
 }
 bool hardshrink(const Tensor& self, const Scalar& lambd, Tensor& out) {
+  check_limit(self, lambd);
   return forward<"hardshrink">(self, scalars3(lambd), out);
 }
 bool hardshrink_backward(const Tensor& grad, const Tensor& self, const Scalar& lambd, Tensor& grad_input) {
   return backward<"shrink_backward">(grad, self, scalars3(lambd), grad_input);
 }
 bool softshrink(const Tensor& self, const Scalar& lambd, Tensor& out) {
-  return forward<"softshrink">(self, scalars3(shrink_width(lambd)), out);
+  return forward<"softshrink">(self, scalars3(shrink_width(self, lambd)), out);
 }
 bool softshrink_backward(const Tensor& grad, const Tensor& self, const Scalar& lambd, Tensor& grad_input) {
-  return backward<"shrink_backward">(grad, self, scalars3(shrink_width(lambd)), grad_input);
+  return backward<"shrink_backward">(grad, self, scalars3(shrink_width(self, lambd)), grad_input);
 }
 
 // PyTorch reads a negative eps as none.
@@ -163,11 +183,11 @@ bool logit_backward(const Tensor& grad, const Tensor& self, std::optional<double
 // NaN and the infinities become, by default, 0 and the largest finite numbers of the type.
 bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> high, std::optional<double> low,
                 Tensor& out) {
-  if (is_plain(self) && at::isIntegralType(self.scalar_type(), true))
-    return takes(out, self.scalar_type()) && deliver("nan_to_num", self.clone(), out);
   const at::ScalarType type = self.scalar_type();
+  TORCH_CHECK(takes(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
+  if (is_plain(self) && at::isIntegralType(type, true)) return deliver("nan_to_num", self.clone(), out);
   const double most = type == at::kHalf       ? 65504.0
-                      : type == at::kBFloat16 ? 3.3895313892515355e38
+                      : type == at::kBFloat16 ? kMostBFloat16
                                               : std::numeric_limits<float>::max();
   ScalarParams p = scalar_params(nan.value_or(0), high.value_or(most));
   p.f[3] = float(low.value_or(-most));

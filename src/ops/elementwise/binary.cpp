@@ -1,6 +1,7 @@
 // Launchers and registration of every operator in binary.def, and of special.def those of two numbers.
 #include "ops/elementwise/binary.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/sub.h>
@@ -21,7 +22,7 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernel
   const bool fits =
       (on_device(a) || cpu_scalar(a)) && (on_device(b) || cpu_scalar(b)) && (on_device(a) || on_device(b));
   TORCH_CHECK(fits || a.device() == b.device() || cpu_scalar(a) || cpu_scalar(b), row.name,
-              ": expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              ": Expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
               b.device());
   if (!fits) return at::ScalarType::Undefined;
   const bool same = a.scalar_type() == b.scalar_type();
@@ -35,7 +36,14 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernel
 
 bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                 const Tensor& b, const ScalarParams& scalars, Tensor& out) {
-  if (!takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type)) return false;
+  if (!takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type)) {
+    // x.ldexp_(y) is mul.out(x, 2^y, out=x): a result that is an operand too keeps its shape.
+    const bool operand = out.is_same(a) || out.is_same(b);
+    TORCH_CHECK(!operand || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
+                "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
+                at::infer_size(a.sizes(), b.sizes()));
+    return false;
+  }
   const auto x = to_common(a, type), y = to_common(b, type);
   at::TensorIterator iter;
   if (row.promotion == Promotion::COMPARISON)

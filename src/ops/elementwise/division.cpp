@@ -42,7 +42,7 @@ bool arithmetic(const Tensor& a, const Tensor& b, Tensor& out) {
   const auto type = binary_compute_type(ROW, kernels<ROW>(), a, b);
   if (type == at::ScalarType::Undefined) return false;
   if constexpr (&ROW != &kPow && &ROW != &kDiv)
-    if (takes(out, type)) check_divisor(type, b);
+    if (takes(out, type) && a.numel() > 0) check_divisor(type, b);
   return run_binary(ROW, kernels<ROW>(), type, a, b, ScalarParams{}, out);
 }
 

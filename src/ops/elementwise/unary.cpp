@@ -68,7 +68,15 @@ bool run_unary(const Tensor& self, Tensor& out) {
   const bool real = real_of_complex<I> && tag == Tag::c64;
   TORCH_CHECK(!real || !out.is_same(self), "In-place ", row.name, " is not supported for complex tensors.");
   const at::ScalarType result = row.result == Result::BOOL ? at::kBool : real ? at::kFloat : type;
-  if (!takes(out, result)) return false;
+  if (!takes(out, result)) {
+    constexpr std::string_view name = row.name;
+    constexpr bool tells_sign = name == "isposinf" || name == "isneginf" || name == "signbit";
+    TORCH_CHECK(!tells_sign, name, " does not support non-boolean outputs.");
+    // Operators that keep integers integers have a result of the input's type and no other.
+    const bool casts = (row.types == Types::FLOAT && name != "frac") || row.result == Result::BOOL || real;
+    TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
+    return false;
+  }
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
   config.add_output(out).add_const_input(*input);

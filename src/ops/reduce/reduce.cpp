@@ -91,10 +91,10 @@ bool nansum(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType
 }
 
 bool mean(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype, Tensor& out) {
-  const ScalarType type = dtype.value_or(x.scalar_type());
-  TORCH_CHECK(c10::isFloatingType(type) || c10::isComplexType(type), "mean(): could not infer output dtype. ",
-              dtype ? "Optional dtype" : "Input dtype",
-              " must be either a floating point or complex dtype. Got: ", type);
+  const ScalarType in = dtype.value_or(x.scalar_type());
+  TORCH_CHECK(c10::isFloatingType(in) || c10::isComplexType(in), "mean(): could not infer output dtype. ",
+              dtype ? "Optional dtype" : "Input dtype", " must be either a floating point or complex dtype. Got: ", in);
+  const ScalarType type = out.defined() ? dtype.value_or(out.scalar_type()) : in;
   check_out("mean", out, type);
   if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined()) {
     at::view_as_real(z).div_(double(x.numel()) / double(z.numel()));

@@ -1,0 +1,221 @@
+"""Calls whose results, types and refusals must be the CPU's, and once were not: one expression a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+NAN, INF = float("nan"), float("inf")
+Call = Callable[[str], object]
+CASES: dict[str, Call] = {}
+
+
+def add(topic: str, **calls: Call) -> None:
+    CASES.update({f"{topic}-{name}": call for name, call in calls.items()})
+
+
+def t(values: object, d: str, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype, device=d)
+
+
+def zeros(d: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return torch.zeros(shape or (3,), dtype=dtype, device=d)
+
+
+def ones(d: str, dtype: torch.dtype = torch.float32, *shape: int) -> torch.Tensor:
+    return torch.ones(shape or (3,), dtype=dtype, device=d)
+
+
+def numbers_and_nan(d: str) -> torch.Tensor:
+    return t([*range(1, 11), NAN], d, torch.float32)
+
+
+add(
+    "isin",
+    nan=lambda d: torch.isin(torch.arange(12.0, device=d), numbers_and_nan(d)),
+    invert=lambda d: torch.isin(torch.arange(12.0, device=d), numbers_and_nan(d), invert=True),
+    half=lambda d: torch.isin(torch.arange(12.0, device=d).half(), numbers_and_nan(d).half()),
+    only_nan=lambda d: torch.isin(t([NAN, 1.0], d), t([NAN] * 20, d)),
+    infinite=lambda d: torch.isin(t([NAN, 1.0, INF, -INF], d), t([NAN, -INF, 2.0] * 5 + [INF], d)),
+)
+add(
+    "gather",
+    scalar=lambda d: torch.gather(t(5.0, d), 0, t([0, 0, 0, 0], d)),
+    scalar_out_of_range=lambda d: torch.gather(t(5.0, d), 0, t([0, 1], d)),
+    scalar_index=lambda d: torch.gather(t([5.0, 6.0], d), 0, t(1, d)),
+)
+
+
+def embedding_backward(d: str, rows: int, indices: object, weights: int = 4) -> torch.Tensor:
+    return torch.ops.aten.embedding_dense_backward(ones(d, torch.float32, rows, 3), t(indices, d, torch.long), weights,
+                                                   -1, False)  # fmt: skip
+
+
+add(
+    "embedding_backward",
+    too_few=lambda d: embedding_backward(d, 2, [0, 1, 2, 0]),
+    too_many=lambda d: embedding_backward(d, 6, [0, 1, 2, 0]),
+    two_dimensions=lambda d: embedding_backward(d, 1, [[0, 1], [2, 0]]),
+    none=lambda d: embedding_backward(d, 0, []),
+)
+
+
+def index_add(dtype: torch.dtype, alpha: complex, *shape: int) -> Call:
+    def call(d: str) -> torch.Tensor:
+        return zeros(d, dtype, *shape).index_add(0, t([0, 2], d), ones(d, dtype, 2, *shape[1:]), alpha=alpha)
+
+    return call
+
+
+for alpha in (0.5, 2.7, -1, 2, 300, 10**6, 10**12, True, 0, 1e39, 1j):
+    for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool, torch.float16, torch.float32):
+        add("index_add", **{f"{dtype}-{alpha}".replace(".", "_"): index_add(dtype, alpha)})
+add("index_add", matrix=index_add(torch.int32, 0.5, 3, 2), whole_matrix=index_add(torch.int32, 3, 3, 2))
+
+
+def mask(d: str) -> torch.Tensor:
+    return t([True, False, True], d)
+
+
+for value in (0.5, 2, 300, -1, 1e6, 1e39):
+    for dtype in (torch.bool, torch.int8, torch.uint8, torch.float16, torch.float32):
+        name = f"{dtype}-{value}"
+        index = {
+            "scatter": lambda d, v=value, y=dtype: zeros(d, y).scatter(0, t([1], d), v),
+            "scatter_reduce": lambda d, v=value, y=dtype: zeros(d, y).scatter(0, t([1], d), v, reduce="add"),
+            "index_fill": lambda d, v=value, y=dtype: zeros(d, y).index_fill(0, t([1], d), v),
+            "masked_fill": lambda d, v=value, y=dtype: zeros(d, y).masked_fill(mask(d), v),
+            "masked_fill_cpu": lambda d, v=value, y=dtype: zeros(d, y).masked_fill(mask(d), torch.tensor(v)),
+        }
+        add(name, **index)
+half = torch.float16
+add(
+    "limits",
+    threshold=lambda d: F.threshold(zeros(d, half), 1.0, 1e6),
+    hardtanh=lambda d: F.hardtanh(zeros(d, half), 1e6, 2e6),
+    hardshrink=lambda d: F.hardshrink(ones(d, half), 1e6),
+    softshrink=lambda d: F.softshrink(ones(d, half), 1e6),
+    softshrink_negative=lambda d: F.softshrink(ones(d), -1.0),
+)
+
+
+def pooled(size: int, stride: int, padding: int, dilation: int, gradient: bool) -> Call:
+    def call(d: str) -> object:
+        x = torch.arange(float(size**3), device=d).view(1, 1, size, size, size).requires_grad_()
+        y, _ = F.max_pool3d(x, 2, stride, padding, dilation, ceil_mode=True, return_indices=True)
+        return torch.autograd.grad(y.sum(), x)[0] if gradient else y.detach()
+
+    return call
+
+
+for size, stride, dilation in ((1, 1, 2), (2, 3, 3), (1, 2, 2), (3, 4, 4), (5, 4, 3)):
+    for gradient in (False, True):
+        add("max_pool3d", **{f"{size}-{stride}-{dilation}-{gradient}": pooled(size, stride, 1, dilation, gradient)})
+
+PARTS = (0.0, -0.0, 1.0, -1.0, INF, -INF, 2.5)
+COMPLEX = [complex(a, b) for a in PARTS for b in PARTS]
+for op in (torch.acos, torch.asin, torch.atan, torch.acosh, torch.asinh, torch.atanh, torch.sqrt, torch.abs):
+    add("complex", **{op.__name__: lambda d, op=op: op(t(COMPLEX, d))})
+FINITE = [z for z in COMPLEX if abs(z) < INF]
+add(
+    "complex",
+    over_zero=lambda d: t(COMPLEX, d) / t([0j], d),
+    one_over=lambda d: 1 / t(FINITE, d),
+    reciprocal=lambda d: t(FINITE, d).reciprocal(),
+    over_infinity=lambda d: t(FINITE, d) / t([complex(INF, 1.0)], d),
+    modulus_of_nan=lambda d: t([complex(NAN, 1.0), complex(1.0, NAN), complex(INF, NAN)], d).abs(),
+)
+add(
+    "values",
+    mode=lambda d: torch.mode(t([-1.0, NAN], d)),
+    polygamma=lambda d: torch.polygamma(4, t([-2.5, -0.5, 1.5, -3.2, 10.0], d)),
+    mean_of_floats_in_half=lambda d: torch.mean(ones(d), 0, out=torch.empty((), dtype=half, device=d)),
+    negative_strides=lambda d: torch.empty(0, device=d).set_(ones(d).untyped_storage(), 2, (2,), (-1,)),
+)
+integer = torch.int32
+for op in (torch.floor_divide, torch.remainder, torch.fmod):
+    add(
+        op.__name__,
+        nothing=lambda d, op=op: op(torch.empty(0, dtype=integer, device=d), 0),
+        nothing_by_tensor=lambda d, op=op: op(torch.empty(0, dtype=integer, device=d), zeros(d, integer, 1)),
+        one=lambda d, op=op: op(ones(d, integer), 0),
+    )
+for name in ("abs neg floor ceil round trunc sign sgn frac bitwise_not conj_physical isposinf isneginf signbit sin "
+             "logical_not nan_to_num relu").split():  # fmt: skip
+    for given in (torch.float32, torch.int32) if name != "frac" else (torch.float32,):
+        for out in (torch.float16, torch.int64, torch.bool, torch.float32):
+            add(f"{name}_out", **{f"{given}-{out}": lambda d, name=name, given=given, out=out:
+                getattr(torch, name)(ones(d, given), out=torch.empty(3, dtype=out, device=d))})  # fmt: skip
+
+
+def in_place_slope(op: Callable[..., torch.Tensor]) -> Call:
+    def call(d: str) -> torch.Tensor:
+        x = t([-1.0, 1.0], d).requires_grad_()
+        return torch.autograd.grad(op(x.clone(), -2).sum(), x)[0]
+
+    return call
+
+
+add("slope", leaky_relu=in_place_slope(F.leaky_relu_), elu=in_place_slope(F.elu_), celu=in_place_slope(F.celu_))
+
+
+def expanded(op: Callable[[torch.Tensor, str], object]) -> Call:
+    def call(d: str) -> object:
+        op(x := torch.arange(3.0, device=d).view(3, 1).expand(3, 3), d)
+        return x
+
+    return call
+
+
+add(
+    "expanded",
+    fill=expanded(lambda x, d: x.fill_(2)),
+    zero=expanded(lambda x, d: x.zero_()),
+    masked_fill=expanded(lambda x, d: x.masked_fill_(mask(d), 2)),
+    masked_fill_tensor=expanded(lambda x, d: x.masked_fill_(mask(d), t(2.0, d))),
+    triu=expanded(lambda x, d: x.triu_()),
+    tril=expanded(lambda x, d: x.tril_()),
+    threshold=expanded(lambda x, d: F.threshold_(x, 1, 5)),
+    index_put=expanded(lambda x, d: x.index_put_((t([0], d),), t(3.0, d))),
+    add=expanded(lambda x, d: x.add_(1)),
+)
+add(
+    "grows",
+    ldexp=lambda d: ones(d, half, 1).ldexp_(ones(d)),
+    mul_out=lambda d: torch.mul(x := ones(d, half, 1), ones(d), out=x),
+)
+
+
+def outcome(call: Call, device: str) -> object:
+    try:
+        return call(device)
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
+        return error
+
+
+def assert_same(got: object, expected: object) -> None:
+    if isinstance(expected, Exception) or isinstance(got, Exception):
+        assert isinstance(got, Exception) and isinstance(expected, Exception), f"got {got}, expected {expected}"
+    elif isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(got.cpu(), expected, equal_nan=True)
+        assert got.stride() == expected.stride()
+    else:
+        for one, other in zip(got, expected, strict=True):
+            assert_same(one, other)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_same_as_cpu(name: str) -> None:
+    expected = outcome(CASES[name], "cpu")
+    assert_same(outcome(CASES[name], "mpsx"), expected)
+
+
+def test_dilated_padding_is_minus_infinity() -> None:
+    """A window of padding alone."""
+    assert pooled(1, 1, 1, 2, False)("mpsx").item() == -INF
