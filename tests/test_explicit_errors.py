@@ -51,6 +51,8 @@ def test_other_errors() -> None:
     x = torch.randn(2, 6, device="mpsx")
     with pytest.raises(RuntimeError, match="mpsx::softmax: expected float32, float16 or bfloat16, got Long"):
         mpsx.ops.softmax(x.long(), -1)
+    with pytest.raises(RuntimeError, match="mpsx::softmax: expected a dtype for dtype, got 200"):
+        torch.ops.mpsx.softmax(x, 0, 200)
     with pytest.raises(RuntimeError, match="mpsx::exp: expected all tensors on mpsx or all on cpu, got Sparse on cpu"):
         torch.ops.mpsx.exp(torch.eye(3).to_sparse())
     with pytest.raises(RuntimeError, match=r"mpsx::layer_norm: expected an input whose last dimensions are \[5\]"):

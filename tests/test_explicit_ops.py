@@ -277,3 +277,22 @@ def test_forward_mode_is_refused() -> None:
 
     with fwad.dual_level(), pytest.raises(NotImplementedError, match="mpsx::exp: forward-mode"):
         torch.ops.mpsx.exp(fwad.make_dual(torch.randn(3), torch.randn(3)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_of_lerp_mm_and_cat(device: str) -> None:
+    """Operators that mpsx.ops has no name for."""
+    calls = {
+        "lerp": lambda op, x, y: op(x, y, 0.3),
+        "mm": lambda op, x, y: op(x, y.t()),
+        "cat": lambda op, x, y: op([x, y[:, 1:]], -1),
+    }
+    for name, call in calls.items():
+        x, y = (torch.randn(4, 3, generator=torch.Generator().manual_seed(seed)).requires_grad_() for seed in (0, 1))
+        dx, dy = (t.detach().to(device).requires_grad_() for t in (x, y))
+        expected, got = call(getattr(torch, name), x, y), call(getattr(torch.ops.mpsx, name), dx, dy)
+        weight = torch.randn(expected.shape)
+        expected.backward(weight)
+        got.backward(weight.to(device))
+        for ours, theirs in ((got, expected), (dx.grad, x.grad), (dy.grad, y.grad)):
+            torch.testing.assert_close(ours.detach().cpu(), theirs.detach())

@@ -249,6 +249,12 @@ constexpr Derivative kDerivatives[] = {
        if (c.needs(2)) gradients.emplace_back(2, (g * (end - start)).t);
        return gradients;
      }},
+    {"lerp.Scalar", 0, 0,
+     [](const BackwardCall& c) -> Gradients {
+       const V g{c.grad()};
+       const double weight = c.argument(2).toScalar().toDouble();
+       return {{0, (g * at::Scalar(1.0 - weight)).t}, {1, (g * at::Scalar(weight)).t}};
+     }},
 };
 
 constexpr const char* kUnary[] = {

@@ -51,6 +51,14 @@ void check(const c10::OperatorHandle& op, Accepts accepts, const Stack& stack) {
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
   check_devices(op.schema().name(), arguments);
   check_types(op.schema().name(), accepts, arguments);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::TypePtr type = op.schema().arguments()[i].real_type();
+    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    if (type->kind() != c10::TypeKind::ScalarTypeType || !arguments[i].isInt()) continue;
+    const int64_t value = arguments[i].toInt();
+    TORCH_CHECK(value >= 0 && value < int64_t(at::ScalarType::Undefined), op.schema().name(), ": expected a dtype for ",
+                op.schema().arguments()[i].name(), ", got ", value);
+  }
 }
 
 // This device's kernel, and Meta's: checks, then the operator proper.

@@ -1,8 +1,13 @@
 // softmax, log_softmax, linear, conv2d under torch.ops.mpsx.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "ops/explicit/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {
+
+using torch::autograd::variable_list;
 
 template <OpName Backward>
 Gradients softmax_derivative(const BackwardCall& c) {
@@ -24,6 +29,39 @@ Gradients linear_derivative(const BackwardCall& c) {
   if (c.needs(2)) gradients.emplace_back(2, g);  // summed over the rows, as any broadcast argument
   return gradients;
 }
+
+Gradients mm_derivative(const BackwardCall& c) {
+  Gradients gradients;
+  if (c.needs(0)) gradients.emplace_back(0, run<"mm">(c.grad(), c.tensor(1).t()));
+  if (c.needs(1)) gradients.emplace_back(1, run<"mm">(c.tensor(0).t(), c.grad()));
+  return gradients;
+}
+
+// Concatenation, whose tensors are a list.
+struct Cat : torch::autograd::Function<Cat> {
+  static Tensor forward(torch::autograd::AutogradContext* ctx, at::TensorList tensors, int64_t dim) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const Tensor result = run<"cat">(tensors.vec(), dim);
+    std::vector<int64_t> sizes;
+    for (const Tensor& t : tensors) sizes.push_back(t.dim() == 1 && t.numel() == 0 ? 0 : t.size(dim));  // cat skips it
+    ctx->saved_data["sizes"] = sizes;
+    ctx->saved_data["dim"] = dim;
+    return result;
+  }
+  static variable_list backward(torch::autograd::AutogradContext* ctx, variable_list grads) {
+    const int64_t dim = ctx->saved_data["dim"].toInt();
+    variable_list gradients;
+    int64_t start = 0;
+    for (const int64_t size : ctx->saved_data["sizes"].toIntVector()) {
+      gradients.push_back(size ? grads[0].narrow(dim, start, size) : Tensor());
+      start += size;
+    }
+    gradients.emplace_back();  // of dim
+    return gradients;
+  }
+};
+
+Tensor cat_with_gradients(at::TensorList tensors, int64_t dim) { return Cat::apply(tensors, dim); }
 
 Gradients conv2d_derivative(const BackwardCall& c) {
   const Tensor input = c.tensor(0), weight = c.tensor(1);
@@ -61,7 +99,10 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
   add_derivative(m, {"linear", kept({0, 1}), 0, &linear_derivative,
                      [](uint64_t wanted) { return (wanted & 1) << 1 | (wanted >> 1 & 1); }});
   add_derivative(m, {"conv2d", kept({0, 1}), 0, &conv2d_derivative});
-  for (const char* name : {"softmax_backward", "log_softmax_backward", "mm", "cat", "convolution_backward"})
+  add_derivative(m, {"mm", kept({0, 1}), 0, &mm_derivative,
+                     [](uint64_t wanted) { return (wanted & 1) << 1 | (wanted >> 1 & 1); }});
+  m.impl("cat", torch::dispatch(c10::DispatchKey::Autograd, &cat_with_gradients));
+  for (const char* name : {"softmax_backward", "log_softmax_backward", "convolution_backward"})
     add_not_differentiable(m, name);
 }
 
