@@ -11,6 +11,7 @@ import warnings
 
 import pytest
 import torch
+from processes import in_a_process
 
 import mpsx
 import vendor
@@ -109,6 +110,12 @@ def test_environment_reaches_a_new_process() -> None:
         timeout=120, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "error"
+
+
+def test_an_unknown_mode_leaves_no_device() -> None:
+    done = in_a_process("torch.ones(1, device='mpsx')", MPSX_FALLBACK="bogus")
+    assert "MPSX_FALLBACK: expected one of warn, silent, error, got 'bogus'" in done.stderr
+    assert done.returncode != 0
 
 
 def test_counts(silent_fallback: None) -> None:

@@ -38,17 +38,18 @@ def _load() -> None:
     import torch
 
     _check_torch_version(torch.__version__)
-    from . import _runtime, kernel_library
+    from . import _runtime, fallback, kernel_library
 
+    mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     torch.utils.rename_privateuse1_backend("mpsx")
     _runtime.initialize(kernel_library.folder)
-    from . import device_module, exit_order, fallback, printing, serialization
+    from . import device_module, exit_order, printing, serialization
 
     device_module.register()
     serialization.register()
     exit_order.register()
     printing.register()
-    fallback.configure(os.environ)
+    fallback.set_mode(mode)
     if os.environ.get("MPSX_SIMT_PROFILE"):
         from . import kernel_profile
 

@@ -46,14 +46,19 @@ def using_mode(mode: str) -> Iterator[None]:
         _runtime.set_fallback_mode(before)
 
 
-def configure(environment: Mapping[str, str]) -> None:
-    """Takes the mode from environment variables."""
+def mode_of(environment: Mapping[str, str]) -> str:
+    """The mode that environment variables ask for."""
     chosen = environment.get("MPSX_FALLBACK")
     if chosen is None:
         chosen = "error" if environment.get("PYTORCH_ENABLE_MPS_FALLBACK") == "0" else "warn"
     if chosen not in MODES:
         raise ValueError(f"MPSX_FALLBACK: expected one of {', '.join(MODES)}, got {chosen!r}")
-    set_mode(chosen)
+    return chosen
+
+
+def configure(environment: Mapping[str, str]) -> None:
+    """Takes the mode from environment variables."""
+    set_mode(mode_of(environment))
 
 
 @dataclass(frozen=True)

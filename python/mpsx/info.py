@@ -33,7 +33,7 @@ VARIABLES = {
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
     "MPSX_KERNEL_MACHINE": "the processor family to compile kernels for (default: this machine's)",
-    "MPSX_MEMORY_LIMIT": "bytes that may be reserved (default: what the high watermark allows)",
+    "MPSX_MEMORY_LIMIT": "bytes that may be reserved: 2000000000, 2e9, 2G (default: what the high watermark allows)",
     "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "the share of the device's memory that may be reserved; 0: all there is",
     "PYTORCH_MPS_LOW_WATERMARK_RATIO": "the share beyond which cached memory is given back",
     "PYTORCH_MPS_FAST_MATH": "PyTorch's: fast-math in shaders of users on the metal driver, unless it is 0",

@@ -34,6 +34,8 @@ const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::op
 
 at::Tensor& set_storage_offset(at::Tensor& self, c10::Storage storage, int64_t offset, c10::IntArrayRef size,
                                c10::IntArrayRef stride) {
+  for (const int64_t step : stride)
+    TORCH_CHECK(step >= 0, "set_: Negative strides are not supported at the moment, got strides: ", stride);
   at::native::checkSetStorage(self, std::move(storage), offset, size, stride);
   auto* tensor = self.unsafeGetTensorImpl();
   tensor->set_storage_offset(offset);

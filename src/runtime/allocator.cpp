@@ -38,7 +38,7 @@ class Allocator {
     const driver::Traits& traits = driver().traits();
     const Watermarks marks = watermarks(driver());
     const char* env = std::getenv("MPSX_MEMORY_LIMIT");
-    limit_ = env && *env ? std::strtoull(env, nullptr, 10) : marks.high;
+    limit_ = env && *env ? memory_limit(env) : marks.high;
     low_ = marks.low;
     process_memory_ = traits.adopts_memory();
     exact_ = traits.exact_allocations;

@@ -3,8 +3,12 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace mpsx::runtime {
 namespace {
@@ -38,6 +42,19 @@ Watermarks watermarks(const driver::Driver& driver) {
   const double low = ratio(kLow, std::min(metal ? kDefaultLow : 1.0, highest));
   TORCH_CHECK(low <= highest, kLow, ": expected at most ", kHigh, " (", high, "), got ", low);
   return {share(low, driver.info().total_memory), share(high, driver.info().total_memory)};
+}
+
+size_t memory_limit(const char* text) {
+  char* end = nullptr;
+  double bytes = std::strtod(text, &end);
+  std::string unit(end);
+  std::erase_if(unit, [](unsigned char c) { return std::isspace(c); });
+  constexpr std::string_view kUnits = "BKMGT";
+  const size_t power = unit.empty() ? 0 : kUnits.find(char(std::toupper(static_cast<unsigned char>(unit[0]))));
+  const bool known = unit.size() < 2 || unit.substr(1) == "B" || unit.substr(1) == "iB";
+  TORCH_CHECK(end != text && bytes > 0 && bytes < 0x1p60 && power != std::string_view::npos && known,
+              "MPSX_MEMORY_LIMIT: expected a number of bytes, like 2000000000, 2e9 or 2G, got '", text, "'");
+  return size_t(std::ldexp(bytes, int(10 * power)));
 }
 
 }  // namespace mpsx::runtime

@@ -15,4 +15,7 @@ struct Watermarks {
 // Throws c10::Error unless both are from 0 to 2, and low is at most high.
 Watermarks watermarks(const driver::Driver& driver);
 
+// The bytes that MPSX_MEMORY_LIMIT names: "1500000", "1.5e6", "64M", "2 GiB"; K, M, G and T are powers of 1024.
+size_t memory_limit(const char* text);
+
 }  // namespace mpsx::runtime
