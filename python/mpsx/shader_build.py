@@ -7,12 +7,14 @@ standard library precompiled) and to link.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,7 +145,14 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     key = digest(source, name, target.isa, target.mode, "\n".join(includes), compiler_stamp(),
                  translator_hash(str(store.folder)))  # fmt: skip
     found = lookup(store, key, target.suffix)
-    return found or _Builder(store, target, includes).build(source, name, key)
+    if found:
+        return found
+    try:
+        return _Builder(store, target, includes).build(source, name, key)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+    return _Builder(shader_cache.private(), target, includes).build(source, name, key)
 
 
 def preprocessed(store: Cache, shader: ShaderSource) -> Source:
@@ -196,6 +205,7 @@ class _Builder:
         except RuntimeError as error:
             raise RuntimeError(f"mpsx.compile_shader: {error}") from None
         self.clang = self.compiler.clang
+        self.started: list[subprocess.Popen] = []
 
     def build(self, source: str, name: str, key: str) -> Built:
         from .msl import check
@@ -206,8 +216,9 @@ class _Builder:
         texts = {name: source}
         folder = Path(self.store.temporary())
         on_gpu = self.target.mode == "cuda"
-        header, calls = (None, None) if on_gpu else self.start_parts(folder)
+        header = calls = spaces = None
         try:
+            header, calls = (None, None) if on_gpu else self.start_parts(folder)
             text, files = self.preprocess(source, name)
             try:
                 src = Source(text)
@@ -239,10 +250,14 @@ class _Builder:
             }
             path = self.store.publish(library, f"{record['library']}{self.target.suffix}")
             self.store.write(f"{key}.json", record)
+        except (KeyboardInterrupt, SystemExit):
+            for process in [*self.started, *([spaces.process] if spaces and spaces.process else [])]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
         finally:
-            for part in (header, calls):
-                if part is not None and part.process is not None:
-                    part.process.wait()
+            for process in self.started:
+                process.wait()
             shutil.rmtree(folder, ignore_errors=True)
         self.store.trim()
         return Built(str(path), record["kernels"], False)
@@ -263,10 +278,17 @@ class _Builder:
 
     def run(self, command: list[str], text: str | None = None) -> str:
         """Standard output; SyntaxError with what the compiler said where it fails."""
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SyntaxError(done.stderr.strip() or f"{shlex.join(command)} failed with {done.returncode}")
-        return done.stdout
+        process = self.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        out, said = process.communicate(text or "")
+        if process.returncode:
+            raise SyntaxError(said.strip() or f"{shlex.join(command)} failed with {process.returncode}")
+        return out
+
+    def start(self, command: list[str], **pipes: int) -> subprocess.Popen:
+        """A compiler in a process group of its own, to be ended with all that it starts."""
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **pipes)
+        self.started.append(process)
+        return process
 
     def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
         """The text after the preprocessor, and the files that were included."""
@@ -312,8 +334,7 @@ class _Builder:
                     self.store.touch(path)
                     part.path = path
                     return part
-        part.process = subprocess.Popen([*command, str(part.written)], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True)  # fmt: skip
+        part.process = self.start([*command, str(part.written)], stdout=subprocess.DEVNULL)
         return part
 
     def finish(self, part: _Part) -> Path:

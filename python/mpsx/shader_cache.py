@@ -6,10 +6,13 @@ begins with (or is named by) the hash of its contents, so that a damaged one cou
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -126,6 +129,19 @@ def cache() -> Cache:
             os.close(handle)
             os.unlink(probe)
         except OSError:
-            folder = Path(tempfile.mkdtemp(prefix="mpsx-cache-"))
+            return private()
         found = _opened[key] = Cache(folder, int(limit) if limit else DEFAULT_LIMIT)
     return found
+
+
+@functools.cache
+def private() -> Cache:
+    """A cache of this process alone, which goes with it: where the other one cannot be written to."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="mpsx-cache-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # and not in a fork
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return Cache(folder, DEFAULT_LIMIT)

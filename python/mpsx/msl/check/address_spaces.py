@@ -200,8 +200,9 @@ class AddressSpaceCheck:
         self.original = Places(unit.src.text, texts)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [*clang, *FLAGS, "-"], stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, text=True
-        )
+            [*clang, *FLAGS, "-"], stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, text=True,
+            start_new_session=True,
+        )  # fmt: skip
         # clang may have more to say than a pipe holds, before anybody asks.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

@@ -1,0 +1,180 @@
+"""Faults: what goes wrong around a program, each in a process of its own, which must end as it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import in_a_process
+
+KERNEL = "kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= %d; }"
+COMPILE = f"""
+import mpsx
+x = torch.ones(4, device="mpsx")
+mpsx.compile_shader({KERNEL!r} % factor).twice(x)
+assert x.tolist() == [factor] * 4, x
+"""
+
+
+def assert_ended(done: subprocess.CompletedProcess[str], status: int = 0) -> None:
+    assert done.returncode == status, f"status {done.returncode}: {done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "os.kill(os.getpid(), signal.SIGTERM)", "os._exit(0)"])
+def test_ends_while_threads_launch(end: str) -> None:
+    """Threads that the interpreter waits for: daemons it kills in a call, where torch aborts, on CPUs too."""
+    code = f"""
+import os, signal, sys, threading, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+def work():
+    x = torch.randn(64, 64, device="mpsx")
+    while threading.main_thread().is_alive():
+        x = (x @ x).softmax(-1)
+for _ in range(4):
+    threading.Thread(target=work).start()
+time.sleep(0.3)
+{end}
+"""
+    assert_ended(in_a_process(code, OMP_NUM_THREADS="1"))
+
+
+@pytest.mark.parametrize(("text", "mebibytes"), [("64M", 64), ("6.4e7", 61), ("67108864", 64), ("0.0625 GiB", 64)])
+def test_out_of_memory_and_on(text: str, mebibytes: int) -> None:
+    code = f"""
+x = torch.ones(1 << 20, device="mpsx")
+for _ in range(3):
+    try:
+        torch.empty(({mebibytes} << 20) + 1, dtype=torch.uint8, device="mpsx")
+    except torch.OutOfMemoryError as error:
+        assert "out of memory" in str(error) and "MPSX_MEMORY_LIMIT" in str(error), error
+    else:
+        raise AssertionError("no error")
+    kept = torch.empty(({mebibytes} << 20) // 2, dtype=torch.uint8, device="mpsx")
+    assert (x + 1).sum().item() == 2 << 20
+    del kept
+"""
+    assert_ended(in_a_process(code, MPSX_MEMORY_LIMIT=text))
+
+
+@pytest.mark.parametrize("text", ["abc", "12Q", "-1", "64MX", "nan"])
+def test_a_limit_that_is_none_is_refused(text: str) -> None:
+    done = in_a_process("torch.ones(1, device='mpsx')", MPSX_MEMORY_LIMIT=text)
+    assert f"MPSX_MEMORY_LIMIT: expected a number of bytes, like 2000000000, 2e9 or 2G, got '{text}'" in done.stderr
+    assert done.returncode == 1
+
+
+def test_more_elements_than_memory_is_an_error() -> None:
+    code = """
+a, b = torch.ones(1 << 16, 1, device="mpsx"), torch.ones(1, 1 << 17, device="mpsx")
+for call in (lambda: torch.bmm(a[None], b[None]), lambda: a * b, lambda: torch.empty(1 << 62, device="mpsx")):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "out of memory" in str(error) or "overflow" in str(error), error
+    else:
+        raise AssertionError("no error")
+assert (a + 1).sum().item() == 2 << 16
+"""
+    assert_ended(in_a_process(code, MPSX_MEMORY_LIMIT="1G"))
+
+
+def test_a_cache_of_nobodys_leaves_nothing(tmp_path: Path) -> None:
+    """A folder that cannot be made: shaders are compiled into a private one, which goes with the process."""
+    (tmp_path / "file").touch()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = in_a_process("factor = 3" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "file" / "cache"), TMPDIR=str(temporary))
+    assert_ended(done)
+    assert list(temporary.glob("mpsx-*")) == []
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Nothing can be put into the cache: the shader is compiled all the same."""
+    code = """
+import errno, os
+from mpsx import shader_cache
+whole = os.replace
+def replace(source, target):
+    if str(target).startswith(os.environ["MPSX_CACHE_DIR"]):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return whole(source, target)
+os.replace = replace
+factor = 5
+"""
+    assert_ended(in_a_process(code + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_cache(tmp_path: Path) -> None:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    assert_ended(in_a_process("factor = 7" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+
+
+def children(pid: int) -> set[int]:
+    """Processes below this one."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            found |= {int(status.parent.name)} | children(int(status.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
+    function = "template <class T> void f{0}(device T* x, uint n) {{ for (uint k = 0; k < n; ++k) x[k] = exp(x[k]); }}"
+    kernel = "kernel void k{0}(device float* x, uint n [[threads_per_grid]]) {{ f{0}(x, n); }}"
+    kernels = "\n".join(f"{function}\n{kernel}".format(i) for i in range(60))
+    code = f"import torch, mpsx; print('ready', flush=True); mpsx.compile_shader({kernels!r})"
+    environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
+    program = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
+    assert program.stdout.readline() == "ready\n"
+    deadline = time.monotonic() + 60
+    while not (compilers := children(program.pid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert compilers
+    program.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in program.communicate(timeout=60)[1]
+    time.sleep(0.2)
+    assert [pid for pid in compilers if Path(f"/proc/{pid}").exists()] == []
+    assert [path.name for path in tmp_path.glob("tmp-*")] == []
+
+
+SOAK = """
+import random, resource, time
+import torch.nn.functional as F
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+def steps(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        n = random.randrange(1, 1500)
+        x = torch.randn(n, 64, device="mpsx")
+        loss = F.cross_entropy(F.layer_norm(x @ weight, (96,)), torch.randint(96, (n,), device="mpsx"))
+        loss.backward()
+        weight.grad = None
+        x[torch.randperm(n, device="mpsx")[: n // 2 + 1]].sort(0)
+random.seed(0)
+weight = torch.randn(64, 96, device="mpsx", requires_grad=True)
+steps(SECONDS / 2)
+first = resident()
+steps(SECONDS / 2)
+grown = (resident() - first) >> 20
+assert grown < 24, f"{grown} MiB more"
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident set from /proc")
+@pytest.mark.parametrize("seconds", [6, pytest.param(600, marks=pytest.mark.sweep)])
+def test_memory_stays_flat_under_changing_lengths(seconds: int) -> None:
+    assert_ended(in_a_process(f"SECONDS = {seconds}\n" + SOAK))
