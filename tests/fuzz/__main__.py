@@ -1,0 +1,130 @@
+"""The command line: starts child processes, and reports what they find."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HANG_SECONDS = 60.0
+START_SECONDS = 600.0  # to import torch and its operators
+STRIDE = 1_000_000  # of groups, between the processes
+
+
+@dataclass
+class Report:
+    """The findings of a run."""
+
+    seed: int
+    cases: int = 0
+    findings: list[dict] = field(default_factory=list)
+    reasons: collections.Counter = field(default_factory=collections.Counter)
+    torch_crashes: list[str] = field(default_factory=list)
+
+    def take(self, row: dict) -> None:
+        if row.get("reason"):
+            self.reasons[row["reason"]] += 1
+        else:
+            self.findings.append(row)
+            print(f"{row['kind']:9} {row['where']} {row['form']} {row['line']}\n          {row['detail']}", flush=True)
+
+
+def run_child(report: Report, number: int, pattern: str, until: float, lock: threading.Lock) -> None:
+    """One process after another, until the time is over."""
+    first = number * STRIDE
+    while time.time() < until:
+        with tempfile.NamedTemporaryFile() as board:
+            board.write(b" " * 256)
+            board.flush()
+            command = [sys.executable, "-m", "tests.fuzz.child", str(report.seed), str(first), pattern, board.name]
+            child = subprocess.Popen([*command, str(until)], cwd=ROOT, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+            lines: queue.Queue = queue.Queue()
+            reader = threading.Thread(target=lambda c=child, q=lines: [q.put(line) for line in c.stdout], daemon=True)
+            reader.start()
+            last, since, count = b"", time.time(), 0
+            while child.poll() is None or not lines.empty() or reader.is_alive():
+                try:
+                    row = json.loads(lines.get(timeout=0.5))
+                except (queue.Empty, json.JSONDecodeError):
+                    row = {}
+                if "count" in row:
+                    count, first = row["count"], row["group"]
+                elif row:
+                    with lock:
+                        report.take(row)
+                now = Path(board.name).read_bytes()
+                if now != last:
+                    last, since = now, time.time()
+                patience = HANG_SECONDS if last.strip() else START_SECONDS
+                if time.time() - since > patience and child.poll() is None:
+                    child.kill()
+            report.cases += count
+            if child.returncode == 0:
+                return
+            died(report, last.decode().strip(), child.returncode, time.time() - since > HANG_SECONDS, lock)
+            match = re.match(r"\d+:(\d+):", last.decode())
+            first = int(match[1]) + 1 if match else first + 1
+
+
+def died(report: Report, state: str, status: int, hung: bool, lock: threading.Lock) -> None:
+    """A crash or a hang: ours, unless the CPU was at work."""
+    where, phase, name, form, *_ = [*state.split(), "", "", "", ""]
+    with lock:
+        if phase == "cpu":
+            report.torch_crashes.append(f"{where} {name}")
+            return
+        done = subprocess.run([sys.executable, "-m", "tests.fuzz.child", where or "0:0:0", "."], cwd=ROOT, check=False,
+                              capture_output=True, text=True, timeout=2 * HANG_SECONDS) if where else None  # fmt: skip
+        line = done.stdout.split("\n")[0] if done else state
+        kind = "hang" if hung else "crash"
+        report.take({"where": where, "name": name, "form": form, "kind": kind, "detail": f"status {status}",
+                     "line": line, "reason": None})  # fmt: skip
+
+
+def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int) -> Report:
+    """Runs for so long, and returns what was found."""
+    if driver:
+        os.environ["MPSX_DRIVER"] = driver
+    report, lock, until = Report(seed), threading.Lock(), time.time() + seconds
+    threads = [threading.Thread(target=run_child, args=(report, n, pattern, until, lock)) for n in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--ops", default=".", help="a regular expression of operators' names")
+    parser.add_argument("--driver", help="host, simt, cuda or metal (default: the one in use)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--case", help="seed:group:number of a finding, with the --ops of then")
+    given = parser.parse_args()
+    if given.case:
+        return subprocess.call([sys.executable, "-m", "tests.fuzz.child", given.case, given.ops], cwd=ROOT)
+    print(f"seed {given.seed}", flush=True)
+    report = fuzz(given.seconds, given.seed, given.ops, given.driver, given.jobs)
+    for why, count in report.reasons.most_common():
+        print(f"{count:6} {why}")
+    print(f"{report.cases} cases, {len(report.findings)} findings, {sum(report.reasons.values())} with a reason, "
+          f"{len(report.torch_crashes)} crashes of torch's own: {', '.join(report.torch_crashes[:9])}")  # fmt: skip
+    return bool(report.findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

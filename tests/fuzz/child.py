@@ -1,0 +1,85 @@
+"""Runs groups of cases until it is killed, and writes findings to standard output, a JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+import sys
+import time
+import traceback
+import warnings
+
+import torch
+
+import mpsx
+
+from .cases import cases
+from .compare import compare
+from .reasons import reason
+from .reduce import reduced
+
+SEEN = 3  # findings of one operator, form and kind that are reduced and reported
+
+
+def main(seed: int, first: int, pattern: str, board: str, until: float) -> None:
+    """`board`: a file in which the parent reads what runs now, should this process end early."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    mpsx.fallback.set_mode("silent")
+    with open(board, "r+b") as file:
+        memory = mmap.mmap(file.fileno(), 256)
+    seen: dict[tuple, int] = {}
+    count, group = 0, first
+    while time.time() < until:
+        for case in cases(seed, group, pattern):
+            state = f"{case.where} {{}} {case.name} {case.form}"
+
+            def note(phase: str, state: str = state) -> None:
+                memory[:256] = state.format(phase).encode().ljust(256)[:256]
+
+            try:
+                finding = compare(case, note)
+            except Exception:
+                tell(case, "fuzzer", traceback.format_exc()[-300:], case.name)
+                continue
+            count += 1
+            if finding is None:
+                continue
+            key = (case.name, case.form, finding.kind)
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] > SEEN:
+                continue
+            line = case.text()
+            if not reason(case.name, finding.kind, line):
+                note("reduce")
+                smaller, finding = reduced(case, finding)
+                line = smaller.text()
+            tell(case, finding.kind, finding.detail, line)
+        group += 1
+        if group % 5 == 0:
+            print(json.dumps({"count": count, "group": group}), flush=True)
+    print(json.dumps({"count": count, "group": group}), flush=True)
+
+
+def tell(case: object, kind: str, detail: str, line: str) -> None:
+    why = reason(case.name, kind, line)
+    row = {"where": case.where, "name": case.name, "form": case.form, "kind": kind, "detail": detail, "line": line}
+    print(json.dumps(row | {"reason": why}), flush=True)
+
+
+def show(where: str, pattern: str) -> None:
+    """One case again, its line before it runs."""
+    warnings.simplefilter("ignore")
+    seed, group = map(int, where.split(":")[:2])
+    for case in cases(seed, group, pattern):
+        if case.where == where:
+            print(case.text(), flush=True)
+            print(compare(case))
+
+
+if __name__ == "__main__":
+    if re.fullmatch(r"\d+:\d+:\d+", sys.argv[1]):
+        show(sys.argv[1], sys.argv[2])
+    else:
+        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5]))

@@ -1,0 +1,198 @@
+"""One case on both devices, and whether they agree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ..opinfo.common import CPU_ARGUMENTS, OPS, error, op_id
+from .given import Given, literal, make
+
+BY_ID = {op_id(op): op for op in OPS}
+# A device may well have kernels that the CPU lacks.
+UNSUPPORTED = re.compile(r"not implemented|not supported|[Uu]nsupported|does not support|only support|must be|"
+                         r"expected scalar type|should have the same|same dtype|not available")  # fmt: skip
+WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64,
+        torch.bfloat16: torch.float64}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call: an operator's name, how it is called, and with what."""
+
+    where: str  # seed:group:number
+    name: str  # "torch.add", "torch.index_reduce#prod", "opinfo:sort"
+    form: str  # call, out, in_place or grad
+    args: tuple
+    kwargs: dict = field(default_factory=dict)
+
+    def function(self) -> object:
+        """The function that is called."""
+        if self.name.startswith("opinfo:"):
+            op = BY_ID[self.name[7:]]
+            return op.inplace_variant if self.form == "in_place" else op.op
+        found = torch
+        for part in self.name.partition("#")[0].split(".")[1:]:
+            found = getattr(found, part)
+        return found
+
+    def text(self) -> str:
+        """As a line of Python, but for the gradient."""
+        names, made = {}, []
+        for leaf in tree_leaves((self.args, self.kwargs)):
+            if isinstance(leaf, Given) and id(leaf.base) not in names:
+                names[id(leaf.base)] = f"b{len(names)}"
+                made.append(f"{names[id(leaf.base)]} = {literal(leaf.base)}; ")
+
+        def shown(value: object) -> str:
+            if isinstance(value, Given):
+                return value.text(names)
+            if isinstance(value, list | tuple):
+                inner = ", ".join(map(shown, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
+                return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+            return "d" if isinstance(value, torch.device) else repr(value)
+
+        given = [*map(shown, self.args), *(f"{k}={shown(v)}" for k, v in self.kwargs.items())]
+        name = self.name.partition("#")[0]
+        if name.startswith("opinfo:"):
+            attribute = "inplace_variant" if self.form == "in_place" else "op"
+            name = f"BY_ID[{name[7:]!r}].{attribute}"
+            for guess in (f"torch.{self.name[7:]}", f"torch.Tensor.{self.name[7:]}"):
+                if replace(self, name=guess).exists() and replace(self, name=guess).function() is self.function():
+                    name = guess
+        return "".join(made) + f"{name}({', '.join(given)})" + (" -> grad" if self.form == "grad" else "")
+
+    def exists(self) -> bool:
+        try:
+            self.function()
+        except AttributeError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How the devices disagree."""
+
+    kind: str
+    detail: str
+
+
+def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | object]:
+    """Everything the call returns or leaves in memory; its gradients for the form `grad`."""
+    args, kwargs = case.args, case.kwargs
+    if widen:
+        args, kwargs = tree_map(widened, (args, kwargs))
+    bases = {}
+    on_host = case.name.startswith("opinfo:") and BY_ID[case.name[7:]].name in CPU_ARGUMENTS
+    if on_host:
+        args = (make(args[0], device), *make(args[1:], "cpu"))
+        kwargs = make(kwargs, "cpu")
+    else:
+        args, kwargs = make((args, kwargs), device)
+    torch.manual_seed(1)
+    result = case.function()(*args, **kwargs)
+    if case.form == "grad":
+        inputs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
+        if not outputs:
+            return []
+        weights = [torch.linspace(0.5, 1.5, t.numel()).to(t.dtype).view(t.shape).to(device) for t in outputs]
+        return list(torch.autograd.grad(outputs, inputs, weights, allow_unused=True))
+    leaves = tree_leaves(result)
+    if case.form == "call" and not case.name.endswith("_"):
+        return leaves
+    written = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    for t in written:  # neighbours in memory count
+        bases.setdefault(t.untyped_storage()._cdata, t)
+    return leaves + [torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage()) for t in bases.values()]
+
+
+def widened(value: object) -> object:
+    """The same in float64."""
+    if isinstance(value, Given):
+        return replace(value, base=wide_base(value.base))
+    return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+_wide: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+
+def wide_base(base: torch.Tensor) -> torch.Tensor:
+    """One for all that share it."""
+    if len(_wide) > 64:
+        _wide.clear()
+    if id(base) not in _wide:
+        _wide[id(base)] = base, base.to(WIDE.get(base.dtype, base.dtype))
+    return _wide[id(base)][1]
+
+
+def values_differ(have: torch.Tensor, want: torch.Tensor, exact: torch.Tensor | None) -> str | None:
+    """The difference beyond rounding, if there is any."""
+    floating = want.is_floating_point() or want.is_complex()
+    if want.is_complex():  # the parts of what is not finite are nobody's promise
+        finite = torch.isfinite(want)
+        have, want = have[finite], want[finite]
+        exact = exact[finite] if exact is not None and exact.shape == finite.shape else None
+    try:
+        torch.testing.assert_close(have, want, equal_nan=True)
+    except AssertionError as difference:
+        message = str(difference).replace("\n", " ")[:160]
+        if not floating or exact is None or exact.shape != want.shape:
+            return message
+        right = exact.to(torch.complex128 if want.is_complex() else torch.double)
+        eps, largest = torch.finfo(want.dtype).eps, right[right.isfinite()].abs().max().item() if right.numel() else 0
+        allowed = 8 * error(want.to(right.dtype), right) + 8 * eps * largest
+        return None if error(have.to(right.dtype), right) <= allowed else message
+    return None
+
+
+def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
+    """Runs a case; `note` is told which device runs."""
+    note("cpu")
+    try:
+        want = run(case, "cpu")
+    except Exception as refusal:
+        want = refusal
+    if case.form == "out" and isinstance(want, TypeError):
+        return None
+    note("mpsx")
+    try:
+        have = run(case, "mpsx")
+        torch.mpsx.synchronize()
+    except Exception as refusal:
+        have = refusal
+    note("compare")
+    if isinstance(want, Exception):
+        if isinstance(have, Exception) or UNSUPPORTED.search(str(want)):
+            return None
+        return Finding("accepts", f"the CPU says {type(want).__name__}: {str(want)[:160]}")
+    if isinstance(have, Exception):
+        return Finding("refuses", f"{type(have).__name__}: {str(have)[:200]}")
+    if len(have) != len(want):
+        return Finding("structure", f"{len(have)} results instead of {len(want)}")
+    exact: list[object] | None = None
+    for i, (ours, theirs) in enumerate(zip(have, want, strict=True)):
+        if not isinstance(theirs, torch.Tensor) or not isinstance(ours, torch.Tensor):
+            if type(ours) is not type(theirs) or (isinstance(theirs, int | bool) and ours != theirs):
+                return Finding("structure", f"{ours} instead of {theirs}")
+            continue
+        facts = [(t.dtype, tuple(t.shape)) for t in (ours, theirs)]
+        if facts[0] != facts[1]:
+            return Finding("type", f"{facts[0]} instead of {facts[1]}")
+        if theirs.numel() and ours.stride() != theirs.stride() and case.form != "grad":
+            return Finding("strides", f"{ours.stride()} instead of {theirs.stride()} of {tuple(theirs.shape)}")
+        if values_differ(ours.detach().cpu(), theirs.detach(), None) is None:
+            continue
+        if exact is None:
+            try:
+                exact = run(case, "cpu", widen=True)
+            except Exception:
+                exact = []
+        one = exact[i] if i < len(exact) and isinstance(exact[i], torch.Tensor) else None
+        if message := values_differ(ours.detach().cpu(), theirs.detach(), None if one is None else one.detach()):
+            return Finding("values", message)
+    return None
