@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""PyTorch's own tests on mpsx, from a checkout of PyTorch of the version that is installed.
+
+    python tools/upstream_tests.py ~/pytorch                      every file of FILES
+    python tools/upstream_tests.py ~/pytorch test_reductions -k sum
+    python tools/upstream_tests.py ~/pytorch test_mps             with its device renamed
+
+Device-generic files run as they are: PyTorch instantiates them for a PrivateUse1 device. A failure is in order if
+tools/upstream_expectations.txt has a line for it, with its reason; a line that matches nothing that failed is reported,
+once all of its file has run. Exits with 1 for any other failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+EXPECTATIONS = Path(__file__).with_name("upstream_expectations.txt")
+FILES = ("test_torch", "test_type_promotion", "test_tensor_creation_ops", "test_sort_and_select", "test_reductions",
+         "test_indexing", "test_shape_ops", "test_view_ops", "test_scatter_gather_ops", "test_nn", "test_unary_ufuncs",
+         "test_binary_ufuncs", "test_mps")  # fmt: skip
+RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"(['\"])mps(:\d+)?\1", r"\1mpsx\2\1"), (r"\bis_mps\b", "is_mpsx"),
+           (r"torch\.backends\.mps\.is_available\(\)", "True"), (r"\.mps\(\)", ".mpsx()")]  # fmt: skip
+
+
+def expectations() -> list[tuple[str, str]]:
+    """Patterns of `file::class::test`, and reasons."""
+    rows = []
+    for number, line in enumerate(EXPECTATIONS.read_text().splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            pattern, bar, reason = (part.strip() for part in line.partition("|"))
+            if not bar or not reason:
+                raise SystemExit(f"{EXPECTATIONS.name}:{number}: expected 'pattern | reason'")
+            rows.append((pattern, reason))
+    return rows
+
+
+def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int) -> Path:
+    """Runs one file, and returns the record of its results."""
+    if file.stem == "test_mps":
+        text = file.read_text()
+        for pattern, new in RENAMED:
+            text = re.sub(pattern, new, text)
+        file = folder / file.name
+        file.write_text(text)
+    record = folder / f"{file.stem}.xml"
+    environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1", "MPSX_FALLBACK": "silent",
+                                "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
+    # A worker that crashes is replaced, and its test has failed.
+    command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
+               f"--rootdir={file.parent}", "-x" if "-x" in options else "--maxfail=100000", f"--junit-xml={record}",
+               "--tb=line", *options]  # fmt: skip
+    try:
+        subprocess.run(
+            command, cwd=file.parent, env=environment, stdout=subprocess.DEVNULL, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{file.stem}: stopped after {seconds} s", flush=True)
+    return record
+
+
+def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
+    """How many tests passed, and what those that did not said."""
+    passed, failed = 0, {}
+    for case in ElementTree.parse(record).iter("testcase"):
+        name = f"{stem}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        if bad:
+            failed[name] = (bad[0].get("message") or "").split("\n")[0][:200]
+        elif not any(child.tag == "skipped" for child in case):
+            passed += 1
+    return passed, failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, help="a checkout of PyTorch, or its folder test")
+    parser.add_argument("files", nargs="*", default=FILES)
+    parser.add_argument("-k", help="pytest's choice of tests")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=int, default=7200, help="the most for one file")
+    given = parser.parse_args()
+    tests = given.checkout / "test" if (given.checkout / "test").is_dir() else given.checkout
+    known, unexpected, used, whole = expectations(), 0, set(), set()
+    for stem in given.files:
+        file = tests / f"{stem}.py"
+        if not file.exists():
+            print(f"{stem}: not there")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            record = run(file, Path(folder), ["-k", given.k] if given.k else [], given.jobs, given.seconds)
+            if not record.exists():
+                unexpected += 1
+                continue
+            passed, failed = failures(record, stem)
+        whole |= set() if given.k else {stem}
+        excused = 0
+        for name, message in failed.items():
+            patterns = [pattern for pattern, _ in known if fnmatch.fnmatchcase(name, pattern)]
+            used |= set(patterns)
+            excused += bool(patterns)
+            if not patterns:
+                print(f"  {name}: {message}", flush=True)
+        unexpected += len(failed) - excused
+        print(f"{stem}: {passed} passed, {excused} failed with a reason, {len(failed) - excused} without", flush=True)
+    for pattern, _ in known:
+        if pattern not in used and pattern.partition("::")[0] in whole:
+            print(f"  nothing failed that matches {pattern}")
+    return bool(unexpected)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
