@@ -40,20 +40,20 @@ class Report:
             print(f"{row['kind']:9} {row['where']} {row['form']} {row['line']}\n          {row['detail']}", flush=True)
 
 
-def run_child(report: Report, number: int, pattern: str, until: float, lock: threading.Lock) -> None:
+def run_child(report: Report, number: int, pattern: str, seconds: float, lock: threading.Lock) -> None:
     """One process after another, until the time is over."""
-    first = number * STRIDE
-    while time.time() < until:
+    first, left = number * STRIDE, seconds
+    while left > 0:
         with tempfile.NamedTemporaryFile() as board:
             board.write(b" " * 256)
             board.flush()
             command = [sys.executable, "-m", "tests.fuzz.child", str(report.seed), str(first), pattern, board.name]
-            child = subprocess.Popen([*command, str(until)], cwd=ROOT, stdout=subprocess.PIPE,
+            child = subprocess.Popen([*command, str(left)], cwd=ROOT, stdout=subprocess.PIPE,
                                      stderr=subprocess.DEVNULL, text=True)  # fmt: skip
             lines: queue.Queue = queue.Queue()
             reader = threading.Thread(target=lambda c=child, q=lines: [q.put(line) for line in c.stdout], daemon=True)
             reader.start()
-            last, since, count = b"", time.time(), 0
+            last, since, count, started = b"", time.time(), 0, 0.0
             while child.poll() is None or not lines.empty() or reader.is_alive():
                 try:
                     row = json.loads(lines.get(timeout=0.5))
@@ -67,12 +67,14 @@ def run_child(report: Report, number: int, pattern: str, until: float, lock: thr
                 now = Path(board.name).read_bytes()
                 if now != last:
                     last, since = now, time.time()
+                    started = started or since  # importing torch does not count
                 patience = HANG_SECONDS if last.strip() else START_SECONDS
                 if time.time() - since > patience and child.poll() is None:
                     child.kill()
             report.cases += count
             if child.returncode == 0:
                 return
+            left -= time.time() - started
             died(report, last.decode().strip(), child.returncode, time.time() - since > HANG_SECONDS, lock)
             match = re.match(r"\d+:(\d+):", last.decode())
             first = int(match[1]) + 1 if match else first + 1
@@ -97,8 +99,8 @@ def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int)
     """Runs for so long, and returns what was found."""
     if driver:
         os.environ["MPSX_DRIVER"] = driver
-    report, lock, until = Report(seed), threading.Lock(), time.time() + seconds
-    threads = [threading.Thread(target=run_child, args=(report, n, pattern, until, lock)) for n in range(jobs)]
+    report, lock = Report(seed), threading.Lock()
+    threads = [threading.Thread(target=run_child, args=(report, n, pattern, seconds, lock)) for n in range(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -22,7 +22,7 @@ from .reduce import reduced
 SEEN = 3  # findings of one operator, form and kind that are reduced and reported
 
 
-def main(seed: int, first: int, pattern: str, board: str, until: float) -> None:
+def main(seed: int, first: int, pattern: str, board: str, seconds: float) -> None:
     """`board`: a file in which the parent reads what runs now, should this process end early."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -30,7 +30,7 @@ def main(seed: int, first: int, pattern: str, board: str, until: float) -> None:
     with open(board, "r+b") as file:
         memory = mmap.mmap(file.fileno(), 256)
     seen: dict[tuple, int] = {}
-    count, group = 0, first
+    count, group, until = 0, first, time.time() + seconds
     while time.time() < until:
         for case in cases(seed, group, pattern):
             state = f"{case.where} {{}} {case.name} {case.form}"
