@@ -29,10 +29,10 @@ _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_mar
 
 def _tiny_backward(marker: _Marker) -> None:
     _marker.set(marker)
-    leaf = torch.empty((), device="mpsx", requires_grad=True)
+    leaf = torch.empty(0, device="mpsx", requires_grad=True)  # for which no kernel runs
     # Not leaf.backward(gradient), which imports torch's symbolic shapes, and with them sympy: half a second.
     engine = torch.autograd.Variable._execution_engine
-    engine.run_backward((leaf,), (torch.empty((), device="mpsx"),), False, False, (), allow_unreachable=True,
+    engine.run_backward((leaf,), (torch.empty(0, device="mpsx"),), False, False, (), allow_unreachable=True,
                         accumulate_grad=True)  # fmt: skip
 
 
