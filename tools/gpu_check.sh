@@ -6,16 +6,19 @@
 # Ends after so many seconds (570), and goes on where it ended when it is called again with the same folder
 # (build/gpu_check): a part that has a line in FOLDER/report.tsv is not run again. LONG=1 adds every kernel, under
 # compute-sanitizer too. OPINFO=1 begins with the op-support matrix, on OPINFO_JOBS processes. ONLY is an expression that
-# names of parts must match. What the linker needs goes into CMAKE_ARGS.
+# names of parts must match. ISAS=cuda leaves out the host driver's kernels, which a few tests need beside the GPU's.
+# What the linker needs goes into CMAKE_ARGS.
 set -u
 cd "$(dirname "$0")/.."
 export DEADLINE=$(($(date +%s) + ${1:-570})) OUT=$(realpath -m "${2:-build/gpu_check}")
 mkdir -p "$OUT"
 python=$(command -v python3)
 if [ ! -e "$OUT/built" ]; then
-  cmake -S . -B build/dev -G Ninja -DMPSX_ISAS=cuda -DPython_EXECUTABLE="$python" ${CMAKE_ARGS:-} > "$OUT/build.log" 2>&1 &&
+  isas=${ISAS:-$("$python" tools/msl.py compiler | sed -n 4p);cuda}
+  cmake -S . -B build/dev -G Ninja "-DMPSX_ISAS=$isas" \
+    -DPython_EXECUTABLE="$python" ${CMAKE_ARGS:-} > "$OUT/build.log" 2>&1 &&
     cmake --build build/dev -j "$(nproc)" >> "$OUT/build.log" 2>&1 || { tail -20 "$OUT/build.log"; exit 1; }
-  printf cuda > build/dev/isas.txt
+  printf %s "$isas" > build/dev/isas.txt
   (cd tools && "$python" -c "import dev; dev.lay_out_site()") && touch "$OUT/built"
 fi
 export PYTHONPATH="$PWD/build/dev/site${PYTHONPATH:+:$PYTHONPATH}" MPSX_DRIVER=cuda
