@@ -11,8 +11,8 @@ struct Team {
 // Teams of `wanted` threads. Threads beyond a threadgroup's last whole team get the row `rows`, which there is not.
 inline Team team_of(uint rows, uint wanted, GroupThread g) {
   if (wanted > g.width || wanted > g.count) return {g.group.x, g.index, g.count, true};
-  const uint teams = g.count / wanted, team = g.index / wanted;
-  return {team < teams ? g.group.x * teams + team : rows, g.index % wanted, wanted, false};
+  const uint shift = ctz(wanted), teams = g.count >> shift, team = g.index >> shift;
+  return {team < teams ? g.group.x * teams + team : rows, g.index & (wanted - 1), wanted, false};
 }
 // The value of the lane whose number differs in the bits of `mask`.
 template <typename T> inline T lane_across(T v, ushort mask) { return simd_shuffle_xor(v, mask); }

@@ -1,6 +1,7 @@
 // How the kernels of batch_norm walk over a batch: planes, or rows of channels (channels_last).
 #pragma once
 
+#include "lib/columns.h"
 #include "lib/instantiate.h"
 #include "lib/row.h"
 #include "norm/batch_norm_params.h"
@@ -32,24 +33,20 @@ inline uint place_of(constant BatchNormParams& p, PlaneChunk s, uint image) {
   return p.planes.offset + uint(s.offset + (image - s.first) * s.step);
 }
 
-// With channels innermost a thread owns a tile of neighbouring columns and walks down a chunk of rows. The batch's last
-// row may be shorter: it has the first `tail` columns of the tile.
+// With channels innermost a threadgroup owns a tile of columns and walks down a chunk of rows. The batch's last row may
+// be shorter: it has the first `tail` columns of the tile.
 struct ColumnTile {
   uint column, count, rows, tail, span;
   ulong offset, width;
 };
 inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
-  const uint width = p.channels * p.fold, column = at.x * kColumnTile, count = min(uint(kColumnTile), width - column);
+  const uint width = p.channels * p.fold, column = at.x * kRowColumns, count = min(uint(kRowColumns), width - column);
   const uint span = at.y / p.span_chunks;
   const ulong first = ulong(at.y - span * p.span_chunks) * kRowChunk, row = span * p.span_rows + first;
   const uint rows = uint(min(ulong(kRowChunk), p.span_rows - min(first, ulong(p.span_rows))));
   const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
   const uint tail = min(rest - min(rest, column), count);
   return {column, count, rows, tail, span, row * width + column, width};
-}
-// Column i of a tile as a tile of its own, for those that are not full.
-inline ColumnTile single_column(ColumnTile t, uint i) {
-  return {t.column + i, 1, t.rows, t.tail > i ? 1u : 0u, t.span, t.offset + i, t.width};
 }
 
 // Where column j's partial result goes.
@@ -58,8 +55,76 @@ inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint 
   return (ulong(quantity) * p.channels + c) * p.chunks * p.fold + ulong(chunk) * p.fold + f;
 }
 
-// Calls FUNCTION<N>(tile, …) for a full tile, whose values registers hold, or column by column.
-#define MPSX_COLUMN_TILE(FUNCTION, ...)                                                                          \
-  const ColumnTile t = column_tile(p, at);                                                                       \
-  if (t.count == kColumnTile) return FUNCTION<kColumnTile>(t, __VA_ARGS__);                                      \
-  for (uint i = 0; i < t.count; ++i) FUNCTION<1>(single_column(t, i), __VA_ARGS__);
+// The rows of such a tile, of two arrays. F says what becomes of their elements and of F::kFacts numbers that the
+// threadgroup knows about each column: facts[k * kTileColumns + column].
+enum : uint { kColumnPack = 4 };
+template <typename T, typename F>
+struct ChannelLine {
+  template <uint N>
+  struct Raw {
+    Pack<T, N> x, y;
+    float facts[N][F::kFacts];
+  };
+  device const T* x;
+  device const T* y;
+  threadgroup const float* facts;
+  F f;
+  template <uint N>
+  Raw<N> fetch(uint c) const {
+    Raw<N> raw;
+    raw.x = load_pack<N>(x + c), raw.y = load_pack<N>(y + c);
+#pragma unroll
+    for (uint i = 0; i < N * F::kFacts; ++i)
+      raw.facts[i / F::kFacts][i % F::kFacts] = facts[i % F::kFacts * kTileColumns + c + i / F::kFacts];
+    return raw;
+  }
+  template <uint N>
+  float value(Raw<N> raw, uint j, uint q) const {
+    return f.at(float(raw.x.v[j]), float(raw.y.v[j]), raw.facts[j], q);
+  }
+  float one(uint c, uint q) const {
+    float own[F::kFacts];
+#pragma unroll
+    for (uint k = 0; k < F::kFacts; ++k) own[k] = facts[k * kTileColumns + c];
+    return f.at(float(x[c]), float(y[c]), own, q);
+  }
+};
+template <typename T, typename F>
+struct ChannelLines {
+  typedef ChannelLine<T, F> Line;
+  device const T* x;
+  device const T* y;
+  ulong width;
+  threadgroup const float* facts;
+  F f;
+  Line line(ulong i) const { return {x + i * width, y + i * width, facts, f}; }
+};
+
+// Sums of Q quantities over a tile: result[q * kTileColumns + column].
+template <uint Q, typename Lines>
+inline void fold_tile(threadgroup float* result, threadgroup float* scratch, Lines lines, ColumnTile t,
+                      constant BatchNormParams& p, GroupThread g) {
+  if (p.packed)
+    fold_columns<CombineSum, kColumnPack, Q>(result, scratch, lines, 0, t.rows, t.count, g);
+  else
+    fold_columns<CombineSum, 1, Q>(result, scratch, lines, 0, t.rows, t.count, g);
+  tg_barrier();
+  for (uint c = g.index; c < t.tail; c += g.count)
+    for (uint q = 0; q < Q; ++q) result[q * kTileColumns + c] += lines.line(t.rows).one(c, q);
+}
+template <typename T, typename Lines>
+inline void store_tile(device T* out, Lines lines, ColumnTile t, constant BatchNormParams& p, GroupThread g) {
+  if (p.packed)
+    store_columns<kColumnPack>(out, t.width, lines, 0, t.rows, t.count, g);
+  else
+    store_columns<1>(out, t.width, lines, 0, t.rows, t.count, g);
+  for (uint c = g.index; c < t.tail; c += g.count) out[t.rows * t.width + c] = T(lines.line(t.rows).one(c, 0));
+}
+// The numbers of a tile's columns, out of [span][K][width].
+template <uint K>
+inline void load_facts(threadgroup float* facts, device const float* coefficients, ColumnTile t, GroupThread g) {
+  device const float* from = coefficients + (t.span * K * t.width + t.column);
+  for (uint k = 0; k < K; ++k)
+    for (uint c = g.index; c < t.count; c += g.count) facts[k * kTileColumns + c] = from[k * t.width + c];
+  tg_barrier();
+}

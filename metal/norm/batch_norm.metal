@@ -37,42 +37,36 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   to[2 * quantity] = m.m2;
 }
 
-// Moments of N columns of a chunk of rows.
-template <uint N, typename T>
-inline void column_moments(ColumnTile t, device float* partial, device const T* in, constant BatchNormParams& p,
-                           uint chunk) {
-  device const T* x = in + t.offset;
-  device const T* last = x + t.rows * t.width;
-  float mean[N], rest[N], m2[N];
-  for (uint j = 0; j < N; ++j) mean[j] = rest[j] = m2[j] = 0.0f;
-  for (uint r = 0; r < t.rows; ++r)
-    for (uint j = 0; j < N; ++j) mean[j] += float(x[r * t.width + j]);
-  for (uint j = 0; j < t.tail; ++j) mean[j] += float(last[j]);
-  for (uint j = 0; j < N; ++j) mean[j] /= max(float(t.rows) + (j < t.tail ? 1.0f : 0.0f), 1.0f);
-  for (uint r = 0; r < t.rows; ++r)
-    for (uint j = 0; j < N; ++j) {
-      const float d = float(x[r * t.width + j]) - mean[j];
-      rest[j] += d;
-      m2[j] += d * d;
-    }
-  for (uint j = 0; j < t.tail; ++j) {
-    const float d = float(last[j]) - mean[j];
-    rest[j] += d;
-    m2[j] += d * d;
+// Distances from a column's mean, and their squares.
+struct Deviations {
+  enum : uint { kFacts = 1 };
+  float at(float x, float, thread const float* mean, uint q) const {
+    const float d = x - mean[0];
+    return q == 0 ? d : d * d;
   }
-  for (uint j = 0; j < N; ++j) {
-    const float count = float(t.rows) + (j < t.tail ? 1.0f : 0.0f), off = rest[j] / max(count, 1.0f);
-    partial[slot_of(p, t.column + j, chunk, 0)] = count;
-    partial[slot_of(p, t.column + j, chunk, 1)] = mean[j] + off;
-    partial[slot_of(p, t.column + j, chunk, 2)] = m2[j] - rest[j] * off;
-  }
-}
-
-// Channels innermost: at = (tile of columns, chunk of rows).
+};
+// Channels innermost: group = (tile of columns, chunk of rows).
 template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
-                                  constant BatchNormParams& p [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
-  MPSX_COLUMN_TILE(column_moments, partial, in, p, at.y)
+                                  constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float mean[kTileColumns], result[2 * kTileColumns], scratch[kTileThreads * kColumnPack];
+  const ColumnTile t = column_tile(p, g.group.xy);
+  device const T* x = in + t.offset;
+  const ChannelLines<T, Deviations> lines = {x, x, t.width, mean, {}};
+  for (uint c = g.index; c < t.count; c += g.count) mean[c] = 0.0f;
+  tg_barrier();
+  fold_tile<1>(result, scratch, lines, t, p, g);
+  for (uint c = g.index; c < t.count; c += g.count)
+    mean[c] = result[c] / max(float(t.rows) + (c < t.tail ? 1.0f : 0.0f), 1.0f);
+  tg_barrier();
+  fold_tile<2>(result, scratch, lines, t, p, g);
+  for (uint c = g.index; c < t.count; c += g.count) {
+    const float count = float(t.rows) + (c < t.tail ? 1.0f : 0.0f), off = result[c] / max(count, 1.0f);
+    partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
+    partial[slot_of(p, t.column + c, g.group.y, 1)] = mean[c] + off;
+    partial[slot_of(p, t.column + c, g.group.y, 2)] = result[kTileColumns + c] - result[c] * off;
+  }
 }
 
 // One threadgroup per channel: its mean and variance from those of its chunks (or the running ones), the running
@@ -147,27 +141,20 @@ kernel void batch_norm_scale(device T* out [[buffer(0)]], device const T* in [[b
   row.store(out + start, NoExtra(), Scaled{mean, scale, coefficients[2ul * p.channels + channel]});
 }
 
-template <uint N, typename T>
-inline void scale_columns(ColumnTile t, device T* out, device const T* in, device const float* coefficients) {
-  device const float* from = coefficients + (t.span * 3 * t.width + t.column);
-  device const T* x = in + t.offset;
-  device T* y = out + t.offset;
-  float mean[N], scale[N], bias[N];
-  for (uint j = 0; j < N; ++j) {
-    mean[j] = from[j];
-    scale[j] = from[t.width + j];
-    bias[j] = from[2 * t.width + j];
-  }
-  for (uint r = 0; r < t.rows; ++r, x += t.width, y += t.width)
-    MPSX_VECTORIZE for (uint j = 0; j < N; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
-  for (uint j = 0; j < t.tail; ++j) y[j] = T(fma(float(x[j]) - mean[j], scale[j], bias[j]));
-}
-
+struct ColumnScaled {
+  enum : uint { kFacts = 3 };
+  float at(float x, float, thread const float* f, uint) const { return fma(x - f[0], f[1], f[2]); }
+};
 template <typename T>
 kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                                   device const float* coefficients [[buffer(2)]],
-                                  constant BatchNormParams& p [[buffer(3)]], uint2 at [[thread_position_in_grid]]) {
-  MPSX_COLUMN_TILE(scale_columns, out, in, coefficients)
+                                  constant BatchNormParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float facts[3 * kTileColumns];
+  const ColumnTile t = column_tile(p, g.group.xy);
+  load_facts<3>(facts, coefficients, t, g);
+  device const T* x = in + t.offset;
+  store_tile(out + t.offset, ChannelLines<T, ColumnScaled>{x, x, t.width, facts, {}}, t, p, g);
 }
 
 #define BATCH_NORM(T, TAG, ...)                                        \

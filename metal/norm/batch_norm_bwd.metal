@@ -34,39 +34,26 @@ kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device cons
   to[ulong(p.channels) * p.chunks] = sums.y;
 }
 
-// Both sums of N columns of a chunk of rows.
-template <uint N, typename T, typename W>
-inline void column_sums(ColumnTile t, device float* partial, device const T* grad_out, device const T* in,
-                        device const W* means, constant BatchNormParams& p, uint chunk) {
-  device const T* x = in + t.offset;
-  device const T* dy = grad_out + t.offset;
-  float mean[N], sum[N], dot[N];
-  for (uint j = 0; j < N; ++j) {
-    mean[j] = float(means[ulong(t.span) * p.groups + (t.column + j) % p.channels / p.group_channels]);
-    sum[j] = dot[j] = 0.0f;
-  }
-  for (uint r = 0; r < t.rows; ++r, x += t.width, dy += t.width)
-    for (uint j = 0; j < N; ++j) {
-      const float d = float(dy[j]);
-      sum[j] += d;
-      dot[j] += d * (float(x[j]) - mean[j]);
-    }
-  for (uint j = 0; j < t.tail; ++j) {
-    const float d = float(dy[j]);
-    sum[j] += d;
-    dot[j] += d * (float(x[j]) - mean[j]);
-  }
-  for (uint j = 0; j < N; ++j) {
-    partial[slot_of(p, t.column + j, chunk, 0)] = sum[j];
-    partial[slot_of(p, t.column + j, chunk, 1)] = dot[j];
-  }
-}
-
+struct ColumnGradientSums {
+  enum : uint { kFacts = 1 };
+  float at(float dy, float x, thread const float* mean, uint q) const { return q == 0 ? dy : dy * (x - mean[0]); }
+};
 template <typename T, typename W>
 kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                      device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
-                                     constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
-  MPSX_COLUMN_TILE(column_sums, partial, grad_out, in, means, p, at.y)
+                                     constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float mean[kTileColumns], result[2 * kTileColumns], scratch[kTileThreads * kColumnPack];
+  const ColumnTile t = column_tile(p, g.group.xy);
+  for (uint c = g.index; c < t.count; c += g.count)
+    mean[c] = float(means[ulong(t.span) * p.groups + (t.column + c) % p.channels / p.group_channels]);
+  tg_barrier();
+  const ChannelLines<T, ColumnGradientSums> lines = {grad_out + t.offset, in + t.offset, t.width, mean, {}};
+  fold_tile<2>(result, scratch, lines, t, p, g);
+  for (uint c = g.index; c < t.count; c += g.count) {
+    partial[slot_of(p, t.column + c, g.group.y, 0)] = result[c];
+    partial[slot_of(p, t.column + c, g.group.y, 1)] = result[kTileColumns + c];
+  }
 }
 
 // One threadgroup per channel. `spread` is the saved 1 / sqrt(var + eps) when training, else the running variance.
@@ -133,32 +120,24 @@ kernel void batch_norm_bwd_input(device T* grad_in [[buffer(0)]], device const T
                           coefficients[3 * channels + channel], p.train != 0});
 }
 
-template <uint N, typename T>
-inline void input_columns(ColumnTile t, device T* grad_in, device const T* grad_out, device const T* in,
-                          device const float* coefficients, bool train) {
-  device const float* from = coefficients + (t.span * 4 * t.width + t.column);
-  float mean[N], scale[N], shift[N], slope[N];
-  for (uint j = 0; j < N; ++j) {
-    mean[j] = from[j];
-    scale[j] = from[t.width + j];
-    shift[j] = from[2 * t.width + j];
-    slope[j] = from[3 * t.width + j];
+struct ColumnInputGradient {
+  enum : uint { kFacts = 4 };
+  bool train;
+  float at(float dy, float x, thread const float* f, uint) const {
+    return input_gradient(dy, x, f[0], f[1], f[2], f[3], train);
   }
-  device const T* x = in + t.offset;
-  device const T* dy = grad_out + t.offset;
-  device T* dx = grad_in + t.offset;
-  for (uint r = 0; r < t.rows; ++r, x += t.width, dy += t.width, dx += t.width)
-    MPSX_VECTORIZE for (uint j = 0; j < N; ++j)
-      dx[j] = T(input_gradient(float(dy[j]), float(x[j]), mean[j], scale[j], shift[j], slope[j], train));
-  for (uint j = 0; j < t.tail; ++j)
-    dx[j] = T(input_gradient(float(dy[j]), float(x[j]), mean[j], scale[j], shift[j], slope[j], train));
-}
-
+};
 template <typename T>
 kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
-                                      constant BatchNormParams& p [[buffer(4)]], uint2 at [[thread_position_in_grid]]) {
-  MPSX_COLUMN_TILE(input_columns, grad_in, grad_out, in, coefficients, p.train != 0)
+                                      constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float facts[4 * kTileColumns];
+  const ColumnTile t = column_tile(p, g.group.xy);
+  load_facts<4>(facts, coefficients, t, g);
+  const ChannelLines<T, ColumnInputGradient> lines = {grad_out + t.offset, in + t.offset, t.width, facts,
+                                                      {p.train != 0}};
+  store_tile(grad_in + t.offset, lines, t, p, g);
 }
 
 #define BATCH_NORM_SUMS(T, W, TAGS)                                    \

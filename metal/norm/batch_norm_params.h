@@ -2,14 +2,15 @@
 
 #include "lib/row_params.h"
 
-// Channels innermost: columns and rows of the tile of one thread. A tile's row is 16 bytes of halves or 32 of floats.
-enum : uint32_t { kColumnTile = 8, kRowChunk = 64 };
+// Channels innermost: columns and rows of a threadgroup's tile.
+enum : uint32_t { kRowColumns = 256, kRowChunk = 64 };
 
 // A batch seen as (images, channels, plane). Reductions run over chunks, a partition that depends on the shape alone;
 // slot s of channel c of quantity k lies at partial[(k * channels + c) * chunks * fold + s].
 struct BatchNormParams {
   RowShape planes;         // to scale: a row each
   uint32_t team;           // statistics: threads that share one (lib/team.h)
+  uint32_t packed;         // channels innermost: every row begins at a multiple of 16 bytes
   uint64_t plane;     // elements of one image and channel
   uint64_t elements;  // of the whole batch
   uint32_t images, channels;

@@ -2,9 +2,10 @@
 // is in the cache, one over memory).
 #include "lib/compute.h"
 #include "lib/instantiate.h"
+#include "lib/row.h"
 #include "reduce/loops.h"
 
-enum : uint { kVarBlock = 4096, kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
+enum : uint { kVarBlock = 32768, kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
 
 // Moments are those of x - pivot, with an element as the pivot: a mean far from zero then costs no digits.
 inline float pivot_of(float x) { return is_nan(x) || is_infinite(x) ? 0.0f : x; }
@@ -16,24 +17,23 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
 }
 
+// This thread's share of n elements, as distances from the pivot.
 template <typename T>
-inline Moments row_block(device const T* x, long stride, float pivot, uint n, GroupThread g) {
-  const uint own = n > g.index ? (n - g.index + g.count - 1) / g.count : 0;  // elements of this thread
+inline Moments run_moments(device const T* x, ulong past, uint n, float pivot, Team team) {
+  Row<Plain<T>> row;
+  row.begin({x}, uint(past), n, true, team);
+  const float2 sum = row.sums(Distance{pivot}, One());
+  const float count = max(sum.y, 1.0f), near = pivot + sum.x / count;
+  const float2 rest = row.sums(Distance{near}, SquaredDistance{near});
+  return {sum.y, (near - pivot) + rest.x / count, rest.y - rest.x * (rest.x / count)};
+}
+template <typename T>
+inline Moments strided_moments(device const T* x, long stride, uint n, float pivot, Team team) {
+  const uint own = n > team.index ? (n - team.index + team.count - 1) / team.count : 0;  // elements of this thread
   float sum = 0.0f, squares = 0.0f;
-  if (stride == 1) {
-    MPSX_REDUCE(+ : sum)
-    for (uint i = g.index; i < n; i += g.count) sum += float(x[i]) - pivot;
-    const float mean = own ? sum / float(own) : 0.0f;
-    MPSX_REDUCE(+ : squares)
-    for (uint i = g.index; i < n; i += g.count) {
-      const float d = float(x[i]) - pivot - mean;
-      squares += d * d;
-    }
-    return {float(own), mean, squares};
-  }
-  for (uint i = g.index; i < n; i += g.count) sum += float(x[long(i) * stride]) - pivot;
+  for (uint i = team.index; i < n; i += team.count) sum += float(x[long(i) * stride]) - pivot;
   const float mean = own ? sum / float(own) : 0.0f;
-  for (uint i = g.index; i < n; i += g.count) {
+  for (uint i = team.index; i < n; i += team.count) {
     const float d = float(x[long(i) * stride]) - pivot - mean;
     squares += d * d;
   }
@@ -45,18 +45,23 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments scratch[kScratch];
-  const ReduceRange r = reduce_row_range(p, g.group.xy);
+  const Team team = team_of(uint(p.outputs), p.team, g);
+  if (team.row >= p.outputs) return;
+  const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
   const float pivot = pivot_of(float(x[r.input]));
   Moments total = {0.0f, 0.0f, 0.0f};
   for (ulong line = r.first; line < r.last; ++line) {
-    device const T* row = x + (r.input + line_offset(p, line));
+    const long start = r.input + line_offset(p, line);
     for (ulong b = r.begin; b < r.end; b += kVarBlock) {
       const uint n = uint(smaller(r.end - b, kVarBlock));
-      total = CombineMoments::apply(total, row_block(row + long(b) * p.inner_stride, p.inner_stride, pivot, n, g));
+      const long at = start + long(b) * p.inner_stride;
+      total = CombineMoments::apply(
+          total, p.inner_stride == 1 ? run_moments(x + at, ulong(at) + p.offset, n, pivot, team)
+                                     : strided_moments(x + at, p.inner_stride, n, pivot, team));
     }
   }
-  total = tg_moments(total, scratch, g);
-  if (g.index != 0) return;
+  total = team_reduce<CombineMoments>(total, scratch, team, g);
+  if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot, p);
     return;

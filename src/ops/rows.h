@@ -25,12 +25,12 @@ struct RowLaunch {
 // `held` values, as a rule kHeldValues of all inputs together.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
-                            uint64_t held = 0) {
+                            uint64_t held = 0, uint32_t most = runtime::kTeamThreads) {
   const auto place = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) / t.element_size(); };
   const Tensor& first = *inputs.begin();
   RowLaunch r;
   const uint64_t pack = r.pack = 16 / first.element_size();
-  r.teams = runtime::teams_for(kernel, rows, size, pack, held ? held : kHeldValues / inputs.size());
+  r.teams = runtime::teams_for(kernel, rows, size, pack, held ? held : kHeldValues / inputs.size(), most);
   r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
   for (const auto& tensors : {inputs, others})
     for (const Tensor& t : tensors)  // packs of as many elements, which need no more than 16 bytes' alignment

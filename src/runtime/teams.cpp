@@ -17,15 +17,16 @@ constexpr uint64_t kCachedRow = 4096;
 
 }  // namespace
 
-Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held) {
+Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held, uint32_t most) {
   const uint64_t packs = std::max<uint64_t>(1, (size + pack - 1) / pack);
   const uint64_t each = rows < kFewRows ? pack : held, threads = (size + each - 1) / each;
   Teams t{};
-  if (threads <= kSimdGroup) {  // two packs a thread, so that a SIMD group reads neighbours
-    t.team = uint32_t(std::min(kSimdGroup, std::bit_ceil((packs + 1) / 2)));
+  if (threads <= kSimdGroup) {  // up to four packs a thread: fewer would not pay for what a row costs
+    t.team = uint32_t(std::min(kSimdGroup, std::bit_ceil(std::max(threads, (packs + 3) / 4))));
     t.per_group = kSharedGroup;
   } else {
-    t.team = t.per_group = uint32_t(std::min(kMostThreads, (threads + kSimdGroup - 1) / kSimdGroup * kSimdGroup));
+    t.team = t.per_group = uint32_t(std::min<uint64_t>(rows < kFewRows ? kMostThreads : most,
+                                                       (threads + kSimdGroup - 1) / kSimdGroup * kSimdGroup));
   }
   const uint32_t forced = driver().traits().group_threads;
   t.per_group = std::clamp<uint32_t>(forced ? forced : t.per_group, 1, kernel.kernel->max_threads);

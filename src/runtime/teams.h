@@ -13,7 +13,12 @@ struct Teams {
   uint64_t held;  // elements of a row that a team's threads hold
 };
 
-// Teams for `rows` rows of `size` elements. `pack` of them are 16 bytes, and a thread holds `held`.
-Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held);
+// Several threadgroups of so many threads fit on a GPU core, so that one reads while another computes.
+constexpr uint32_t kTeamThreads = 256;
+
+// Teams for `rows` rows of `size` elements. `pack` of them are 16 bytes, and a thread holds `held`. A team has at most
+// `most` threads, which hold a part of a longer row at a time, unless the rows are too few to keep a GPU busy.
+Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held,
+                uint32_t most = kTeamThreads);
 
 }  // namespace mpsx::runtime

@@ -19,7 +19,8 @@ using Result = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr uint64_t kChunk = 8192;  // elements of one partial result: they stay in the first cache
 constexpr uint32_t kChunkThreads = 256, kSharedPlane = 1024;  // planes of up to so many elements share a threadgroup
-constexpr uint32_t kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
+constexpr uint32_t kPack = 8,
+                   kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
 
 Tensor value_or_none(const Optional& t) { return t.has_value() ? *t : Tensor(); }
 
@@ -48,7 +49,7 @@ struct Plan {
   // The kernels that read everything, and those that write it too. `tensors`: of the batch's shape, `inputs` of them
   // read at once.
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
-    if (last) return over_tiles(launch).run();
+    if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;
     p.team = p.piece <= kSharedPlane ? p.planes.team : kChunkThreads;
     const uint64_t images = std::min(p.chunk, p.images);
@@ -56,7 +57,7 @@ struct Plan {
   }
   void over_planes(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> inputs,
                    const Tensor& out) {
-    if (last) return over_tiles(launch).run();
+    if (last) return over_tiles(launch, {*inputs.begin(), *(inputs.end() - 1), out});
     const RowLaunch rows = planes(kernel, inputs, {out});
     p.planes = rows.shape;
     rows.run(launch, p.plane);
@@ -76,7 +77,7 @@ struct Plan {
   }
   void cut_rows() {
     if (p.channels < kWidth) {
-      const uint32_t aligned = kColumnTile / std::gcd(p.channels, uint32_t(kColumnTile));
+      const uint32_t aligned = kPack / std::gcd(p.channels, kPack);
       p.fold = aligned * uint32_t(ceil_div(kWidth, uint64_t(aligned) * p.channels));
     }
     p.span_rows = p.elements / width();
@@ -91,8 +92,11 @@ struct Plan {
     p.chunk = p.pieces > 1 ? 1 : uint32_t(std::max<uint64_t>(1, kChunk / p.plane));
     p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
   }
-  Launch& over_tiles(Launch& launch) const {
-    return launch.threads(ceil_div(width(), kColumnTile), p.chunks).work(kColumnTile * kRowChunk);
+  void over_tiles(Launch& launch, std::initializer_list<Tensor> tensors) {
+    p.packed = lines_packed(width(), tensors);
+    launch.groups({uint32_t(ceil_div(width(), kRowColumns)), p.chunks}, kRowColumns)
+        .work(std::min<uint64_t>(width(), kRowColumns) * kRowChunk)
+        .run();
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "norm/batch_norm_params.h"
 #include "ops/operator.h"
+#include "ops/rows.h"
 
 namespace mpsx::ops {
 namespace {
@@ -54,7 +55,7 @@ Launch& over_groups(Launch& launch, const GroupNormParams& p) {
 bool channels_last(const Tensor& input) {
   return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;
 }
-BatchNormParams row_params(const GroupNormParams& p) {
+BatchNormParams row_params(const GroupNormParams& p, std::initializer_list<Tensor> tensors) {
   BatchNormParams r{};
   r.images = p.images;
   r.channels = p.groups * p.channels;
@@ -70,10 +71,13 @@ BatchNormParams row_params(const GroupNormParams& p) {
   r.has_weight = p.has_weight;
   r.has_bias = p.has_bias;
   r.eps = p.eps;
+  r.packed = lines_packed(r.channels, tensors);
   return r;
 }
 void run_over_tiles(Launch& launch, const BatchNormParams& r) {
-  launch.threads(ceil_div(r.channels, kColumnTile), r.chunks).work(kColumnTile * kRowChunk).run();
+  launch.groups({uint32_t(ceil_div(r.channels, kRowColumns)), r.chunks}, kRowColumns)
+      .work(std::min<uint64_t>(r.channels, kRowColumns) * kRowChunk)
+      .run();
 }
 void run_over_groups(Launch& launch, const BatchNormParams& r) {
   const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
@@ -147,7 +151,7 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
   const Tensor x = input.contiguous(format), out = at::empty_like(x, format);
   const Tensor mean = at::empty({images, groups}, input.options().dtype(type)), rstd = at::empty_like(mean);
   if (channels_last(input)) {
-    forward_last(row_params(p), x, out, mean, rstd, weight, bias);
+    forward_last(row_params(p, {x, out}), x, out, mean, rstd, weight, bias);
   } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
     launch.pointer(mutable_data_or_null(out))
@@ -185,7 +189,7 @@ std::optional<Result> group_norm_backward(const Tensor& grad_out, const Tensor& 
   const auto options = input.options().dtype(type);
   const Tensor sums = at::empty({2 * images * channels}, options.dtype(at::kFloat));
   if (channels_last(input)) {
-    backward_last(row_params(p), dy, x, m, r, weight, grad_input, sums);
+    backward_last(row_params(p, {x, dy}), dy, x, m, r, weight, grad_input, sums);
   } else if (images > 0) {
     Launch launch(kernels.get(tag_of(x), tag_of(type)));
     launch.pointer(mutable_data_or_null(grad_input))

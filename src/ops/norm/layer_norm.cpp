@@ -56,6 +56,7 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
 
 // The fused gradient is for many rows. A team's share of them is so large that its partial sums are few beside it.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedTeams = 1024;
+constexpr uint32_t kFusedThreads = 1024;
 
 // The gradients of weight and bias out of partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
@@ -80,7 +81,7 @@ std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Te
   p.splits = uint32_t(ceil_div(rows, p.rows_per_split));
   const Tensor dx = at::empty(x.sizes(), x.options());
   const RowLaunch launch =
-      share_rows_beside({weight}, share_rows(kernel, p.splits, size, {dy, x}, {dx}, kFusedBytes / 8));
+      share_rows_beside({weight}, share_rows(kernel, p.splits, size, {dy, x}, {dx}, kFusedBytes / 8, kFusedThreads));
   if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
   p.shape = launch.shape;
   p.shape.rows = uint32_t(rows);

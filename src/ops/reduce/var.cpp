@@ -30,10 +30,11 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   const Tensor parts = reduce_parts(plan, 3 * sizeof(float), 1);  // the pivots
   const void* parts_data = data_or_null(parts);
   void* mean_data = mutable_data_or_null(mean);
-  Launch launch((plan.columns ? kernels.columns : kernels.rows).get(tag_of(x)));
+  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(tag_of(x));
+  Launch launch(kernel);
   launch.pointer(var.mutable_data_ptr()).pointer(mean_data).pointer(parts_data);
   launch.pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_plan(launch, plan);
+  launch_reduction(kernel, launch, plan);
   if (!parts.defined()) return;
   Launch merge(kernels.merge.get(tag_of(x)));
   merge.pointer(var.mutable_data_ptr()).pointer(mean_data).pointer(parts_data).bytes(plan.params);
