@@ -1,4 +1,4 @@
-"""Half a minute of the fuzzer: the same cases every time, and then new ones."""
+"""The fuzzer: the same cases every time, and, in a sweep, new ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from fuzz.__main__ import fuzz
 
 
-@pytest.mark.parametrize("seed", [1, int(time.time())], ids=["fixed", "fresh"])
-def test_fuzz(seed: int) -> None:
-    report = fuzz(15, seed, ".", None, jobs=1)
+@pytest.mark.parametrize(
+    ("seed", "groups"), [(1, 25), pytest.param(int(time.time()), 10**6, marks=pytest.mark.sweep)], ids=["fixed", "new"]
+)
+def test_fuzz(seed: int, groups: int) -> None:
+    report = fuzz(60, seed, ".", None, 1, groups)
     print(f"seed {seed}: {report.cases} cases")
     assert report.cases
     assert report.findings == [], f"seed {seed}"

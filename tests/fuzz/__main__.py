@@ -40,7 +40,7 @@ class Report:
             print(f"{row['kind']:9} {row['where']} {row['form']} {row['line']}\n          {row['detail']}", flush=True)
 
 
-def run_child(report: Report, number: int, pattern: str, seconds: float, lock: threading.Lock) -> None:
+def run_child(report: Report, number: int, pattern: str, seconds: float, groups: int, lock: threading.Lock) -> None:
     """One process after another, until the time is over."""
     first, left = number * STRIDE, seconds
     while left > 0:
@@ -48,8 +48,8 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, lock: t
             board.write(b" " * 256)
             board.flush()
             command = [sys.executable, "-m", "tests.fuzz.child", str(report.seed), str(first), pattern, board.name]
-            child = subprocess.Popen([*command, str(left)], cwd=ROOT, stdout=subprocess.PIPE,
-                                     stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+            command += [str(left), str(number * STRIDE + groups)]
+            child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             lines: queue.Queue = queue.Queue()
             reader = threading.Thread(target=lambda c=child, q=lines: [q.put(line) for line in c.stdout], daemon=True)
             reader.start()
@@ -95,12 +95,14 @@ def died(report: Report, state: str, status: int, hung: bool, lock: threading.Lo
                      "line": line, "reason": None})  # fmt: skip
 
 
-def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int) -> Report:
-    """Runs for so long, and returns what was found."""
+def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int, groups: int = STRIDE) -> Report:
+    """Runs for so long, or so many groups of cases a process, and returns what was found."""
     if driver:
         os.environ["MPSX_DRIVER"] = driver
     report, lock = Report(seed), threading.Lock()
-    threads = [threading.Thread(target=run_child, args=(report, n, pattern, seconds, lock)) for n in range(jobs)]
+    threads = [
+        threading.Thread(target=run_child, args=(report, n, pattern, seconds, groups, lock)) for n in range(jobs)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

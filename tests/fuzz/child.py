@@ -22,7 +22,7 @@ from .reduce import reduced
 SEEN = 3  # findings of one operator, form and kind that are reduced and reported
 
 
-def main(seed: int, first: int, pattern: str, board: str, seconds: float) -> None:
+def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: int) -> None:
     """`board`: a file in which the parent reads what runs now, should this process end early."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -31,7 +31,7 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float) -> Non
         memory = mmap.mmap(file.fileno(), 256)
     seen: dict[tuple, int] = {}
     count, group, until = 0, first, time.time() + seconds
-    while time.time() < until:
+    while time.time() < until and group < last:
         for case in cases(seed, group, pattern):
             state = f"{case.where} {{}} {case.name} {case.form}"
 
@@ -82,4 +82,4 @@ if __name__ == "__main__":
     if re.fullmatch(r"\d+:\d+:\d+", sys.argv[1]):
         show(sys.argv[1], sys.argv[2])
     else:
-        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5]))
+        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5]), int(sys.argv[6]))

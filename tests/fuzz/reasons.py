@@ -12,6 +12,8 @@ REASONS: list[tuple[str, str, str, str]] = [
     (r"pad", "values", "circular", "the CPU's circular padding by a negative number is wrong"),
     (r"avg_pool3d|native_batch_norm", "values", "out=", "the CPU leaves out= unwritten"),
     (r"native_group_norm", "values", "as_strided", "the CPU reads a strided weight or bias as if it were dense"),
+    (r"max_pool3d", "values", "indices=True", "the CPU's place of a maximum that is -inf"),
+    (r"(var|std)_mean", "values", "INF|elements", "the CPU's mean of an infinity is NaN there"),
     (r"tri[ul]", "values", "out=", "the CPU writes a strided out= as if it were dense"),
 ]
 
