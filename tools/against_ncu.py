@@ -44,7 +44,7 @@ MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_
 
 def predict(folder: Path, cores: int) -> None:
     """Writes predicted.json; the categories side by side."""
-    environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores)}
+    environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores), "MPSX_SIMT_PROFILE": os.devnull}
     found = {}
     categories = ("dense", "strided", "rows", "gather", "products")
     parts = {category: folder / f"predicted-{category}.json" for category in categories}

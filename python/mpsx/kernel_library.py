@@ -9,6 +9,7 @@ shader_cache.py.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ SOURCES = PACKAGE / "metal"
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
+ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # that calls a kernel
 # Set before the driver starts, by who runs shaders alone: the project's kernels are then not compiled for simt.
 shaders_only = False
 
@@ -30,7 +32,8 @@ def folder() -> str:
     """Where the libraries lie that the driver of this process needs; builds what is missing."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
-        return str(library("simt", [] if shaders_only else None).parent)
+        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # by libraries of their own
+        return str(library("simt", [] if shaders_only else None, bodies=not profiled).parent)
     if driver == "cuda" and not (installed / file_name("cuda")).exists():
         return str(library("cuda").parent)
     if driver == "host" and sys.platform == "linux":
@@ -51,9 +54,9 @@ def file_name(name: str) -> str:
     return f"libmpsx_kernels_{name}{SUFFIX}"
 
 
-def library(name: str, files: list[Path] | None = None) -> Path:
+def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> Path:
     """The library of that name in the cache, of some source files or of all. Of several processes one builds it, and
-    the others wait."""
+    the others wait. `bodies`: kernels do something; else there is only what launchers ask about them."""
     import fcntl
 
     from . import shader_build, shader_cache
@@ -62,7 +65,8 @@ def library(name: str, files: list[Path] | None = None) -> Path:
     if files is None:
         files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".metal", ".h", ".def"))
     contents = (part for path in files for part in (str(path.relative_to(SOURCES)), path.read_bytes()))
-    key = shader_cache.digest(name, shader_build.translator_hash(str(store.folder)), *contents)
+    kind = name if bodies else f"{name} without bodies"
+    key = shader_cache.digest(kind, shader_build.translator_hash(str(store.folder)), *contents)
     target = store.folder / "kernels" / key[:32] / file_name(name)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +77,7 @@ def library(name: str, files: list[Path] | None = None) -> Path:
                 _say(f"waiting for another process, which compiles the kernels for {name}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
-                _Build(name, store).run([path for path in files if path.suffix == ".metal"], target)
+                _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
     store.touch(target)
     return target
 
@@ -85,14 +89,14 @@ def _say(text: str, end: str = "\n") -> None:
 class _Build:
     """One library being built."""
 
-    def __init__(self, name: str, store: Cache) -> None:
+    def __init__(self, name: str, store: Cache, bodies: bool) -> None:
         from . import shader_build
         from .msl.compiler import supported_isas
         from .shader_cache import Cache
 
         self.name, self.mode = name, name if name in ("simt", "cuda") else "wide"
         self.isa = name if name != "simt" else "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
-        self.on_gpu = name == "cuda"
+        self.on_gpu, self.bodies = name == "cuda", bodies
         try:
             self.compiler: Compiler = shader_build.compiler_of(store)
         except RuntimeError as error:
@@ -169,8 +173,11 @@ class _Build:
         from .msl.translate import translate
 
         name = "_".join(source.relative_to(SOURCES).with_suffix("").parts)
-        return translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], [],
-                         shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
+        written = translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], [],
+                            shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
+        for path in written if not self.bodies else ():
+            Path(path).write_text(ENTRY.sub(r"\1}\n", Path(path).read_text()))
+        return written
 
     def precompile(self) -> list[str]:
         """The flags by which what is compiled has Metal's standard library precompiled, which clang alone gains by."""

@@ -15,6 +15,7 @@ from . import report
 from .launch import Launch, launch_of
 
 MOST_TABLES = 10  # that $MPSX_SIMT_PROFILE prints
+_of_process: list[Launch] | None = None  # launches of a process that profiles all of them
 
 
 @dataclass
@@ -71,14 +72,16 @@ def kernel_profile() -> Iterator[KernelProfile]:
     name = _runtime.driver()["name"]
     if name != "simt":
         raise RuntimeError(f"kernels are profiled by the simt driver (MPSX_DRIVER=simt), and {name} is in use")
-    result = KernelProfile()
-    _runtime.take_profiled_launches()
+    result, before = KernelProfile(), take()
     start()
     try:
         yield result
     finally:
-        _runtime.set_kernel_profile(None)
         result.launches = take()
+        if _of_process is None:
+            _runtime.set_kernel_profile(None)
+        else:
+            _of_process.extend([*before, *result.launches])
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
@@ -90,12 +93,14 @@ def profile_kernel(function: Callable, *args: object, **kwargs: object) -> Kerne
 
 def start_process_profile(where: str) -> None:
     """$MPSX_SIMT_PROFILE: profiles the whole process, and at its end prints the launches or writes them to a file."""
+    global _of_process
     import atexit
 
+    _of_process = []
     start()
 
     def finish() -> None:
-        profile = KernelProfile(take())
+        profile = KernelProfile([*_of_process, *take()])
         if where not in ("1", "true"):
             Path(where).write_text(profile.json())
             return
