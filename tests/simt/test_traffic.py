@@ -1,8 +1,8 @@
 """Kernels move each byte once and 16 bytes a lane: the traffic of operators with device memory, counted on the simt
 driver, against the bars of traffic_cases.py.
 
-traffic_misses.tsv has the operators that miss them, with their figures. One that no longer does must be taken out:
-`MPSX_DRIVER=simt python tests/simt/test_traffic.py` writes the file anew."""
+traffic_misses.tsv has the operators that miss them, with their figures, which they may not exceed. The sweep asks for
+those that no longer do to be taken out: `python tests/simt/test_traffic.py` writes the file anew."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def profiled(path: Path, *words: str) -> dict[str, dict]:
     return json.loads(path.read_text())
 
 
-def complaints(found: dict[str, dict]) -> list[str]:
-    """The cases that miss a bar and are not known to, or the other way round, or got worse."""
+def complaints(found: dict[str, dict], all_known: bool = False) -> list[str]:
+    """The cases that miss a bar unknown, or got worse; with `all_known` the known ones too that no longer miss."""
     known, wrong = known_misses(), []
     for name, case in found.items():
         if "error" in case:
@@ -55,7 +55,8 @@ def complaints(found: dict[str, dict]) -> list[str]:
             if misses(case):
                 wrong.append(f"{now}; {bars}")
         elif not misses(case):
-            wrong.append(f"{now} is within its {bars}: take it out of {MISSES.name}")
+            if all_known:
+                wrong.append(f"{now} is within its {bars}: take it out of {MISSES.name}")
         elif case["traffic"] > WORSE * known[name][0] or case["transactions"] > WORSE * known[name][1]:
             wrong.append("{}; it was {:.2f} and {:.2f}".format(now, *known[name]))
     return wrong
@@ -70,7 +71,7 @@ def test_traffic(category: str, tmp_path: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("category", BARS)
 def test_all_traffic(category: str, tmp_path: Path) -> None:
-    wrong = complaints(profiled(tmp_path / "found.json", category))
+    wrong = complaints(profiled(tmp_path / "found.json", category), all_known=True)
     assert not wrong, "\n".join(wrong)
 
 
