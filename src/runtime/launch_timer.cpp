@@ -1,5 +1,6 @@
 #include "runtime/launch_timer.h"
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -39,7 +40,7 @@ void drain(bool count) {
   for (const Timed& timed : t.pending) {
     if (count) {
       driver().synchronize(timed.to);
-      const double ms = driver().elapsed_ms(timed.from, timed.to);
+      const double ms = std::max(0.0, driver().elapsed_ms(timed.from, timed.to));
       timed.entry->nanoseconds.fetch_add(uint64_t(ms * 1e6), std::memory_order_relaxed);
     }
     t.spare.insert(t.spare.end(), {timed.from, timed.to});
