@@ -1,4 +1,4 @@
-// gather, positions of several index tensors, tril and triu. Bits are moved, named by their size.
+// gather, and positions of several index tensors. Bits are moved, named by their size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -24,23 +24,8 @@ kernel void index_position(device long* out [[buffer(0)]], device const long* in
   *to = p.add ? *to + share : share;
 }
 
-// tril and triu: gid = (columns, row, matrix); both tensors are dense.
-template <typename T>
-kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                     constant TriangleParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
-  device const T* from = in + row;
-  device T* to = out + row;
-  const bool upper = p.upper != 0;
-  // The first column right of what tril keeps, or that triu does.
-  const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
-  MPSX_EACH_LANE(T, i, gid.x, p.columns) to[i] = (i < edge) == upper ? T(0) : from[i];
-}
-
-#define MOVE(T, TAG)                     \
-  MPSX_KERNEL("gather_" #TAG, gather<T>) \
-  MPSX_KERNEL("triangle_" #TAG, triangle<T>)
-MOVE(char, i8)
-MOVE(short, i16)
-MOVE(int, i32)
-MOVE(long, i64)
+#define GATHER(T, TAG) MPSX_KERNEL("gather_" #TAG, gather<T>)
+GATHER(char, i8)
+GATHER(short, i16)
+GATHER(int, i32)
+GATHER(long, i64)

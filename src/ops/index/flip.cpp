@@ -15,6 +15,7 @@ namespace mpsx::ops {
 namespace {
 
 std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
+  static const KernelSet rows("flip_rows");
   if (!movable(self)) return std::nullopt;
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
@@ -27,8 +28,20 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
     start += (self.size(d) - 1) * strides[size_t(d)];
     strides[size_t(d)] = -strides[size_t(d)];
   }
-  copy_strided(out.mutable_data_ptr(), at_const_element(self, start), self.element_size(),
-               Strided<2>::ordered(self.sizes(), {out.strides(), strides}));
+  const auto loops = Strided<2>::ordered(self.sizes(), {out.strides(), strides});
+  char* const to = static_cast<char*>(out.mutable_data_ptr());
+  const void* const from = at_const_element(self, start);
+  const int64_t bytes = self.element_size();
+  if (loops.inner(0) != 1 || loops.inner(1) != -1) return copy_strided(to, from, bytes, loops), out;
+  IndexParams p{};
+  loops.each(p, 4, [&](const auto& offsets) {
+    Launch(rows.get(bits_tag(self)))
+        .pointer(to + offsets[0] * bytes)
+        .pointer(static_cast<const char*>(from) + offsets[1] * bytes)
+        .bytes(p)
+        .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+        .run();
+  });
   return out;
 }
 
