@@ -3,6 +3,9 @@
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
+// Counts one more in a threadgroup's own memory.
+inline void count_one(threadgroup atomic_uint* bin) { atomic_fetch_add_explicit(bin, 1u, memory_order_relaxed); }
+
 // Adds up how many of the elements [begin, end) are in each bin; `bin_of.at(i)` is p.bins or more where element i is in
 // none. A threadgroup counts on its own where all bins fit its memory, so that only its sums meet others'.
 template <typename BinOf>
@@ -15,7 +18,7 @@ inline void count_bins(device atomic_uint* bins, uint bin_count, uint begin, uin
     const ulong bin = bin_of.at(i);
     if (bin >= bin_count) continue;
     if (fits)
-      atomic_fetch_add_explicit(own + bin, 1u, memory_order_relaxed);
+      count_one(own + bin);
     else
       atomic_fetch_add_explicit(bins + bin, 1u, memory_order_relaxed);
   }

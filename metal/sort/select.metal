@@ -64,6 +64,21 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
   return rank;
 }
 
+// topk of short rows, in order.
+template <typename T>
+inline bool select_few(device T* values, device long* places, device const T* x, constant SelectParams& p,
+                       GroupThread g) {
+  const uint n = p.size;
+  if (n > kRanked) return false;
+  for (uint i = g.index; i < n; i += g.count) {
+    const uint rank = rank_of(x, i, n, p.order);
+    if (rank >= p.count) continue;
+    values[rank] = x[i];
+    places[rank] = long(i);
+  }
+  return true;
+}
+
 // topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
 // else as they come.
 template <typename T>
@@ -79,15 +94,7 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   device const T* x = in + ulong(g.group.x) * n;
   values += ulong(g.group.x) * p.count;
   places += ulong(g.group.x) * p.count;
-  if (n <= kRanked) {
-    for (uint i = g.index; i < n; i += g.count) {
-      const uint rank = rank_of(x, i, n, p.order);
-      if (rank >= p.count) continue;
-      values[rank] = x[i];
-      places[rank] = long(i);
-    }
-    return;
-  }
+  if (select_few(values, places, x, p, g)) return;
   const Threshold<K> found = find_rank(x, n, p.count - 1, p.order, true, counts, scratch, spans, g);
   const Part part = part_of(n, g);
   uint less = 0, equal = 0;
