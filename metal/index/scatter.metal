@@ -19,15 +19,19 @@ struct scatter_prod {
 // One of two halves again, of which the float has no more bits.
 inline half narrowed(float x, half) { return half(x); }
 inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
+// NaN comes of a sum: were it the old value, clang would choose by both comparisons at once, for which CPUs without
+// masks branch, or leave the old value by a masked store, which takes several times as long as any other.
 struct scatter_amax {
   template <typename T> static T apply(T old, T value) { return propagating_max(old, value); }
-  static half apply(half old, half value) { return narrowed(propagating_max(float(old), float(value)), old); }
-  static bfloat apply(bfloat old, bfloat value) { return narrowed(propagating_max(float(old), float(value)), old); }
+  static float apply(float old, float value) { return is_nan(old) ? old + value : (old > value ? old : value); }
+  static half apply(half old, half value) { return narrowed(apply(float(old), float(value)), old); }
+  static bfloat apply(bfloat old, bfloat value) { return narrowed(apply(float(old), float(value)), old); }
 };
 struct scatter_amin {
   template <typename T> static T apply(T old, T value) { return propagating_min(old, value); }
-  static half apply(half old, half value) { return narrowed(propagating_min(float(old), float(value)), old); }
-  static bfloat apply(bfloat old, bfloat value) { return narrowed(propagating_min(float(old), float(value)), old); }
+  static float apply(float old, float value) { return is_nan(old) ? old + value : (old < value ? old : value); }
+  static half apply(half old, half value) { return narrowed(apply(float(old), float(value)), old); }
+  static bfloat apply(bfloat old, bfloat value) { return narrowed(apply(float(old), float(value)), old); }
 };
 
 // *place becomes what Op makes of it and a value of the source.

@@ -57,7 +57,24 @@ template <typename C> inline C sum_of(C a, C b) { return add_scaled(a, b, C(1));
 template <typename C> inline C share(C sum, uint) { return sum; }
 inline float share(float sum, uint count) { return sum / float(count); }
 
-constexpr constant uint kColumns = 4;  // neighbours that a thread adds up
+constexpr constant uint kColumns = 8;  // neighbours that a thread adds up
+
+// N neighbouring columns of the rows at [first, end) of the order.
+template <uint N, typename T>
+inline void sum_columns(device T* to, device const T* block, device const uint* rows, uint first, uint end,
+                        constant SegmentParams& p) {
+  typedef compute_t<T> C;
+  C sum[N];
+  for (uint j = 0; j < N; ++j) sum[j] = p.add ? C(to[j]) : C(0);
+  for (uint i = first; i < end; ++i) {
+    device const T* from = block + ulong(rows[i]) * p.row;
+    for (uint j = 0; j < N; ++j) sum[j] = sum_of(sum[j], C(from[j]));
+  }
+  if (p.by_frequency)
+    for (uint j = 0; j < N; ++j) sum[j] = share(sum[j], end - first);
+  MPSX_VECTORIZE
+  for (uint j = 0; j < N; ++j) to[j] = T(sum[j]);
+}
 
 // group = (place in the order, outer block). The first place of a key adds up the key's rows.
 template <typename T>
@@ -65,7 +82,6 @@ kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer
                         device const uint* keys [[buffer(2)]], device const uint* rows [[buffer(3)]],
                         constant SegmentParams& p [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
                         uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
-  typedef compute_t<T> C;
   const uint first = group.x, key = keys[first];
   if ((first > 0 && keys[first - 1] == key) || long(key) == p.padding) return;
   uint end = first + 1;
@@ -73,17 +89,10 @@ kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer
   device T* to = out + (long(group.y) * p.outer + long(key) * p.pitch);
   device const T* block = in + ulong(group.y) * p.count * p.row;
   for (uint c = tid * kColumns; c < p.row; c += threads.x * kColumns) {
-    const uint columns = min(kColumns, p.row - c);
-    C sum[kColumns];
-    for (uint j = 0; j < columns; ++j) sum[j] = p.add ? C(to[c + j]) : C(0);
-    for (uint i = first; i < end; ++i) {
-      device const T* from = block + ulong(rows[i]) * p.row + c;
-      MPSX_VECTORIZE
-      for (uint j = 0; j < columns; ++j) sum[j] = sum_of(sum[j], C(from[j]));
-    }
-    if (p.by_frequency)
-      for (uint j = 0; j < columns; ++j) sum[j] = share(sum[j], end - first);
-    for (uint j = 0; j < columns; ++j) to[c + j] = T(sum[j]);
+    if (c + kColumns <= p.row)
+      sum_columns<kColumns>(to + c, block + c, rows, first, end, p);
+    else
+      for (uint i = c; i < p.row; ++i) sum_columns<1>(to + i, block + i, rows, first, end, p);
   }
 }
 
