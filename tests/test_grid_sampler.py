@@ -36,7 +36,7 @@ def test_values(dims: int, mode: str, padding: str, align_corners: bool) -> None
         x, grid = inputs(dims, dtype)
         with mpsx.profiler.launch_log() as log:
             result = sample(on_device(x), on_device(grid))
-        assert f"kernel:grid_sampler_{dims}d_{TAGS[dtype]}" in log
+        assert f"kernel:grid_sampler_{dims}d_{mode}_{TAGS[dtype]}" in log
         torch.testing.assert_close(result.cpu(), sample(x.float(), grid.float()).to(dtype))
 
 

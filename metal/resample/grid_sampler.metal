@@ -5,13 +5,12 @@
 #include "resample/grid_params.h"
 
 // The taps of a pixel along one dimension: `place` is an offset in the plane, negative outside of it.
+template <int TAPS>
 struct GridAxis {
-  int place[4];
-  float weight[4];
-  float slope[4];  // of the weight, by the grid
+  int place[TAPS];
+  float weight[TAPS];
+  float slope[TAPS];  // of the weight, by the grid
 };
-
-inline int taps_of(int mode) { return mode == kGridNearest ? 1 : (mode == kGridLinear ? 2 : 4); }
 
 inline int place_of(float x, float size, int step) {
   const bool inside = x >= 0.0f && x < size;  // false for NaN
@@ -49,32 +48,13 @@ inline float cubic_far(float s) { return fma(fma(fma(kA, s, -5.0f * kA), s, 8.0f
 inline float slope_near(float s) { return fma(3.0f * (kA + 2.0f), s, -2.0f * (kA + 3.0f)) * s; }
 inline float slope_far(float s) { return fma(fma(3.0f * kA, s, -10.0f * kA), s, 8.0f * kA); }
 
-// The taps of coordinate `at` of the grid along dimension `dim`, whose neighbours are `step` apart.
-inline GridAxis axis_of(float at, int dim, int step, constant GridSamplerParams& p) {
-  GridAxis axis;
-  const float size = float(p.size[dim]), moved = at + 1.0f;
-  GridCoordinate c = {p.align_corners ? moved * 0.5f * (size - 1.0f) : (moved * size - 1.0f) * 0.5f,
-                      (p.align_corners ? size - 1.0f : size) * 0.5f};
-  if (p.mode == kGridCubic) {
-    const float base = floor(c.x), t = c.x - base, u = 1.0f - t, rate = c.rate;
-    axis.weight[0] = cubic_far(1.0f + t);
-    axis.weight[1] = cubic_near(t);
-    axis.weight[2] = cubic_near(u);
-    axis.weight[3] = cubic_far(1.0f + u);
-    axis.slope[0] = slope_far(1.0f + t) * rate;
-    axis.slope[1] = slope_near(t) * rate;
-    axis.slope[2] = -slope_near(u) * rate;
-    axis.slope[3] = -slope_far(1.0f + u) * rate;
-    for (int k = 0; k < 4; ++k) axis.place[k] = place_of(pad({base + float(k - 1), rate}, size, p).x, size, step);
-    return axis;
-  }
+inline void set_taps(thread GridAxis<1>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
+  axis.place[0] = place_of(rint(pad(c, size, p).x), size, step);
+  axis.weight[0] = 1.0f;
+  axis.slope[0] = 0.0f;
+}
+inline void set_taps(thread GridAxis<2>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
   c = pad(c, size, p);
-  if (p.mode == kGridNearest) {
-    axis.place[0] = place_of(rint(c.x), size, step);
-    axis.weight[0] = 1.0f;
-    axis.slope[0] = 0.0f;
-    return axis;
-  }
   const float base = floor(c.x), t = c.x - base;
   axis.place[0] = place_of(base, size, step);
   axis.place[1] = place_of(base + 1.0f, size, step);
@@ -82,28 +62,46 @@ inline GridAxis axis_of(float at, int dim, int step, constant GridSamplerParams&
   axis.weight[1] = t;
   axis.slope[0] = -c.rate;
   axis.slope[1] = c.rate;
-  return axis;
+}
+inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
+  const float base = floor(c.x), t = c.x - base, u = 1.0f - t, rate = c.rate;
+  axis.weight[0] = cubic_far(1.0f + t);
+  axis.weight[1] = cubic_near(t);
+  axis.weight[2] = cubic_near(u);
+  axis.weight[3] = cubic_far(1.0f + u);
+  axis.slope[0] = slope_far(1.0f + t) * rate;
+  axis.slope[1] = slope_near(t) * rate;
+  axis.slope[2] = -slope_near(u) * rate;
+  axis.slope[3] = -slope_far(1.0f + u) * rate;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) axis.place[k] = place_of(pad({base + float(k - 1), rate}, size, p).x, size, step);
 }
 
-// All taps of a pixel in D dimensions, 2 or 3: at most 4 x 4 or 2 x 2 x 2.
-template <int D>
+// All taps of a pixel in D dimensions, 2 or 3, with TAPS a dimension. Loops over them are unrolled, so that they are in
+// registers.
+template <int D, int TAPS>
 struct GridTaps {
-  GridAxis axis[D];
-  int each, count;  // taps a dimension, and in all
-  int place[16];
-  float weight[16];
+  enum : int { count = TAPS * TAPS * (D == 3 ? TAPS : 1) };
+  GridAxis<TAPS> axis[D];
+  int place[count];
+  float weight[count];
 
   template <typename T>
-  GridTaps(device const T* grid, constant GridSamplerParams& p) : each(taps_of(p.mode)), count(1) {
+  GridTaps(device const T* grid, constant GridSamplerParams& p) {
     int step = 1;
+#pragma unroll
     for (int d = 0; d < D; ++d) {
-      axis[d] = axis_of(float(grid[d]), d, step, p);
+      const float size = float(p.size[d]), moved = float(grid[d]) + 1.0f;
+      const GridCoordinate c = {p.align_corners ? moved * 0.5f * (size - 1.0f) : (moved * size - 1.0f) * 0.5f,
+                                (p.align_corners ? size - 1.0f : size) * 0.5f};
+      set_taps(axis[d], c, size, step, p);
       step *= p.size[d];
-      count *= each;
     }
+#pragma unroll
     for (int t = 0; t < count; ++t) {
       place[t] = 0;
       weight[t] = 1.0f;
+#pragma unroll
       for (int d = 0; d < D; ++d) {
         const int k = digit(t, d), here = axis[d].place[k];
         place[t] = (place[t] | here) < 0 ? -1 : place[t] + here;
@@ -112,19 +110,24 @@ struct GridTaps {
     }
   }
   // Which of a dimension's taps is part of tap t.
-  int digit(int t, int d) const { return (d == 0 ? t : (d == 1 ? t / each : t / (each * each))) % each; }
+  static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
 
 // gid = (pixel, -, image).
-template <typename T, int D>
+template <typename T, int D, int TAPS>
 kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
                          uint3 gid [[thread_position_in_grid]]) {
-  const GridTaps<D> taps(grid + (ulong(gid.z) * p.pixels + gid.x) * D, p);
+  const GridTaps<D, TAPS> taps(grid + (ulong(gid.z) * p.pixels + gid.x) * D, p);
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
+    if (TAPS == 1) {  // moved as it is
+      out[plane * p.pixels + gid.x] = taps.place[0] < 0 ? T(0) : x[taps.place[0]];
+      continue;
+    }
     float sum = 0.0f;
+#pragma unroll
     for (int t = 0; t < taps.count; ++t)
       if (taps.place[t] >= 0) sum += float(x[taps.place[t]]) * taps.weight[t];
     out[plane * p.pixels + gid.x] = T(sum);
@@ -132,17 +135,18 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
 }
 
 // The gradient of the input, zero before: a thread adds up all pixels for a few planes, in order. gid = (block, image).
-template <typename T, int D>
+template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
                                    uint2 gid [[thread_position_in_grid]]) {
   const uint begin = gid.x * kGridChannels, end = min(begin + kGridChannels, p.channels);
   for (uint pixel = 0; pixel < p.pixels; ++pixel) {
-    const GridTaps<D> taps(grid + (ulong(gid.y) * p.pixels + pixel) * D, p);
+    const GridTaps<D, TAPS> taps(grid + (ulong(gid.y) * p.pixels + pixel) * D, p);
     for (uint c = begin; c < end; ++c) {
       const ulong plane = ulong(gid.y) * p.channels + c;
       device float* to = grad_in + plane * p.plane;
       const float g = float(grad_out[plane * p.pixels + pixel]);
+#pragma unroll
       for (int t = 0; t < taps.count; ++t)
         if (taps.place[t] >= 0) to[taps.place[t]] += taps.weight[t] * g;
     }
@@ -150,26 +154,31 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
 }
 
 // The gradient of the grid: gid = (pixel, -, image).
-template <typename T, int D>
+template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                   device const T* in [[buffer(2)]], device const T* grid [[buffer(3)]],
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
-  const GridTaps<D> taps(grid + pixel * D, p);
-  float dot[16];  // of the gradient and what a tap takes, over the channels
+  const GridTaps<D, TAPS> taps(grid + pixel * D, p);
+  float dot[GridTaps<D, TAPS>::count];  // of the gradient and what a tap takes, over the channels
+#pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
     const float g = float(grad_out[plane * p.pixels + gid.x]);
+#pragma unroll
     for (int t = 0; t < taps.count; ++t)
       if (taps.place[t] >= 0) dot[t] += float(x[taps.place[t]]) * g;
   }
+#pragma unroll
   for (int d = 0; d < D; ++d) {
     float sum = 0.0f;
+#pragma unroll
     for (int t = 0; t < taps.count; ++t) {
       if (taps.place[t] < 0) continue;
       float others = 1.0f;
+#pragma unroll
       for (int e = 1; e < D; ++e) others *= taps.axis[(d + e) % D].weight[taps.digit(t, (d + e) % D)];
       sum += taps.axis[d].slope[taps.digit(t, d)] * others * dot[t];
     }
@@ -177,9 +186,15 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
   }
 }
 
-#define GRID_SAMPLER(T, TAG, D)                                                             \
-  MPSX_KERNEL("grid_sampler_" #D "d_" #TAG, grid_sampler<T, D>)                             \
-  MPSX_KERNEL("grid_sampler_" #D "d_bwd_input_" #TAG, grid_sampler_bwd_input<T, D>)         \
-  MPSX_KERNEL("grid_sampler_" #D "d_bwd_grid_" #TAG, grid_sampler_bwd_grid<T, D>)
-MPSX_FOR_FLOAT(GRID_SAMPLER, 2)
-MPSX_FOR_FLOAT(GRID_SAMPLER, 3)
+// The grid has no gradient where the nearest pixel is taken.
+#define GRID_SAMPLER(T, TAG, D, MODE, TAPS)                                                                \
+  MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_" #TAG, grid_sampler<T, D, TAPS>)                            \
+  MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_bwd_input_" #TAG, grid_sampler_bwd_input<T, D, TAPS>)
+#define GRID_SAMPLER_SMOOTH(T, TAG, D, MODE, TAPS)                                                         \
+  GRID_SAMPLER(T, TAG, D, MODE, TAPS)                                                                      \
+  MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_bwd_grid_" #TAG, grid_sampler_bwd_grid<T, D, TAPS>)
+MPSX_FOR_FLOAT(GRID_SAMPLER, 2, nearest, 1)
+MPSX_FOR_FLOAT(GRID_SAMPLER, 3, nearest, 1)
+MPSX_FOR_FLOAT(GRID_SAMPLER_SMOOTH, 2, bilinear, 2)
+MPSX_FOR_FLOAT(GRID_SAMPLER_SMOOTH, 3, bilinear, 2)
+MPSX_FOR_FLOAT(GRID_SAMPLER_SMOOTH, 2, bicubic, 4)

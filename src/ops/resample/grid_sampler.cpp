@@ -39,9 +39,21 @@ void over_pixels(Launch& launch, const GridSamplerParams& p, int64_t images, int
   launch.bytes(p).threads(p.pixels, 1, uint64_t(images)).work(16 + taps(p, dims) * p.channels).run();
 }
 
+// One set of kernels a mode.
+struct ModeKernels {
+  ModeKernels(const std::string& stem, const std::string& pass = "")
+      : sets{KernelSet(stem + "_bilinear" + pass), KernelSet(stem + "_nearest" + pass),
+             KernelSet(stem + "_bicubic" + pass)} {}
+  runtime::KernelEntry& get(int64_t mode, const Tensor& input) const {
+    TORCH_CHECK(mode >= 0 && mode < 3, "grid_sampler: expected an interpolation mode of 0, 1 or 2, got ", mode);
+    return sets[mode].get(tag_of(input));
+  }
+  KernelSet sets[3];  // in the order of the modes
+};
+
 template <int D>
 std::optional<Tensor> forward(const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
-  static const KernelSet kernels("grid_sampler_" + std::to_string(D) + "d");
+  static const ModeKernels kernels("grid_sampler_" + std::to_string(D) + "d");
   at::native::check_grid_sampler_common(input, grid);
   if constexpr (D == 2)
     at::native::check_grid_sampler_2d(input, grid);
@@ -53,7 +65,7 @@ std::optional<Tensor> forward(const Tensor& input, const Tensor& grid, int64_t m
   const Tensor out = at::empty(sizes, input.options());
   if (out.numel() == 0) return out;
   const Tensor x = input.contiguous(), where = grid.contiguous();
-  Launch launch(kernels.get(tag_of(input)));
+  Launch launch(kernels.get(mode, input));
   launch.pointer(out.data_ptr()).pointer(x.const_data_ptr()).pointer(where.const_data_ptr());
   const GridSamplerParams p = parameters(x, where, mode, padding, align);
   over_pixels(launch, p, x.size(0), D);
@@ -63,8 +75,8 @@ std::optional<Tensor> forward(const Tensor& input, const Tensor& grid, int64_t m
 template <int D>
 std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, int64_t mode,
                              int64_t padding, bool align, std::array<bool, 2> mask) {
-  static const std::string stem = "grid_sampler_" + std::to_string(D) + "d_bwd_";
-  static const KernelSet of_input(stem + "input"), of_grid(stem + "grid");
+  static const std::string stem = "grid_sampler_" + std::to_string(D) + "d";
+  static const ModeKernels of_input(stem, "_bwd_input"), of_grid(stem, "_bwd_grid");
   at::native::check_grid_sampler_common(input, grid);
   if constexpr (D == 2)
     at::native::check_grid_sampler_2d(input, grid);
@@ -78,7 +90,7 @@ std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, con
   if (mask[0]) {
     grad_input = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
     if (g.numel() > 0)
-      Launch(of_input.get(tag_of(x)))
+      Launch(of_input.get(mode, x))
           .pointer(grad_input.data_ptr())
           .pointer(g.const_data_ptr())
           .pointer(where.const_data_ptr())
@@ -92,7 +104,7 @@ std::optional<Pair> backward(const Tensor& grad_output, const Tensor& input, con
     grad_grid = at::zeros(where.sizes(), where.options());
   } else if (mask[1]) {
     grad_grid = at::empty(where.sizes(), where.options());
-    Launch launch(of_grid.get(tag_of(x)));
+    Launch launch(of_grid.get(mode, x));
     launch.pointer(grad_grid.data_ptr())
         .pointer(g.const_data_ptr())
         .pointer(x.const_data_ptr())

@@ -55,7 +55,7 @@ def grid_sampler(x: torch.Tensor, grid: torch.Tensor, g: torch.Tensor, mode: int
 def grids() -> Iterator[Case]:
     """Multiples of 1/8, so that no coordinate is rounded in any type."""
     for dtype in FLOAT:
-        for dims, mode in ((2, 0), (2, 2), (3, 0), (3, 1)):
+        for dims, mode in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1)):
             x = whole(2, 5, *(3, 4, 8)[-dims:], dtype=dtype)
             grid = (torch.randint(-10, 11, (2, *(2, 3, 13)[-dims:], dims)) / 8 + 1 / 64).to(dtype)
             g = whole(2, 5, *(2, 3, 13)[-dims:], dtype=dtype, seed=1)
