@@ -78,7 +78,7 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
   const auto format = out.suggest_memory_format();
   const Tensor in = self.contiguous(format);
   const auto dims = int64_t(padding.size() / 2);
-  PadParams p{{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, reflects};
+  PadParams p{{1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, reflects, false};
   const auto length = [](int64_t n) {
     TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
     return int32_t(n);
@@ -95,6 +95,7 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
     if (i > 0 && !is_padded(dim)) break;
     p.in[d] = length(in.size(dim));
     p.out[d] = length(out.size(dim));
+    p.volumes = d > 1;
     p.before[d++] = is_padded(dim) ? length(padding[size_t(2 * (self.dim() - 1 - dim))]) : 0;
     inside *= out.size(dim);
   }
