@@ -1,4 +1,5 @@
-// pixel_shuffle and pixel_unshuffle: copies between two views of six dimensions.
+// pixel_shuffle and pixel_unshuffle: copies between views, one a column of the square that channels become. All columns
+// at once would be more dimensions than a kernel takes, and so a launch for each image and channel.
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -10,23 +11,22 @@
 namespace mpsx::ops {
 namespace {
 
-// `small` is (…, c r r, h, w), `large` (…, c, h r, w r): views of both as (…, c, r, r, h, w).
-Tensor small_view(const Tensor& small, int64_t r) {
+// `small` is (…, c r r, h, w), `large` (…, c, h r, w r): views as (…, c, r, h, w) of those that share a column of r.
+Tensor small_view(const Tensor& small, int64_t r, int64_t column) {
   at::DimVector sizes(small.sizes().begin(), small.sizes().end() - 3),
       strides(small.strides().begin(), small.strides().end() - 3);
   const int64_t channel = small.stride(-3);
-  for (const int64_t n : {small.size(-3) / (r * r), r, r, small.size(-2), small.size(-1)}) sizes.push_back(n);
-  for (const int64_t n : {channel * r * r, channel * r, channel, small.stride(-2), small.stride(-1)})
-    strides.push_back(n);
-  return at::native::as_strided_tensorimpl(small, sizes, strides, small.storage_offset());
+  for (const int64_t n : {small.size(-3) / (r * r), r, small.size(-2), small.size(-1)}) sizes.push_back(n);
+  for (const int64_t n : {channel * r * r, channel * r, small.stride(-2), small.stride(-1)}) strides.push_back(n);
+  return at::native::as_strided_tensorimpl(small, sizes, strides, small.storage_offset() + column * channel);
 }
-Tensor large_view(const Tensor& large, int64_t r) {
+Tensor large_view(const Tensor& large, int64_t r, int64_t column) {
   at::DimVector sizes(large.sizes().begin(), large.sizes().end() - 3),
       strides(large.strides().begin(), large.strides().end() - 3);
-  const int64_t row = large.stride(-2), column = large.stride(-1);
-  for (const int64_t n : {large.size(-3), r, r, large.size(-2) / r, large.size(-1) / r}) sizes.push_back(n);
-  for (const int64_t n : {large.stride(-3), row, column, row * r, column * r}) strides.push_back(n);
-  return at::native::as_strided_tensorimpl(large, sizes, strides, large.storage_offset());
+  const int64_t line = large.stride(-2), step = large.stride(-1);
+  for (const int64_t n : {large.size(-3), r, large.size(-2) / r, large.size(-1) / r}) sizes.push_back(n);
+  for (const int64_t n : {large.stride(-3), line, line * r, step * r}) strides.push_back(n);
+  return at::native::as_strided_tensorimpl(large, sizes, strides, large.storage_offset() + column * step);
 }
 
 Tensor with_last_sizes(const Tensor& self, int64_t channels, int64_t height, int64_t width) {
@@ -44,13 +44,15 @@ void copy_into(const Tensor& to, const Tensor& from) {
 Tensor pixel_shuffle(const Tensor& self, int64_t r) {
   at::native::check_pixel_shuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) / (r * r), self.size(-2) * r, self.size(-1) * r);
-  return copy_into(large_view(out, r), small_view(self, r)), out;
+  for (int64_t i = 0; i < r; ++i) copy_into(large_view(out, r, i), small_view(self, r, i));
+  return out;
 }
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t r) {
   at::native::check_pixel_unshuffle_shapes(self, r);
   const Tensor out = with_last_sizes(self, self.size(-3) * r * r, self.size(-2) / r, self.size(-1) / r);
-  return copy_into(small_view(out, r), large_view(self, r)), out;
+  for (int64_t i = 0; i < r; ++i) copy_into(small_view(out, r, i), large_view(self, r, i));
+  return out;
 }
 
 }  // namespace
