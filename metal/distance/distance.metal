@@ -82,12 +82,16 @@ inline void gradient_of(device float* to, device const float* grad, device const
                         device const float* distances, constant DistanceParams& p, ulong row, uint point) {
   float sum[N];
   for (uint i = 0; i < N; ++i) sum[i] = 0.0f;
+  ulong at = p.pairs ? point - 1 : row * p.others;  // pair (0, point) is that many places from the first
   for (uint j = 0; j < p.others; ++j) {
-    if (p.pairs && j == point) continue;  // a point and itself are no pair
-    const ulong at = p.pairs ? pair_place(min(point, j), max(point, j), p.rows) : row * p.others + j;
+    if (p.pairs && j == point) {  // a point and itself are no pair
+      at = pair_place(point, point + 1, p.rows);
+      continue;
+    }
     device const float* y = others + ulong(j) * p.size;
     const float distance = distances[at], factor = Norm::factor(grad[at], distance);
     for (uint i = 0; i < N; ++i) sum[i] += factor * Norm::slope(x[i] - y[i], distance, p.p);
+    at += p.pairs && j < point ? p.others - j - 2 : 1;
   }
   for (uint i = 0; i < N; ++i) to[i] = sum[i];
 }

@@ -3,6 +3,10 @@
 #include "lib/arithmetic.h"
 #include "pool/window.h"
 
+// NaN comes of a sum, so that clang chooses by one comparison at a time and need not branch.
+template <typename C> inline C larger(C a, C b) { return propagating_max(a, b); }
+inline float larger(float a, float b) { return is_nan(a) ? a + b : (a > b ? a : b); }
+
 // gid = (window, row). At least one element of a window is inside the row; a NaN wins.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -13,7 +17,7 @@ kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(
   const int first = first_inside(start, p.dilation);
   C best = C(x[first]);
   MPSX_FEW
-  for (int i = first + p.dilation; i < end; i += p.dilation) best = propagating_max(best, C(x[i]));
+  for (int i = first + p.dilation; i < end; i += p.dilation) best = larger(best, C(x[i]));
   out[ulong(gid.y) * ulong(p.out) + gid.x] = T(best);
 }
 

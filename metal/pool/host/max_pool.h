@@ -1,5 +1,5 @@
-// max_pool2d where a thread owns a whole row: neighbouring windows are computed together, and backwards the row's sums
-// are collected in one pass over its windows, without a search for the windows of each element.
+// max_pool2d where a thread owns whole rows: neighbouring windows are computed together, and backwards the rows' sums
+// are collected in one pass over their windows, without a search for the windows of each element.
 #pragma once
 
 // Eight neighbouring windows from column `ox` on, of which none reaches over an edge of a row; S: their stride, or 0.
@@ -53,24 +53,28 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Adds what windows get to the places of their maxima, of which a piece of the row is kept.
+// Adds what windows get to the places of their maxima. One thread has several rows, so that it reads a window once or
+// twice and not for every row that it reaches.
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
                            uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                            uint3 threads [[threads_per_threadgroup]]) {
   typedef compute_t<T> C;
-  enum : int { kPiece = 1024 };
+  enum : int { kPiece = 2048 };
+  const int together = max(kPiece / p.in_w, 1), iy = int(group.x);
+  if (iy % together != 0) return;
+  const int lines = min(together, p.in_h - iy);
   const RegularWindow rows = reach(p.in_h, p.out_h, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
   const RegularWindow columns = reach(p.in_w, p.out_w, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
-  const int iy = int(group.x), y0 = rows.first(iy), y1 = rows.last(iy);
+  const int y0 = rows.first(iy), y1 = rows.last(iy + lines - 1);
   const ulong plane = ulong(group.y) * ulong(p.out_h) * ulong(p.out_w);
   device const T* g = grad_out + plane;
   device const long* at = indices + plane;
   device T* to = grad_in + (ulong(group.y) * ulong(p.in_h) + group.x) * ulong(p.in_w);
-  for (int ix = 0; ix < p.in_w; ix += kPiece) {
-    const int count = min(int(kPiece), p.in_w - ix), x0 = columns.first(ix), x1 = columns.last(ix + count - 1);
-    const int here = iy * p.in_w + ix;
+  for (int ix = 0; ix < p.in_w; ix += kPiece) {  // more than once for a single line only
+    const int width = min(int(kPiece), p.in_w - ix), count = lines * width, here = iy * p.in_w + ix;
+    const int x0 = columns.first(ix), x1 = columns.last(ix + width - 1);
     C sum[kPiece];
     for (int j = 0; j < count; ++j) sum[j] = C(0);
     for (int oy = y0; oy < y1; ++oy)
