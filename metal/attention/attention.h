@@ -1,130 +1,31 @@
-// Shared by the passes of attention: blocks of scores, their softmax weights, and sums of values weighted with these.
+// Shared by the passes of attention: rows of a SIMD group in registers, and blocks of the other side's rows in
+// threadgroup memory.
 #pragma once
 
 #include "attention/attention_params.h"
 #include "lib/math.h"
 #include "lib/random.h"
-#include "lib/collective.h"
-#include "lib/tile_params.h"
+#include "lib/tile_product.h"
 
-enum : uint { kTilePad = 4 };  // floats between rows, so that a column is not in one bank
-enum : uint { kRows = kAttentionRows, kColumns = kAttentionColumns };
-enum : uint {
-  kSumStride = kAttentionSize + kTilePad,
-  kScoreStride = kColumns + kTilePad,
-  kLeftStride = kAttentionDepth + kTilePad,
-  kValueStride = kAttentionWidth + kTilePad,
+// SIZE: of a head in registers and threadgroup memory, with zeros beyond its end.
+template <typename T, uint SIZE>
+struct AttentionShape {
+  enum : uint {
+    size = SIZE,
+    stride = SIZE + 8,                                    // of rows in threadgroup memory
+    own_rows = attention_rows(SIZE * sizeof(T)),          // of a SIMD group
+    rows = own_rows * 4,                                  // of a threadgroup
+    columns = 8192 / (SIZE * sizeof(T)),                  // of the other side, in threadgroup memory at a time
+    memory = 2 * columns * stride * sizeof(T) / 16,       // in uint4
+    passes = (rows + 2 * columns - 1) / (2 * columns),    // in which the own rows go through that memory
+    down = own_rows / 8,
+    across = columns / 8,
+    deep = SIZE / 8,
+  };
+  typedef TileShare<T, columns, SIZE, kAttentionThreads> Share;
 };
 
-// Element (row, column) of a matrix in memory, of any strides.
-template <typename T>
-struct AttentionSource {
-  device const T* data;
-  long row_stride, column_stride;
-  uint rows, columns;
-
-  void stage(threadgroup float* to, uint stride, uint row, uint column, uint height, uint width,
-             GroupThread g) const {
-    device const T* from = data + (long(row) * row_stride + long(column) * column_stride);
-    const uint down = row < rows ? min(height, rows - row) : 0;
-    const uint right = column < columns ? min(width, columns - column) : 0;
-    // Neighbouring threads read neighbours in memory.
-    const bool along_rows = column_stride == 1;
-    for (uint i = g.index; i < height * width; i += g.count) {
-      const uint r = along_rows ? i / width : i % height, c = along_rows ? i % width : i / height;
-      const bool inside = r < down && c < right;
-      to[r * stride + c] = inside ? float(from[long(r) * row_stride + long(c) * column_stride]) : 0.0f;
-    }
-  }
-};
-
-// Adds the product of two factors in threadgroup memory to `out`, which all threads have reached, and leaves it to
-// them. Rows and columns are multiples of 8, and so is the depth, which is filled up with zeros.
-inline void block_product(threadgroup float* out, uint out_stride, threadgroup const float* a, uint a_stride,
-                          threadgroup const float* b, uint b_stride, uint rows, uint columns, uint depth,
-                          GroupThread g) {
-  const uint across = columns / 8;
-  for (uint block = g.index / g.width; block < rows / 8 * across; block += g.count / g.width) {
-    const uint row = block / across * 8, column = block % across * 8;
-    simdgroup_float8x8 sum, x, y;
-    simdgroup_load(sum, out + row * out_stride + column, out_stride);
-    for (uint k = 0; k < depth; k += 8) {
-      simdgroup_load(x, a + row * a_stride + k, a_stride);
-      simdgroup_load(y, b + k * b_stride + column, b_stride);
-      simdgroup_multiply_accumulate(sum, x, y, sum);
-    }
-    simdgroup_store(sum, out + row * out_stride + column, out_stride);
-  }
-  tg_barrier();
-}
-
-// Threadgroup memory.
-struct AttentionMemory {
-  threadgroup float *sums, *scores, *others, *staged, *top, *total, *factor;
-};
-inline AttentionMemory attention_memory(threadgroup float* memory) {
-  AttentionMemory m;
-  m.sums = memory;
-  m.scores = m.sums + kRows * kSumStride;
-  m.others = m.scores + kRows * kScoreStride;
-  m.top = m.others + kRows * kScoreStride;
-  m.total = m.top + kRows;
-  m.factor = m.total + kRows;
-  m.staged = m.factor + 2 * kRows;
-  return m;
-}
-
-// The scores of this thread: row r, column c.
-#define MPSX_EACH_SCORE(r, c)                                                    \
-  for (uint r = g.index / kColumns; r < kRows; r += max(g.count / kColumns, 1u)) \
-    for (uint c = g.index % kColumns; c < kColumns; c += g.count)
-
-template <typename T>
-inline AttentionSource<T> rows_of(device const T* data, long stride, uint rows, uint size) {
-  return {data, stride, 1, rows, size};
-}
-template <typename T>
-inline AttentionSource<T> transposed(AttentionSource<T> m) {
-  return {m.data, m.column_stride, m.row_stride, m.columns, m.rows};
-}
-
-// scores = the products of `left`'s rows from `row` on with `right`'s rows from `column` on.
-template <typename T>
-inline void make_scores(threadgroup float* scores, AttentionSource<T> left, AttentionSource<T> right, uint row, uint column,
-                        AttentionMemory m, GroupThread g) {
-  const AttentionSource<T> across = transposed(right);
-  threadgroup float* a = m.staged;
-  threadgroup float* b = a + kRows * kLeftStride;
-  tg_barrier();
-  MPSX_EACH_SCORE(r, c) scores[r * kScoreStride + c] = 0.0f;
-  for (uint k = 0; k < left.columns; k += kAttentionDepth) {
-    const uint deep = min(uint(kAttentionDepth), (left.columns - k + 7) / 8 * 8);
-    if (k > 0) tg_barrier();
-    left.stage(a, kLeftStride, row, k, kRows, deep, g);
-    across.stage(b, kScoreStride, k, column, deep, kColumns, g);
-    tg_barrier();
-    block_product(scores, kScoreStride, a, kLeftStride, b, kScoreStride, kRows, kColumns, deep, g);
-  }
-}
-
-// sums += scores x the rows of `values` from `column` on.
-template <typename T>
-inline void add_weighted(threadgroup float* scores, AttentionSource<T> values, uint column, AttentionMemory m,
-                         GroupThread g) {
-  for (uint e = 0; e < values.columns; e += kAttentionWidth) {
-    const uint width = min(uint(kAttentionWidth), (values.columns - e + 31) / 32 * 32);
-    tg_barrier();
-    values.stage(m.staged, kValueStride, column, e, kColumns, width, g);
-    tg_barrier();
-    block_product(m.sums + e, kSumStride, scores, kScoreStride, m.staged, kValueStride, kRows, width, kColumns, g);
-  }
-}
-
-inline void clear_sums(AttentionMemory m, GroupThread g) {
-  for (uint i = g.index; i < kRows * kSumStride; i += g.count) m.sums[i] = 0.0f;
-}
-
-// Where one head of one batch is.
+// One head of one batch.
 struct AttentionHead {
   uint batch, head;
   template <typename T>
@@ -132,6 +33,101 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / shared) * s.head);
   }
 };
+template <typename T>
+inline MatrixSource<T> rows_of(device const T* data, long stride, uint rows, uint size, constant AttentionParams& p) {
+  return {data, stride, 1, rows, size, p.wide != 0, true};
+}
+
+// The threadgroup's rows from `row` on, each SIMD group's as a left factor in its registers.
+template <typename Shape, typename T>
+METAL_FUNC void load_rows(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::down][Shape::deep], MatrixSource<T> rows,
+                          uint row, threadgroup uint4* memory, GroupThread g) {
+  enum : uint { kLines = Shape::rows / Shape::passes, kOwners = 4 / Shape::passes };
+  threadgroup T* staged = (threadgroup T*)memory;
+  const uint own = g.index / g.width;
+#pragma unroll
+  for (uint pass = 0; pass < Shape::passes; ++pass) {
+    TileShare<T, kLines, Shape::size, kAttentionThreads> share;
+    share.load(rows, row + pass * kLines, 0, g.index);
+    tg_barrier();
+    share.store(rows, staged, Shape::stride, g.index);
+    tg_barrier();
+    if (own / kOwners != pass) continue;
+#pragma unroll
+    for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+      for (uint k = 0; k < Shape::deep; ++k)
+        simdgroup_load(to[i][k], staged + (own % kOwners * Shape::own_rows + i * 8) * Shape::stride + k * 8,
+                       Shape::stride);
+  }
+  tg_barrier();
+}
+
+// scores = left x the transposed rows in threadgroup memory.
+template <typename Shape, typename T>
+METAL_FUNC void make_scores(thread simdgroup_float8x8 (&scores)[Shape::down][Shape::across],
+                            thread const simdgroup_matrix<T, 8, 8> (&left)[Shape::down][Shape::deep],
+                            threadgroup const T* rows) {
+#pragma unroll
+  for (uint j = 0; j < Shape::across; ++j) {
+#pragma unroll
+    for (uint i = 0; i < Shape::down; ++i) scores[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+#pragma unroll
+    for (uint k = 0; k < Shape::deep; ++k) {
+      simdgroup_matrix<T, 8, 8> right;
+      simdgroup_load(right, rows + j * 8 * Shape::stride + k * 8, Shape::stride, ulong2(0), true);
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i)
+        simdgroup_multiply_accumulate(scores[i][j], left[i][k], right, scores[i][j]);
+    }
+  }
+}
+
+// sums += weights x the rows in threadgroup memory.
+template <typename Shape, typename T>
+METAL_FUNC void add_weighted(thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep],
+                             thread const simdgroup_float8x8 (&weights)[Shape::down][Shape::across],
+                             threadgroup const T* rows) {
+  simdgroup_matrix<T, 8, 8> left[Shape::down][Shape::across];
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+    for (uint j = 0; j < Shape::across; ++j)
+      left[i][j].thread_elements() = vec<T, 2>(weights[i][j].thread_elements());
+#pragma unroll
+  for (uint e = 0; e < Shape::deep; ++e)
+#pragma unroll
+    for (uint j = 0; j < Shape::across; ++j) {
+      simdgroup_matrix<T, 8, 8> right;
+      simdgroup_load(right, rows + j * 8 * Shape::stride + e * 8, Shape::stride);
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i) simdgroup_multiply_accumulate(sums[i][e], left[i][j], right, sums[i][e]);
+    }
+}
+
+template <typename Shape>
+METAL_FUNC void clear(thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep]) {
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+    for (uint e = 0; e < Shape::deep; ++e) sums[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+}
+
+// Writes the sums of this lane within rows x size, times a factor of each row.
+template <typename Shape, typename T>
+METAL_FUNC void write_rows(device T* to, long stride, thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep],
+                           thread const float (&factor)[Shape::down], uint row, uint rows, uint column, uint size) {
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i) {
+    if (row + i * 8 >= rows) continue;
+    device T* line = to + long(row + i * 8) * stride + column;
+#pragma unroll
+    for (uint e = 0; e < Shape::deep; ++e)
+#pragma unroll
+      for (uint n = 0; n < 2; ++n)
+        if (column + e * 8 + n < size) line[e * 8 + n] = T(sums[i][e].thread_elements()[n] * factor[i]);
+  }
+}
 
 // A score as softmax takes it; -inf where a query does not look.
 inline float score_of(float product, uint query, uint key, device const float* mask, constant AttentionParams& p) {
@@ -140,6 +136,10 @@ inline float score_of(float product, uint query, uint key, device const float* m
   const float added = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
   return product * p.scale + added;
 }
+
+// exp(x) of x <= 0. For weights of 16 bits the GPU's own exp2 is precise enough.
+template <typename T>
+inline float weight_of(float x) { return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x); }
 
 // The factor of dropout for a weight, the same in every pass.
 inline float dropout_factor(uint query, uint key, AttentionHead h, constant AttentionParams& p) {

@@ -3,78 +3,116 @@
 #include "attention/attention.h"
 #include "lib/instantiate.h"
 
-// Where the columns from which `rows` from `row` on see nothing begin.
-inline uint columns_seen(uint row, constant AttentionParams& p) {
-  return p.causal ? min(p.keys, row + kRows) : p.keys;
+// Where a threadgroup's rows begin. A causal mask leaves the last ones most to do, so they come first.
+inline uint first_row(uint group, uint rows, uint count, bool last_first) {
+  return (last_first ? (count + rows - 1) / rows - 1 - group : group) * rows;
 }
+// The largest value, and the sum, of a row that four lanes of a SIMD group hold two columns of each of, as
+// thread_elements() has them.
+inline float row_max(float v) { return pair_max(v, 1, 8); }
+inline float row_sum(float v) { return pair_sum(v, 1, 8); }
+// This lane's row and first column in a matrix, as thread_elements() has them.
+inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+inline uint element_column(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
-template <typename T>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+template <typename T, typename Shape>
+[[max_total_threads_per_threadgroup(kAttentionThreads)]]
 kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buffer(1)]],
                       device const T* query [[buffer(2)]], device const T* key [[buffer(3)]],
                       device const T* value [[buffer(4)]], device const float* mask [[buffer(5)]],
-                      constant AttentionParams& p [[buffer(6)]], threadgroup float* memory [[threadgroup(0)]],
-                      MPSX_GROUP_PARAMETERS) {
+                      constant AttentionParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const AttentionMemory m = attention_memory(memory);
+  threadgroup uint4 memory[Shape::memory];
+  threadgroup T* keys = (threadgroup T*)memory;
+  threadgroup T* values = keys + Shape::columns * Shape::stride;
   const AttentionHead h = {g.group.z, g.group.y};
-  const uint row = g.group.x * kRows;
-  const AttentionSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-  const AttentionSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-  const AttentionSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
+  const uint first = first_row(g.group.x, Shape::rows, p.queries, p.causal);
+  const uint row = first + g.index / g.width * Shape::own_rows + element_row(g.lane);
+  const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size, p);
+  const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size, p);
+  const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size, p);
   device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-  clear_sums(m, g);
-  for (uint r = g.index; r < kRows; r += g.count) m.top[r] = -INFINITY, m.total[r] = 0.0f;
-  for (uint column = 0, end = columns_seen(row, p); column < end; column += kColumns) {
-    make_scores(m.scores, q, k, row, column, m, g);
-    MPSX_EACH_SCORE(r, c) {
-      const float s = m.scores[r * kScoreStride + c];
-      m.scores[r * kScoreStride + c] = score_of(s, row + r, column + c, added, p);
-    }
+  simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep];
+  load_rows<Shape>(own, q, first, memory, g);
+  simdgroup_float8x8 sums[Shape::down][Shape::deep];
+  clear<Shape>(sums);
+  float top[Shape::down], total[Shape::down];  // `total`: of this lane's columns
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i) top[i] = -INFINITY, total[i] = 0.0f;
+  const uint end = p.causal ? min(p.keys, first + Shape::rows) : p.keys;
+  typename Shape::Share share;
+  share.load(k, 0, 0, g.index);
+  for (uint block = 0; block < end; block += Shape::columns) {
+    share.store(k, keys, Shape::stride, g.index);
     tg_barrier();
-    // The weights so far were relative to a smaller maximum. NaN goes through everything.
-    for (uint r = g.index; r < kRows; r += g.count) {
-      int best = ordered_max(m.top[r]);
-      MPSX_REDUCE(max : best)
-      for (uint c = 0; c < kColumns; ++c) {
-        const int candidate = ordered_max(m.scores[r * kScoreStride + c]);
-        best = best < candidate ? candidate : best;
-      }
-      const float top = value_of_max(best);
-      m.factor[r] = top == -INFINITY ? 1.0f : precise::exp(m.top[r] - top);
-      m.top[r] = top;
+    share.load(v, block, 0, g.index);
+    simdgroup_float8x8 scores[Shape::down][Shape::across];
+    make_scores<Shape>(scores, own, keys);
+    const uint column = block + element_column(g.lane);
+    const bool all_seen = block + Shape::columns <= (p.causal ? min(p.keys, first + 1) : p.keys);
+    if (all_seen && !p.has_mask) {
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+        for (uint j = 0; j < Shape::across; ++j) scores[i][j].thread_elements() *= p.scale;
+    } else {
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+        for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+          for (uint n = 0; n < 2; ++n) {
+            const float s = scores[i][j].thread_elements()[n];
+            scores[i][j].thread_elements()[n] = score_of(s, row + i * 8, column + j * 8 + n, added, p);
+          }
     }
+#pragma unroll
+    for (uint i = 0; i < Shape::down; ++i) {
+      float best = top[i];
+#pragma unroll
+      for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+        for (uint n = 0; n < 2; ++n) best = max(best, scores[i][j].thread_elements()[n]);
+      best = row_max(best);
+      // The weights so far were relative to a smaller maximum. NaN goes through exp.
+      const float base = best == -INFINITY ? 0.0f : best, factor = weight_of<T>(top[i] - base);
+      top[i] = best;
+      total[i] *= factor;
+#pragma unroll
+      for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+        for (uint n = 0; n < 2; ++n) {
+          const float weight = weight_of<T>(scores[i][j].thread_elements()[n] - base);
+          total[i] += weight;
+          scores[i][j].thread_elements()[n] = weight;
+        }
+#pragma unroll
+      for (uint e = 0; e < Shape::deep; ++e) sums[i][e].thread_elements() *= factor;
+    }
+    if (p.has_dropout)
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+        for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+          for (uint n = 0; n < 2; ++n)
+            scores[i][j].thread_elements()[n] *= dropout_factor(row + i * 8, column + j * 8 + n, h, p);
+    share.store(v, values, Shape::stride, g.index);
     tg_barrier();
-    MPSX_EACH_SCORE(r, c) {
-      const float s = m.scores[r * kScoreStride + c], top = m.top[r];
-      m.scores[r * kScoreStride + c] = precise::exp(s - (top == -INFINITY ? 0.0f : top));
-    }
-    for (uint i = g.index; i < kRows * kSumStride; i += g.count) m.sums[i] *= m.factor[i / kSumStride];
-    tg_barrier();
-    for (uint r = g.index; r < kRows; r += g.count) {
-      float sum = 0.0f;
-      MPSX_REDUCE(+ : sum)
-      for (uint c = 0; c < kColumns; ++c) sum += m.scores[r * kScoreStride + c];
-      m.total[r] = fma(m.total[r], m.factor[r], sum);
-    }
-    if (p.has_dropout) {
-      tg_barrier();
-      MPSX_EACH_SCORE(r, c) m.scores[r * kScoreStride + c] *= dropout_factor(row + r, column + c, h, p);
-    }
-    add_weighted(m.scores, v, column, m, g);
+    if (block + Shape::columns < end) share.load(k, block + Shape::columns, 0, g.index);
+    add_weighted<Shape>(sums, scores, values);
   }
-  tg_barrier();
-  device T* target = out + (long(h.batch) * p.out.batch + long(h.head) * p.out.head);
-  const uint count = min(uint(kRows), p.queries - row);
-  for (uint i = g.index; i < count * p.value_size; i += g.count) {
-    const uint r = i / p.value_size, e = i % p.value_size;
-    // A query that sees nothing has no weights.
-    const float total = m.total[r];
-    target[long(row + r) * p.out.row + e] = T(total == 0.0f ? 0.0f : m.sums[r * kSumStride + e] / total);
+  float factor[Shape::down];
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i) {
+    total[i] = row_sum(total[i]);
+    factor[i] = total[i] == 0.0f ? 0.0f : 1.0f / total[i];  // a query that sees nothing has no weights
+    if (element_column(g.lane) == 0 && row + i * 8 < p.queries)
+      log_sums[(ulong(h.batch) * p.heads + h.head) * p.queries + row + i * 8] =
+          total[i] == 0.0f ? -INFINITY : top[i] + precise::log(total[i]);
   }
-  device float* logs = log_sums + (ulong(h.batch) * p.heads + h.head) * p.queries + row;
-  for (uint r = g.index; r < count; r += g.count)
-    logs[r] = m.total[r] == 0.0f ? -INFINITY : m.top[r] + precise::log(m.total[r]);
+  write_rows<Shape>(out + (long(h.batch) * p.out.batch + long(h.head) * p.out.head), p.out.row, sums, factor, row,
+                    p.queries, element_column(g.lane), p.value_size);
 }
 
 // The sum of gradient times result of each query: what its weights' gradients have in common.
@@ -97,64 +135,86 @@ kernel void attention_delta(device float* delta [[buffer(0)]], device const T* g
 // Which gradient: those of key and value have keys for rows and queries for columns.
 enum : uint { kOfQuery, kOfKey, kOfValue };
 
-template <typename T, uint OF>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+template <typename T, typename Shape, uint OF>
+[[max_total_threads_per_threadgroup(kAttentionThreads)]]
 kernel void attention_backward(device T* result [[buffer(0)]], device const float* log_sums [[buffer(1)]],
                                device const float* delta [[buffer(2)]], device const T* query [[buffer(3)]],
                                device const T* key [[buffer(4)]], device const T* value [[buffer(5)]],
                                device const T* grad [[buffer(6)]], device const float* mask [[buffer(7)]],
-                               constant AttentionParams& p [[buffer(8)]], threadgroup float* memory [[threadgroup(0)]],
-                               MPSX_GROUP_PARAMETERS) {
+                               constant AttentionParams& p [[buffer(8)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const AttentionMemory m = attention_memory(memory);
-  const uint row = g.group.x * kRows;
+  threadgroup uint4 memory[Shape::memory];
+  threadgroup T* near = (threadgroup T*)memory;  // rows of key or query, and below of value or the gradient
+  threadgroup T* far = near + Shape::columns * Shape::stride;
+  const uint rows = OF == kOfQuery ? p.queries : p.keys;
+  const uint first = first_row(g.group.x, Shape::rows, rows, OF == kOfQuery && p.causal);
+  const uint row = first + g.index / g.width * Shape::own_rows + element_row(g.lane);
   const uint heads = OF == kOfQuery ? 1 : p.shared, width = OF == kOfValue ? p.value_size : p.size;
-  clear_sums(m, g);
-  for (uint other = 0; other < heads; ++other) {
-    const AttentionHead h = {g.group.z, g.group.y * heads + other};
-    const AttentionSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-    const AttentionSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-    const AttentionSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
-    const AttentionSource<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size);
+  simdgroup_float8x8 sums[Shape::down][Shape::deep];
+  clear<Shape>(sums);
+  for (uint shared = 0; shared < heads; ++shared) {
+    const AttentionHead h = {g.group.z, g.group.y * heads + shared};
+    const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size, p);
+    const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size, p);
+    const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size, p);
+    const MatrixSource<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size, p);
     device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-    const ulong first = (ulong(h.batch) * p.heads + h.head) * p.queries;
+    const ulong query_base = (ulong(h.batch) * p.heads + h.head) * p.queries;
+    simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep], other[Shape::down][Shape::deep];
+    load_rows<Shape>(own, OF == kOfQuery ? q : k, first, memory, g);
+    if (OF != kOfValue) load_rows<Shape>(other, OF == kOfQuery ? dy : v, first, memory, g);
     // Of a causal mask: keys after a query, queries before a key.
-    const uint begin = OF != kOfQuery && p.causal ? row / kColumns * kColumns : 0;
-    const uint end = OF == kOfQuery ? columns_seen(row, p) : p.queries;
-    for (uint column = begin; column < end; column += kColumns) {
-      make_scores(m.scores, OF == kOfQuery ? q : k, OF == kOfQuery ? k : q, row, column, m, g);
-      if (OF != kOfValue) make_scores(m.others, OF == kOfQuery ? dy : v, OF == kOfQuery ? v : dy, row, column, m, g);
+    const uint begin = OF != kOfQuery && p.causal ? first / Shape::columns * Shape::columns : 0;
+    const uint end = OF != kOfQuery ? p.queries : p.causal ? min(p.keys, first + Shape::rows) : p.keys;
+    for (uint block = begin; block < end; block += Shape::columns) {
+      typename Shape::Share near_share, far_share;
+      near_share.load(OF == kOfQuery ? k : q, block, 0, g.index);
+      far_share.load(OF == kOfQuery ? v : dy, block, 0, g.index);
       tg_barrier();
-      MPSX_EACH_SCORE(r, c) {
-        const uint i = OF == kOfQuery ? row + r : column + c, j = OF == kOfQuery ? column + c : row + r;
-        const uint at = r * kScoreStride + c;
-        const float log_sum = i < p.queries ? log_sums[first + i] : -INFINITY;
-        const float score = score_of(m.scores[at], i, j, added, p);
-        const float weight = score == -INFINITY || log_sum == -INFINITY ? 0.0f : precise::exp(score - log_sum);
-        const float kept = p.has_dropout ? dropout_factor(i, j, h, p) : 1.0f;
-        if (OF == kOfValue) {
-          m.scores[at] = weight * kept;
-        } else {
-          const float common = i < p.queries ? delta[first + i] : 0.0f;
-          m.scores[at] = weight == 0.0f ? 0.0f : weight * (m.others[at] * kept - common) * p.scale;
-        }
-      }
-      add_weighted(m.scores, OF == kOfQuery ? k : (OF == kOfKey ? q : dy), column, m, g);
+      near_share.store(q, near, Shape::stride, g.index);
+      far_share.store(q, far, Shape::stride, g.index);
+      tg_barrier();
+      simdgroup_float8x8 scores[Shape::down][Shape::across], others[Shape::down][Shape::across];
+      make_scores<Shape>(scores, own, near);
+      if (OF != kOfValue) make_scores<Shape>(others, other, far);
+      const uint column = block + element_column(g.lane);
+#pragma unroll
+      for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+        for (uint n = 0; n < 2; ++n)
+#pragma unroll
+          for (uint i = 0; i < Shape::down; ++i) {
+            const uint r = row + i * 8, c = column + j * 8 + n;
+            const uint at_query = OF == kOfQuery ? r : c, at_key = OF == kOfQuery ? c : r;
+            const ulong at = query_base + min(at_query, p.queries - 1);
+            const float score = score_of(scores[i][j].thread_elements()[n], at_query, at_key, added, p);
+            const float log_sum = log_sums[at];
+            const float weight = score == -INFINITY || log_sum == -INFINITY ? 0.0f : weight_of<T>(score - log_sum);
+            const float kept = p.has_dropout ? dropout_factor(at_query, at_key, h, p) : 1.0f;
+            float w = weight * kept;
+            if (OF != kOfValue)
+              w = weight == 0.0f ? 0.0f
+                                 : weight * (others[i][j].thread_elements()[n] * kept - delta[at]) * p.scale;
+            scores[i][j].thread_elements()[n] = w;
+          }
+      add_weighted<Shape>(sums, scores, OF == kOfValue ? far : near);
     }
   }
-  tg_barrier();
-  const uint rows = OF == kOfQuery ? p.queries : p.keys, count = min(uint(kRows), rows - row);
-  device T* target = result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head);
-  for (uint i = g.index; i < count * width; i += g.count) {
-    const uint r = i / width, e = i % width;
-    target[long(row + r) * p.result.row + e] = T(m.sums[r * kSumStride + e]);
-  }
+  float factor[Shape::down];
+#pragma unroll
+  for (uint i = 0; i < Shape::down; ++i) factor[i] = 1.0f;
+  write_rows<Shape>(result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head), p.result.row, sums,
+                    factor, row, rows, element_column(g.lane), width);
 }
 
-#define MPSX_ATTENTION(T, TAG, ...)                                                 \
-  MPSX_KERNEL("attention_" #TAG, attention<T>)                                      \
-  MPSX_KERNEL("attention_delta_" #TAG, attention_delta<T>)                          \
-  MPSX_KERNEL("attention_backward_query_" #TAG, attention_backward<T, kOfQuery>)    \
-  MPSX_KERNEL("attention_backward_key_" #TAG, attention_backward<T, kOfKey>)        \
-  MPSX_KERNEL("attention_backward_value_" #TAG, attention_backward<T, kOfValue>)
+#define MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                             \
+  MPSX_KERNEL("attention_" #SIZE "_" #TAG, attention<T, AttentionShape<T, SIZE>>)                                   \
+  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfQuery>) \
+  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfKey>)     \
+  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfValue>)
+#define MPSX_ATTENTION(T, TAG, ...)                            \
+  MPSX_KERNEL("attention_delta_" #TAG, attention_delta<T>)     \
+  MPSX_ATTENTION_OF(64, T, TAG)                                \
+  MPSX_ATTENTION_OF(128, T, TAG)                               \
+  MPSX_ATTENTION_OF(256, T, TAG)
 MPSX_FOR_FLOAT(MPSX_ATTENTION)

@@ -2,17 +2,12 @@
 
 #include "lib/shared.h"
 
-// A threadgroup owns a block of rows and goes through blocks of columns, with slices of the head's dimension in
-// threadgroup memory: of kAttentionDepth for scores, of kAttentionWidth for sums of values.
 enum : uint32_t {
   kAttentionSize = 256,  // the largest head
-  kAttentionRows = 16,
-  kAttentionColumns = 32,
-  kAttentionDepth = 32,
-  kAttentionWidth = 64,
-  kAttentionFloats = kAttentionRows * (kAttentionSize + 4) + 2 * kAttentionRows * (kAttentionColumns + 4) +
-                     kAttentionColumns * (kAttentionWidth + 4) + 4 * kAttentionRows,
+  kAttentionThreads = 128,  // four SIMD groups, each with rows of its own
 };
+// Rows of a SIMD group, by the bytes of a head's row: as many as registers hold sums of.
+inline constexpr uint32_t attention_rows(uint32_t row_bytes) { return row_bytes <= 256 ? 16 : 8; }
 
 // Of [batch, heads, length, size], where elements of a head lie together.
 struct AttentionStrides {
@@ -26,5 +21,6 @@ struct AttentionParams {
   uint32_t queries, keys, size, value_size;
   uint32_t heads, shared;  // heads of the query; how many of them have one key and value
   uint32_t causal, has_mask, has_dropout, bound;
+  uint32_t wide;  // whether 16 bytes of every operand's rows are aligned
   float scale, kept_scale;
 };

@@ -2,6 +2,20 @@
 #include "conv/patches.h"
 #include "lib/instantiate.h"
 
+// The table of Patches; BACKWARD as there.
+template <bool BACKWARD>
+kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvParams& p [[buffer(1)]],
+                      uint gid [[thread_position_in_grid]]) {
+  const ConvWindow w = p.window;
+  const ConvTap tap = tap_of(gid, w);
+  ConvTapOffset to = {long(tap.channel) * p.channel_stride, {0, 0, 0}, 0};
+  for (uint d = 0; d < 3; ++d) {
+    to.at[d] = int(tap.at[d]) * (BACKWARD ? -w.dilation[d] : w.dilation[d]);
+    if (!BACKWARD) to.offset += long(to.at[d]) * p.source_stride[d];
+  }
+  out[gid] = to;
+}
+
 template <typename T>
 struct ConvFinish {
   device T* out;
@@ -20,30 +34,59 @@ inline uint positions_of(constant ConvParams& p) {
 }
 
 // The result, or BACKWARD the gradient of the input, which is the result of a transposed convolution.
-template <typename T, bool BACKWARD>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+template <typename T, typename Shape, bool BACKWARD>
+[[max_total_threads_per_threadgroup(Shape::threads)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
-                 device const T* weight [[buffer(2)]],
-                 device const T* bias [[buffer(3)]], constant ConvParams& p [[buffer(4)]],
+                 device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
+                 constant ConvParams& p [[buffer(4)]], device const ConvTapOffset* taps [[buffer(5)]],
                  MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  typedef SmallTile<T> Shape;
   threadgroup uint4 memory[Shape::memory];
   const uint group = g.group.z, first = group * p.rows;
   const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const ConvMatrixSource<T> left = {weight + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth, true};
-  const Patches<T, BACKWARD, false> right = {source + long(group) * p.channels * p.channel_stride, p, p.window,
-                                             p.columns, p.depth, false};
+  const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
+                                  p.depth, p.wide_matrix);
+  const Patches<T, BACKWARD> right = {source + long(group) * p.channels * p.channel_stride, taps, p, p.columns, p.depth,
+                                      true};
   device T* target = out + long(first) * p.out_channel;
   const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
+// Of windows of one element and steps of one: a product of matrices for each image, p.columns wide.
+template <typename T, typename Shape>
+[[max_total_threads_per_threadgroup(Shape::threads)]]
+kernel void conv_pointwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
+                           device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
+                           constant ConvParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup uint4 memory[Shape::memory];
+  const uint group = g.group.z / p.images, image = g.group.z % p.images, first = group * p.rows;
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
+                                  p.depth, p.wide_matrix);
+  const auto right = matrix_source(
+      source + (long(image) * p.image_stride + long(group) * p.channels * p.channel_stride), p.source_stride[2],
+      p.channel_stride, p.columns, p.depth, p.wide_source);
+  device T* target = out + (long(image) * p.out_image + long(first) * p.out_channel);
+  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
+  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
+}
+
+// The gradient of the weight, or the sums of a part of it, for conv_join.
 template <typename T>
 struct ConvWeightFinish {
   device T* out;
+  device float* parts;
   uint columns;
-  METAL_FUNC void put(uint row, uint column, float sum) const { out[ulong(row) * columns + column] = T(sum); }
+  bool split;
+  METAL_FUNC void put(uint row, uint column, float sum) const {
+    const ulong at = ulong(row) * columns + column;
+    if (split)
+      parts[at] = sum;
+    else
+      out[at] = T(sum);
+  }
 };
 
 // The gradient of the weight: the gradient of the result times the patches, over all places.
@@ -51,21 +94,43 @@ template <typename T>
 [[max_total_threads_per_threadgroup(kTileThreads)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                         device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
-                        MPSX_GROUP_PARAMETERS) {
+                        device float* parts [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   typedef SmallTile<T> Shape;
   threadgroup uint4 memory[Shape::memory];
-  const uint group = g.group.z;
+  const uint group = g.group.z / p.splits, part = g.group.z % p.splits;
+  const uint first = part * p.split_depth, depth = min(p.depth, first + p.split_depth);
   const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, p.depth, true};
-  const Patches<T, false, true> right = {source + long(group) * p.channels * p.channel_stride, p, p.window, p.depth,
-                                         p.columns, true};
-  const ConvWeightFinish<T> finish = {out + ulong(group) * p.rows * p.columns, p.columns};
-  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
+  const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, depth,
+                                    p.wide_matrix != 0, true};
+  const PatchColumns<T> right = {source + long(group) * p.channels * p.channel_stride, p, p.columns, depth, true};
+  const ulong size = ulong(p.rows) * p.columns;
+  const ConvWeightFinish<T> finish = {out + group * size, parts + (p.splits > 1 ? g.group.z * size : 0), p.columns,
+                                      p.splits > 1};
+  tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
-#define MPSX_CONV(T, TAG, ...)                          \
-  MPSX_KERNEL("conv_" #TAG, conv<T, false>)             \
-  MPSX_KERNEL("conv_backward_" #TAG, conv<T, true>)     \
-  MPSX_KERNEL("conv_weight_" #TAG, conv_weight<T>)
+// gid = (element, group)
+template <typename T>
+kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[buffer(1)]],
+                      constant ConvParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
+  const ulong size = ulong(p.rows) * p.columns;
+  device const float* part = parts + (ulong(gid.y) * p.splits * size + gid.x);
+  float sum = 0.0f;
+  for (uint i = 0; i < p.splits; ++i) sum += part[i * size];
+  out[ulong(gid.y) * size + gid.x] = T(sum);
+}
+
+#define MPSX_CONV_OF(NAME, T, TAG, TILE)                                              \
+  MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>, false>)                          \
+  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, TILE<T>>)
+#define MPSX_CONV(T, TAG, ...)                                                        \
+  MPSX_CONV_OF("", T, TAG, SmallTile)                                                 \
+  MPSX_KERNEL("conv_backward_" #TAG, conv<T, SmallTile<T>, true>)                     \
+  MPSX_KERNEL("conv_weight_" #TAG, conv_weight<T>)                                    \
+  MPSX_KERNEL("conv_join_" #TAG, conv_join<T>)
 MPSX_FOR_FLOAT(MPSX_CONV)
+MPSX_CONV_OF("_large", half, f16, LargeTile)
+MPSX_CONV_OF("_large", bfloat, bf16, LargeTile)
+MPSX_KERNEL("conv_taps", conv_taps<false>)
+MPSX_KERNEL("conv_taps_backward", conv_taps<true>)

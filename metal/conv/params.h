@@ -16,6 +16,14 @@ struct ConvMatrix {
   uint32_t inner;
 };
 
+// Where a row (channel, tap) of the patches lies from the place that column (image, position) begins at. Coordinates
+// may be outside.
+struct ConvTapOffset {
+  int64_t offset;  // in elements
+  int32_t at[3];
+  uint32_t unused;
+};
+
 // result = matrix x patches for each group, where column (image, position) of the patches has a row for each
 // (channel, tap); or, for the gradient of the weight, matrix x patches transposed.
 struct ConvParams {
@@ -26,4 +34,6 @@ struct ConvParams {
   uint32_t images, channels;                               // channels of the source in a group
   uint32_t rows, columns, depth;                           // of the product
   uint32_t has_bias;
+  uint32_t wide_matrix, wide_source;  // whether 16 bytes of a factor's neighbours are aligned
+  uint32_t splits, split_depth;       // as in MatmulParams
 };

@@ -58,54 +58,100 @@ inline ConvTap tap_of(uint row, thread const ConvWindow& w) {
   return {planes / w.taps[0], {planes % w.taps[0], y, z}};
 }
 
-// Runs are of neighbouring places. ACROSS: these are the depth, and taps are the lines.
-template <typename T, bool BACKWARD, bool ACROSS>
+// Patches as lines of places along (channel, tap), by the table that conv_taps makes. BACKWARD: by the steps of a
+// window, between which there is nothing.
+template <typename T, bool BACKWARD>
 struct Patches {
+  enum : uint { kLinesFirst = 1 };
   device const T* data;
+  device const ConvTapOffset* taps;
   constant ConvParams& p;
-  ConvWindow w;
-  uint places, taps;  // how many
+  uint lines, depth;
   bool along_depth;
 
-  float at(ConvPlace place, ConvTap tap) const {
-    long offset = long(place.image) * p.image_stride + long(tap.channel) * p.channel_stride;
-    bool inside = true;
+  METAL_FUNC uint4 run(uint line, uint k) const {
+    const ConvWindow w = p.window;
+    const ConvPlace place = place_of(min(line, lines - 1), w);
+    device const T* image = data + long(place.image) * p.image_stride;
+    int at[3];
 #pragma unroll
     for (uint d = 0; d < 3; ++d) {
-      const int i = source_index<BACKWARD>(place.at[d], tap.at[d], d, w);
-      inside = inside && i >= 0;
-      offset += long(i) * p.source_stride[d];
+      at[d] = BACKWARD ? int(place.at[d]) + w.padding[d] : int(place.at[d]) * w.stride[d] - w.padding[d];
+      if (!BACKWARD) image += long(at[d]) * p.source_stride[d];
     }
-    return inside ? float(data[offset]) : 0.0f;
-  }
-
-  METAL_FUNC uint4 run(uint line, uint k) const {
-    const uint first = ACROSS ? k : line, tap_index = ACROSS ? min(line, taps - 1) : k;
-    ConvPlace place = place_of(min(first, places - 1), w);
-    const ConvTap tap = tap_of(tap_index, w);
     uint4 r = uint4(0);
 #pragma unroll
     for (uint i = 0; i < 16 / sizeof(T); ++i) {
-      const bool inside = first + i < places && tap_index < taps;
-      r[i * sizeof(T) / 4] |= element_bits(inside ? T(at(place, tap)) : T(0)) << i * sizeof(T) % 4 * 8;
+      const ConvTapOffset tap = taps[min(k + i, depth - 1)];
+      long offset = tap.offset;
+      bool inside = line < lines && k + i < depth;
+#pragma unroll
+      for (uint d = 0; d < 3; ++d) {
+        int x = at[d] + tap.at[d];
+        if (BACKWARD) {
+          const int step = x / w.stride[d];
+          inside = inside && step * w.stride[d] == x;
+          offset += long(step) * p.source_stride[d];
+          x = step;
+        }
+        inside = inside && uint(x) < w.source[d];
+      }
+      const T element = inside ? image[offset] : T(0);
+      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
+    }
+    return r;
+  }
+};
+
+// The same as lines of (channel, tap) along the places.
+template <typename T>
+struct PatchColumns {
+  enum : uint { kLinesFirst = 0 };
+  device const T* data;
+  constant ConvParams& p;
+  uint lines, depth;
+  bool along_depth;
+
+  METAL_FUNC uint4 run(uint line, uint k) const {
+    const ConvWindow w = p.window;
+    const ConvTap tap = tap_of(min(line, lines - 1), w);
+    device const T* channel = data + long(tap.channel) * p.channel_stride;
+    ConvPlace place = place_of(min(k, depth - 1), w);
+    uint4 r = uint4(0);
+#pragma unroll
+    for (uint i = 0; i < 16 / sizeof(T); ++i) {
+      bool inside = line < lines && k + i < depth;
+      long offset = long(place.image) * p.image_stride;
+#pragma unroll
+      for (uint d = 0; d < 3; ++d) {
+        const int x = source_index<false>(place.at[d], tap.at[d], d, w);
+        inside = inside && x >= 0;
+        offset += long(x) * p.source_stride[d];
+      }
+      const T element = inside ? channel[offset] : T(0);
+      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
       place = place_after(place, w);
     }
     return r;
   }
 };
 
-// The other factor.
+// The gradient of the result as the left factor of the weight's gradient: lines of channels along the places.
 template <typename T>
 struct ConvMatrixSource {
+  enum : uint { kLinesFirst = 0 };
   device const T* data;
   ConvMatrix m;
   uint lines, depth;
+  bool wide;  // then a run is within an image
   bool along_depth;
 
   METAL_FUNC uint4 run(uint line, uint k) const {
-    device const T* from = data + long(min(line, lines - 1)) * m.row_stride;
-    uint outer = k / m.inner, inner = k % m.inner;
     uint4 r = uint4(0);
+    if (line >= lines || k >= depth) return r;
+    uint outer = k / m.inner, inner = k % m.inner;
+    device const T* from = data + long(line) * m.row_stride;
+    if (wide) return *(device const uint4*)(from + (long(outer) * m.outer_stride + inner));
 #pragma unroll
     for (uint i = 0; i < 16 / sizeof(T); ++i) {
       const T element = k + i < depth ? from[long(outer) * m.outer_stride + inner] : T(0);

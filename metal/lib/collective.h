@@ -94,6 +94,16 @@ struct CombineMoments {
   }
 };
 
+// Of four lanes that differ in `first`, `second` or both: powers of two.
+inline float pair_max(float v, ushort first, ushort second) {
+  v = max(v, simd_shuffle_xor(v, first));
+  return max(v, simd_shuffle_xor(v, second));
+}
+inline float pair_sum(float v, ushort first, ushort second) {
+  v += simd_shuffle_xor(v, first);
+  return v + simd_shuffle_xor(v, second);
+}
+
 // Reduces one value of every thread of the group, in an order that depends on the group's shape alone; every thread
 // gets the result. All threads must call it. `scratch` can be used again at once.
 template <typename Combine, typename T>

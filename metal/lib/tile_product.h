@@ -2,7 +2,8 @@
 //
 // A factor is seen as lines, rows of the left one and columns of the right one, along the depth of the product. It has
 // `uint4 run(uint line, uint k)`: 16 bytes of elements from there on, neighbours along the depth if `along_depth`,
-// else neighbouring lines. They are zero beyond the depth, and anything beyond the lines.
+// else neighbouring lines; zeros beyond the end of either. kLinesFirst: neighbouring threads take neighbouring lines
+// where runs are along the depth, else neighbouring runs of a line.
 #pragma once
 
 #include "lib/collective.h"
@@ -40,6 +41,7 @@ inline uint element_bits(bfloat x) { return as_type<ushort>(x); }
 // Lines of a matrix in memory, of any strides. S: the type in the tile.
 template <typename T, typename S = T>
 struct MatrixSource {
+  enum : uint { kLinesFirst = 0 };
   device const T* data;
   long line_stride, depth_stride;
   uint lines, depth;
@@ -48,15 +50,15 @@ struct MatrixSource {
 
   METAL_FUNC uint4 run(uint line, uint k) const {
     enum : uint { kRun = 16 / sizeof(S) };
-    const uint first = along_depth ? min(line, lines - 1) : line;
-    if (wide && (along_depth ? k + kRun <= depth : k < depth && line + kRun <= lines))
-      return *(device const uint4*)(data + (long(first) * line_stride + long(k) * depth_stride));
     uint4 r = uint4(0);
+    if (line >= lines || k >= depth) return r;
+    if (wide && (along_depth ? k + kRun <= depth : line + kRun <= lines))
+      return *(device const uint4*)(data + (long(line) * line_stride + long(k) * depth_stride));
 #pragma unroll
     for (uint i = 0; i < kRun; ++i) {
-      const uint l = along_depth ? first : min(line + i, lines - 1), d = along_depth ? k + i : k;
-      const S element = S(data[long(l) * line_stride + long(min(d, depth - 1)) * depth_stride]);
-      r[i * sizeof(S) / 4] |= (d < depth ? element_bits(element) : 0) << i * sizeof(S) % 4 * 8;
+      const uint l = along_depth ? line : line + i, d = along_depth ? k + i : k;
+      const S element = S(data[long(min(l, lines - 1)) * line_stride + long(min(d, depth - 1)) * depth_stride]);
+      r[i * sizeof(S) / 4] |= (l < lines && d < depth ? element_bits(element) : 0) << i * sizeof(S) % 4 * 8;
     }
     return r;
   }
@@ -81,23 +83,31 @@ struct TileShare {
   };
   uint4 held[kRuns];
 
+  // Line and place in depth of run i, if runs are along the depth.
+  template <typename Source>
+  METAL_FUNC static uint2 place(uint i, uint index) {
+    const uint at = index + i * THREADS;
+    return Source::kLinesFirst ? uint2(at % LINES, at / LINES * kRun) : uint2(at / kAcross, at % kAcross * kRun);
+  }
+
   template <typename Source>
   METAL_FUNC void load(Source source, uint line, uint k, uint index) {
 #pragma unroll
     for (uint i = 0; i < kRuns; ++i) {
-      const uint along = index + i * THREADS, across = index + i / kTogether * THREADS;
-      held[i] = source.run(line + (source.along_depth ? along / kAcross : across / kDown * kRun),
-                           k + (source.along_depth ? along % kAcross * kRun
-                                                   : across % kDown * kTogether + i % kTogether));
+      const uint2 along = place<Source>(i, index);
+      const uint across = index + i / kTogether * THREADS;
+      held[i] = source.run(line + (source.along_depth ? along.x : across / kDown * kRun),
+                           k + (source.along_depth ? along.y : across % kDown * kTogether + i % kTogether));
     }
   }
 
-  METAL_FUNC void store(threadgroup T* to, uint stride, bool along_depth, uint index) const {
-    if (along_depth) {
+  template <typename Source>
+  METAL_FUNC void store(Source source, threadgroup T* to, uint stride, uint index) const {
+    if (source.along_depth) {
 #pragma unroll
       for (uint i = 0; i < kRuns; ++i) {
-        const uint at = index + i * THREADS;
-        *(threadgroup uint4*)(to + at / kAcross * stride + at % kAcross * kRun) = held[i];
+        const uint2 along = place<Source>(i, index);
+        *(threadgroup uint4*)(to + along.x * stride + along.y) = held[i];
       }
       return;
     }
@@ -139,8 +149,8 @@ METAL_FUNC void tile_product(A a, B b, uint first, uint depth, Finish finish, ui
   a_share.load(a, tile.row, first, g.index);
   b_share.load(b, tile.column, first, g.index);
   for (uint k = first; k < depth; k += Shape::depth) {
-    a_share.store(left, kStride, a.along_depth, g.index);
-    b_share.store(right, kStride, b.along_depth, g.index);
+    a_share.store(a, left, kStride, g.index);
+    b_share.store(b, right, kStride, g.index);
     tg_barrier();
     const uint next = k + Shape::depth;
     if (next < depth) {  // while the SIMD groups multiply

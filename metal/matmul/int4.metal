@@ -8,6 +8,7 @@ enum : uint { kHalfBlock = kInt4Block / 2 };
 // The weights as the right factor of a product, depth x columns, in floats.
 template <typename T>
 struct Int4Source {
+  enum : uint { kLinesFirst = 0 };
   device const uchar* data;
   device const T* scales;  // (depth / group, columns, 2)
   uint columns, depth, group;

@@ -1,6 +1,8 @@
 // Launching kernels that compute a matrix tile by tile (metal/lib/tile_product.h).
 #pragma once
 
+#include <algorithm>
+
 #include "lib/tile_params.h"
 #include "ops/op.h"
 
@@ -14,6 +16,29 @@ inline Launch& over_tiles(Launch& launch, uint64_t rows, uint64_t columns, uint6
       .groups({uint32_t(ceil_div(columns, across)), uint32_t(ceil_div(rows, down)), uint32_t(batch)},
               large ? kLargeTileThreads : kTileThreads, true)
       .work(down * across * (1 + depth / 16));  // a product costs less than an element of plain work
+}
+
+inline uint64_t tiles_of(uint64_t rows, uint64_t columns, uint64_t batch, uint32_t size) {
+  return ceil_div(rows, size) * ceil_div(columns, size) * batch;
+}
+// Whether large tiles, which kernels of 16-bit elements have, keep the device busy.
+inline bool takes_large_tiles(uint64_t rows, uint64_t columns, uint64_t batch, size_t element_size) {
+  return element_size == 2 && std::min(rows, columns) >= kLargeTile &&
+         tiles_of(rows, columns, batch, kLargeTile) * kLargeTileThreads * 2 >= uint64_t(runtime::threads_to_fill());
+}
+
+// The parts that the depth is cut into where there are too few tiles to keep the device busy, and a part's depth.
+struct Split {
+  uint32_t parts, depth;
+};
+inline Split split_of(uint64_t rows, uint64_t columns, uint64_t batch, uint32_t depth) {
+  constexpr uint32_t kLeast = 256, kMost = 32, kSlices = kTileBytes;  // whole slices of every type
+  const uint64_t threads = tiles_of(rows, columns, batch, kTileRows) * kTileThreads;
+  const uint64_t wanted = uint64_t(runtime::threads_to_fill()) / 2 / threads;
+  const uint64_t parts = std::min<uint64_t>(wanted, std::min(depth / kLeast, kMost));
+  if (parts <= 1) return {1, depth};
+  const uint32_t part = uint32_t(ceil_div(ceil_div(depth, parts), kSlices) * kSlices);
+  return {uint32_t(ceil_div(depth, part)), part};
 }
 
 // Whether kernels may read a factor 16 bytes at a time, along its lines or across them.

@@ -1,6 +1,15 @@
 // Products of tiles where a threadgroup is one thread: blocks of 4 x 32 sums in registers.
 #pragma once
 
+// Named in functions that only kernels with real SIMD groups call.
+template <typename T, int C, int R>
+struct simdgroup_matrix {
+  vec<T, 2> thread_elements();
+};
+typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
+template <typename T, int C, int R>
+simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value);
+
 // Vectors of the compiler's own, since arrays of floats end up in memory.
 typedef float WideLanes __attribute__((vector_size(64), aligned(4)));
 enum : uint { kWideRows = 4, kWideColumns = 32, kWideDepth = 64 };

@@ -13,6 +13,7 @@ from .source import MslError, Source
 from .threadgroup_bytes import declare
 
 KERNELS_A_SHARD = 100
+UNROLL = re.compile(r"^[ \t]*#pragma unroll\b.*$", re.M)
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
@@ -43,6 +44,8 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     stem = identifier(name or os.path.basename(path))
     emitter, body = emitter_of(src, mode), src.result()
     emitter.general = general
+    if mode == "simt":  # unrolled checks take ten times as long to compile
+        body = UNROLL.sub("", body)
     opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
     if general:
         opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""

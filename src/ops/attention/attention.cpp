@@ -19,8 +19,8 @@
 #include <limits>
 
 #include "attention/attention_params.h"
-#include "lib/tile_params.h"
 #include "ops/random/random.h"
+#include "ops/tiles.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -77,6 +77,14 @@ Tensor make_as(const Tensor& query, int64_t size) {
 }
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
 
+// Whether kernels may read rows 16 bytes at a time.
+bool rows_are_wide(std::initializer_list<const Tensor*> operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const Tensor* t) {
+    const auto even = [&](int64_t stride) { return stride * int64_t(t->element_size()) % 16 == 0; };
+    return even(t->stride(1)) && reads_wide(t->const_data_ptr(), t->element_size(), t->stride(2), 1, t->stride(0));
+  });
+}
+
 struct Inputs {
   Tensor query, key, value, mask;  // the mask in floats
   AttentionParams p{};
@@ -114,17 +122,31 @@ Inputs prepare(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return in;
 }
 
+// A kernel for heads of up to 64, 128 and 256 elements each.
+struct AttentionKernels {
+  KernelSet small, medium, large;
+  Launch launch(const AttentionParams& p, Tag tag) const {
+    return Launch((size_of(p) == 64 ? small : size_of(p) == 128 ? medium : large).get(tag));
+  }
+  static uint32_t size_of(const AttentionParams& p) {
+    const uint32_t size = std::max(p.size, p.value_size);
+    return size <= 64 ? 64 : size <= 128 ? 128 : 256;
+  }
+};
+
 // Over blocks of rows of every head.
-void run_blocks(Launch& l, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch, uint64_t size) {
-  l.threadgroup_memory(kAttentionFloats * sizeof(float))
-      .groups({uint32_t(ceil_div(rows, kAttentionRows)), uint32_t(heads), uint32_t(batch)}, kTileThreads, true)
-      .work(kAttentionRows * (columns + 1) * (1 + size / 8))
+void run_blocks(Launch& l, const AttentionParams& p, size_t element_size, uint64_t rows, uint64_t columns,
+                int64_t heads, int64_t batch) {
+  const uint32_t height = 4 * attention_rows(uint32_t(AttentionKernels::size_of(p) * element_size));
+  l.groups({uint32_t(ceil_div(rows, height)), uint32_t(heads), uint32_t(batch)}, kAttentionThreads, true)
+      .work(height * (columns + 1) * (1 + (p.size + p.value_size) / 8))
       .run();
 }
 
 Attended launch_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                           double dropout, bool causal, std::optional<double> scale) {
-  static const KernelSet kernels("attention");
+  static const AttentionKernels kernels{KernelSet("attention_64"), KernelSet("attention_128"),
+                                        KernelSet("attention_256")};
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor result = make_as(query, value.size(3));
@@ -137,10 +159,11 @@ Attended launch_attention(const Tensor& query, const Tensor& key, const Tensor& 
     p.seed = random.seed;
     p.first_block = random.offset;
   }
-  Launch l(kernels.get(tag_of(query)));
+  p.wide = rows_are_wide({&in.query, &in.key, &in.value});
+  Launch l = kernels.launch(p, tag_of(query));
   l.pointer(out.mutable_data_ptr()).pointer(log_sums.mutable_data_ptr()).pointer(in.query.const_data_ptr());
   l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
-  run_blocks(l, p.queries, p.keys, query.size(1), query.size(0), p.size + p.value_size);
+  run_blocks(l, p, query.element_size(), p.queries, p.keys, query.size(1), query.size(0));
   if (!out.is_same(result)) result.copy_(out);
   return {result, log_sums, int64_t(p.seed), int64_t(p.first_block)};
 }
@@ -150,8 +173,13 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                                                              const OptionalTensor& mask, const Attended& done,
                                                              double dropout, bool causal, std::optional<double> scale) {
   static const KernelSet delta_kernels("attention_delta");
-  static const KernelSet kernels[] = {KernelSet("attention_backward_query"), KernelSet("attention_backward_key"),
-                                      KernelSet("attention_backward_value")};
+  static const AttentionKernels kernels[] = {
+      {KernelSet("attention_backward_query_64"), KernelSet("attention_backward_query_128"),
+       KernelSet("attention_backward_query_256")},
+      {KernelSet("attention_backward_key_64"), KernelSet("attention_backward_key_128"),
+       KernelSet("attention_backward_key_256")},
+      {KernelSet("attention_backward_value_64"), KernelSet("attention_backward_value_128"),
+       KernelSet("attention_backward_value_256")}};
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor grad = in_rows(grad_given), out = in_rows(done.out), log_sums = done.log_sum_exp.contiguous();
@@ -159,6 +187,7 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   p.out = strides_of(out);
   p.seed = uint64_t(done.seed);
   p.first_block = uint64_t(done.offset);
+  p.wide = rows_are_wide({&in.query, &in.key, &in.value, &grad});
   const Tag tag = tag_of(query);
 
   const Tensor delta = at::empty(log_sums.sizes(), log_sums.options());
@@ -170,13 +199,13 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                             make_like(value, value.size(3))};
   for (size_t i = 0; i < 3; ++i) {
     p.result = strides_of(results[i]);
-    Launch l(kernels[i].get(tag));
+    Launch l = kernels[i].launch(p, tag);
     l.pointer(results[i].mutable_data_ptr()).pointer(log_sums.const_data_ptr()).pointer(delta.const_data_ptr());
     l.pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr());
     l.pointer(grad.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
     const bool of_query = i == 0;
-    run_blocks(l, of_query ? p.queries : p.keys, of_query ? p.keys : uint64_t(p.queries) * p.shared, results[i].size(1),
-               query.size(0), 2 * uint64_t(p.size + p.value_size));
+    run_blocks(l, p, query.element_size(), of_query ? p.queries : p.keys,
+               of_query ? p.keys : uint64_t(p.queries) * p.shared, results[i].size(1), query.size(0));
   }
   return {results[0], results[1], results[2]};
 }

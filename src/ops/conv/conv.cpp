@@ -26,20 +26,15 @@ struct Geometry {
   int64_t groups;
 };
 
-struct ConvKernels {
-  KernelSet tiles, lines;
-};
-const ConvKernels& forward_kernels() {
-  static const ConvKernels k{KernelSet("conv"), KernelSet("conv_depthwise")};
-  return k;
+const KernelSet& line_kernels(bool backward) {
+  static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
+  return backward ? gradient : forward;
 }
-const ConvKernels& backward_kernels() {
-  static const ConvKernels k{KernelSet("conv_backward"), KernelSet("conv_depthwise_backward")};
-  return k;
-}
-const ConvKernels& weight_kernels() {
-  static const ConvKernels k{KernelSet("conv_weight"), KernelSet("conv_depthwise_weight")};
-  return k;
+const KernelSet& tile_kernels(bool backward, bool pointwise, bool large) {
+  static const KernelSet plain("conv"), large_plain("conv_large"), gradient("conv_backward"), point("conv_pointwise"),
+      large_point("conv_pointwise_large");
+  if (backward) return gradient;
+  return pointwise ? (large ? large_point : point) : (large ? large_plain : plain);
 }
 
 bool has_kernel(const Tensor& input, const Tensor& weight) {
@@ -86,21 +81,62 @@ void check_sizes(const Tensor& t, int64_t columns) {
               " for a tensor of size ", t.sizes());
 }
 
+// Whether a window is a place of its own, and places lie evenly in memory.
+bool is_pointwise(const ConvParams& p) {
+  bool pointwise = true;
+  int64_t stride = p.source_stride[2];
+  for (int d = 2; d >= 0; --d) {
+    const ConvWindow& w = p.window;
+    pointwise = pointwise && w.taps[d] == 1 && w.stride[d] == 1 && w.padding[d] == 0 && w.source[d] == w.positions[d] &&
+                (w.source[d] == 1 || p.source_stride[d] == stride);
+    stride *= w.source[d];
+  }
+  return pointwise;
+}
+
+// By tiles: the product of the weight, [groups, rows, channels * taps], and the patches of each group.
+void apply_tiles(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias, ConvParams p,
+                 uint32_t groups, bool backward) {
+  const size_t size = source.element_size();
+  p.matrix = {p.depth, 0, int64_t(p.rows) * p.depth, 0};
+  ConvWindow& w = p.window;
+  const bool steps = std::any_of(w.stride, w.stride + 3, [](int32_t s) { return s != 1; });
+  // Backward by steps of one is forward with the taps the other way round.
+  for (int d = 0; backward && !steps && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
+  const bool by_steps = backward && steps, pointwise = !by_steps && is_pointwise(p);
+  p.wide_matrix = reads_wide(weight.const_data_ptr(), size, p.depth, 1, p.matrix.group_stride);
+  if (pointwise) {
+    p.columns /= p.images;
+    p.wide_source = p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
+                    reads_wide(source.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
+  }
+  const uint64_t batch = pointwise ? uint64_t(groups) * p.images : groups;
+  const bool large = !by_steps && takes_large_tiles(p.rows, p.columns, batch, size);
+  Launch l(tile_kernels(by_steps, pointwise, large).get(tag_of(out)));
+  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
+  l.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
+  Tensor taps;
+  if (!pointwise) {
+    static const KernelSet forward("conv_taps"), gradient("conv_taps_backward");
+    taps = at::empty({int64_t(p.depth), int64_t(sizeof(ConvTapOffset))},
+                     out.options().dtype(at::kByte).memory_format(std::nullopt));
+    Launch first((by_steps ? gradient : forward).get());
+    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(p.depth).run();
+    l.pointer(taps.const_data_ptr());
+  }
+  over_tiles(l, p.rows, p.columns, batch, p.depth, large).run();
+}
+
 // out = what a window of the weight [O, C / groups, ...] makes of `source`, or (backward) what its gradient would be.
 void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const OptionalTensor& bias,
            const Geometry& g, bool backward) {
   if (out.numel() == 0) return;
-  const Tensor source = in_lines(source_given, weight_given), weight = weight_given.contiguous();
+  const Tensor source = in_lines(source_given, weight_given);
   const int64_t rows = out.size(1) / g.groups, channels = source.size(1) / g.groups;
   // Not the strides of the weight, which mean nothing where it has one channel.
-  const int64_t taps = taps_of(weight), weight_row = weight.size(1) * taps;
+  const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
-  p.window = window_of(source, out.sizes(), weight, g);
-  // The matrix is [rows, channels * taps] of the group's part of the weight.
-  p.matrix.row_stride = backward ? taps : weight_row;
-  p.matrix.outer_stride = backward ? weight_row : taps;
-  p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
-  p.matrix.inner = uint32_t(taps);
+  p.window = window_of(source, out.sizes(), weight_given, g);
   set_source(p, source);
   p.out_image = out.stride(0);
   p.out_channel = out.stride(1);
@@ -113,24 +149,24 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   p.depth = uint32_t(channels * taps);
   p.has_bias = bias && bias->defined();
   const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
-  const ConvKernels& kernels = backward ? backward_kernels() : forward_kernels();
-  const auto bind = [&](Launch& l) -> Launch& {
-    return l.pointer(out.mutable_data_ptr())
-        .pointer(source.const_data_ptr())
-        .pointer(weight.const_data_ptr())
-        .pointer(p.has_bias ? b.const_data_ptr() : nullptr)
-        .bytes(p);
-  };
-  if (g.groups > 1 && std::max(rows, channels) <= kFewChannels) {
-    Launch l(kernels.lines.get(tag_of(out)));
-    const uint32_t width = p.window.positions[2], blocks = (width + kLine - 1) / kLine;
-    bind(l).groups({p.columns / width * blocks, uint32_t(out.size(1))},
-                   std::min(kLine, runtime::threads_for_row(width * 4)));
-    l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
-    return;
+  if (g.groups == 1 || std::max(rows, channels) > kFewChannels) {
+    const Tensor by_group =
+        weight_given.reshape({g.groups, weight_given.size(0) / g.groups, weight_given.size(1), taps});
+    const Tensor weight = (backward ? by_group.transpose(1, 2) : by_group).contiguous();
+    return apply_tiles(out, source, weight, b, p, uint32_t(g.groups), backward);
   }
-  Launch l(kernels.tiles.get(tag_of(out)));
-  over_tiles(bind(l), p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+  const Tensor weight = weight_given.contiguous();
+  // The matrix is [rows, channels * taps] of the group's part of the weight.
+  p.matrix.row_stride = backward ? taps : weight_row;
+  p.matrix.outer_stride = backward ? weight_row : taps;
+  p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
+  p.matrix.inner = uint32_t(taps);
+  Launch l(line_kernels(backward).get(tag_of(out)));
+  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
+  l.pointer(p.has_bias ? b.const_data_ptr() : nullptr).bytes(p);
+  const uint32_t width = p.window.positions[2], blocks = (width + kLine - 1) / kLine;
+  l.groups({p.columns / width * blocks, uint32_t(out.size(1))}, std::min(kLine, runtime::threads_for_row(width * 4)));
+  l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
 }
 
 // The gradient of a weight [O, C / groups, ...] that took `source` to what `grad_given` is the gradient of.
@@ -148,17 +184,30 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   p.rows = uint32_t(rows);
   p.columns = p.channels * volume(p.window.taps);
   p.depth = uint32_t(grad.size(0) * positions);
-  const auto bind = [&](Launch& l) -> Launch& {
-    return l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
-  };
-  if (g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels) {
-    Launch l(weight_kernels().lines.get(tag_of(out)));
-    bind(l).groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
+  const bool few = g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels;
+  p.wide_matrix = positions * int64_t(grad.element_size()) % 16 == 0 &&
+                  reads_wide(grad.const_data_ptr(), grad.element_size(), positions, 1);
+  const Split split = few ? Split{1, p.depth} : split_of(p.rows, p.columns, uint64_t(g.groups), p.depth);
+  p.splits = split.parts;
+  p.split_depth = split.depth;
+  static const KernelSet tiles("conv_weight"), lines("conv_depthwise_weight"), join("conv_join");
+  Launch l((few ? lines : tiles).get(tag_of(out)));
+  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
+  if (few) {
+    l.groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
     l.work(p.depth).run();
     return out;
   }
-  Launch l(weight_kernels().tiles.get(tag_of(out)));
-  over_tiles(bind(l), p.rows, p.columns, uint64_t(g.groups), p.depth).run();
+  const Tensor parts = p.splits > 1 ? at::empty({g.groups * p.splits, rows * p.columns},
+                                                weight.options().dtype(at::kFloat).memory_format(std::nullopt))
+                                    : Tensor();
+  l.pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
+  over_tiles(l, p.rows, p.columns, uint64_t(g.groups) * p.splits, p.split_depth).run();
+  if (p.splits > 1) {
+    Launch last(join.get(tag_of(out)));
+    last.pointer(out.mutable_data_ptr()).pointer(parts.const_data_ptr()).bytes(p);
+    last.threads(uint64_t(rows) * p.columns, uint64_t(g.groups)).work(p.splits).run();
+  }
   return out;
 }
 

@@ -21,8 +21,6 @@ namespace {
 
 using at::Scalar;
 
-constexpr uint32_t kSplitDepth = 256;  // the least depth that threadgroups of their own are worth
-
 // Of a matrix, or a batch of them.
 MatmulStrides strides_of(const Tensor& t) {
   return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
@@ -37,27 +35,16 @@ const Kernels& plain_kernels() {
   return k;
 }
 
-uint64_t tiles_of(const MatmulParams& p, uint64_t batch, uint32_t size) {
-  return ceil_div(p.rows, size) * ceil_div(p.columns, size) * batch;
-}
-// The parts that the depth is cut into where there are too few tiles to keep the device busy.
-uint32_t splits_of(const MatmulParams& p, uint64_t batch) {
-  const uint64_t threads = tiles_of(p, batch, kTileRows) * kTileThreads, wanted = uint64_t(runtime::threads_to_fill());
-  return uint32_t(std::clamp<uint64_t>(wanted / 2 / threads, 1, std::clamp<uint32_t>(p.depth / kSplitDepth, 1, 32)));
-}
-
 void launch_tiles(const Kernels& kernels, Tag in, Tag second, const Tensor& out, const Tensor& a, const Tensor& b,
                   const Tensor& c, const Tensor& scale, MatmulParams p, uint64_t batch) {
   static const KernelSet large_tiles("matmul_large"), join("matmul_join");
   p.wide_a = reads_wide(a.const_data_ptr(), a.element_size(), p.a.row, p.a.column, p.a.batch);
   p.wide_b = reads_wide(b.const_data_ptr(), b.element_size(), p.b.column, p.b.row, p.b.batch);
-  const bool plain = a.scalar_type() == b.scalar_type() && a.element_size() == 2;
-  const bool large = plain && std::min(p.rows, p.columns) >= kLargeTile &&
-                     tiles_of(p, batch, kLargeTile) * kLargeTileThreads * 2 >= uint64_t(runtime::threads_to_fill());
-  p.splits = large ? 1 : splits_of(p, batch);
-  // Whole slices of every type.
-  p.split_depth = p.splits == 1 ? p.depth : uint32_t(ceil_div(ceil_div(p.depth, p.splits), kTileBytes) * kTileBytes);
-  p.splits = p.splits == 1 ? 1 : uint32_t(ceil_div(p.depth, p.split_depth));
+  const bool large =
+      a.scalar_type() == b.scalar_type() && takes_large_tiles(p.rows, p.columns, batch, a.element_size());
+  const Split split = large ? Split{1, p.depth} : split_of(p.rows, p.columns, batch, p.depth);
+  p.splits = split.parts;
+  p.split_depth = split.depth;
   const auto c_data = p.has_c ? c.const_data_ptr() : nullptr,
              scale_data = p.has_scale ? scale.const_data_ptr() : nullptr;
   const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits * p.rows, p.columns},

@@ -43,6 +43,10 @@ def cases() -> Iterator[Case]:
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
         yield case(f"attention {TAGS[dtype]}", attention, q, k, v, values(21, 70, dtype=dtype, seed=4), g)
+        for size in (100, 200):
+            q, k, v = (values(1, 1, n, size, dtype=dtype, low=-1, high=1, seed=n) for n in (12, 20, 20))
+            g = values(1, 1, 12, size, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            yield case(f"attention of {size} {TAGS[dtype]}", attention, q, k, v, values(12, 20, dtype=dtype, seed=4), g)
     for dtype in FLOAT:
         for angle in dict.fromkeys([dtype, torch.float32]):
             x = values(2, 3, 5, 16, dtype=dtype)

@@ -19,6 +19,13 @@ def convolution(
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
 
 
+def many_channels(x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The result, in large tiles, and its gradients, of which the weight's depth is split."""
+    leaves = [t.detach().requires_grad_() for t in (x, weight)]
+    y = torch.nn.functional.conv2d(*leaves, padding=weight.shape[-1] // 2)
+    return y, *torch.autograd.grad(y, leaves, g)
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     for dtype in FLOAT:
@@ -30,3 +37,8 @@ def cases() -> Iterator[Case]:
                 label = f"{'transposed ' if transposed else ''}convolution of {groups} groups {TAGS[dtype]}"
                 bias = values(10, dtype=dtype, seed=3)
                 yield case(label, convolution, x, weight, bias, g, transposed, groups)
+        x = values(1, 4, 23, 24, dtype=dtype, low=-0.5, high=0.5)
+        g = values(1, 128, 23, 24, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        for taps in (1, 3):
+            weight = values(128, 4, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            yield case(f"convolution to 128 channels by {taps} {TAGS[dtype]}", many_channels, x, weight, g)
