@@ -4,6 +4,13 @@
 
 enum : uint { kSumBlock = 8192 };
 
+// No other operand: one kind.
+struct NoExtra {
+  uint kind() const { return 0; }
+  template <uint KIND>
+  float of(uint) const { return 0.0f; }
+};
+
 template <typename In, uint BYTES = 4 * kHeldValues>
 struct Row {
   In in;
@@ -39,18 +46,41 @@ struct Row {
     return float2(a, b);
   }
   template <typename F>
-  float sum(F f) const { return sums(f, Nothing()).x; }
+  float sum(F f) const {
+    const In from = in;
+    float total = 0.0f;
+    for (uint first = 0; first < n;) {
+      const uint end = first + min(uint(kSumBlock), n - first);
+      float s = 0.0f;
+      MPSX_REDUCE(+ : s)
+      for (uint i = first; i < end; ++i) s += f.at(from.one(i));
+      total += s;
+      first = end;
+    }
+    return total;
+  }
   template <typename F>
   float map_sum(F f) const { return sum(f); }
 
+  template <uint KIND, typename O, typename Extra, typename F>
+  void store_kind(device O* y, Extra extra, F f) const {
+    const In from = in;
+    MPSX_VECTORIZE
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i), extra.template of<KIND>(i)));
+  }
   template <typename O, typename Extra, typename F>
   void store(device O* y, Extra extra, F f) const {
-    MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(f.at(in.one(i), extra.one(i)));
+    switch (extra.kind()) {
+      case 0: return store_kind<0>(y, extra, f);
+      case 1: return store_kind<1>(y, extra, f);
+      case 2: return store_kind<2>(y, extra, f);
+      default: return store_kind<3>(y, extra, f);
+    }
   }
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) const {
+    const In from = in;
     MPSX_VECTORIZE
-    for (uint i = 0; i < n; ++i) y[i] = O(f.at(in.one(i)) * scale);
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i)) * scale);
   }
 };

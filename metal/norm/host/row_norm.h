@@ -1,0 +1,15 @@
+// Weight and bias where a threadgroup is one thread: loops for each of the kinds, since the compiler would not make
+// them of loops with so much else in them.
+#pragma once
+
+template <typename W>
+struct Parameters {
+  device const W* weight;
+  device const W* bias;
+  bool has_weight, has_bias;
+  uint kind() const { return (has_weight ? 1 : 0) + (has_bias ? 2 : 0); }
+  template <uint KIND>
+  Pair of(uint i) const {
+    return {KIND & 1 ? float(weight[i]) : 1.0f, KIND & 2 ? float(bias[i]) : 0.0f};
+  }
+};
