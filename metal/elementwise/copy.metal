@@ -2,8 +2,9 @@
 #include "elementwise/params.h"
 #include "lib/compute.h"
 #include "lib/index.h"
-#include "lib/instantiate.h"
 #include "lib/collective.h"
+#include "lib/instantiate.h"
+#include "lib/pack.h"
 
 // As PyTorch casts: a bool says whether a number is not zero; float to a narrow integer goes through int.
 template <typename R, typename C>
@@ -27,53 +28,82 @@ struct convert<short, float> {
   static short from(float x) { return short(int(x)); }
 };
 
+template <uint N, typename T, typename R>
+inline void cast(PackLoop<N, true> d, device R* out, long to, device const T* x, long from) {
+  typedef compute_t<T> C;
+  for (; d.more(); d.next()) {
+    const Packs<T, N> v = load_packs(d, x, from);
+    Packs<R, N> y;
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = convert<R, C>::from(C(v.at[i]));
+    store_packs(d, out, to, y);
+  }
+}
 template <typename T, typename R>
 kernel void cast_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                       constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) to[i] = convert<R, compute_t<T>>::from(compute_t<T>(from[i]));
+  MPSX_PACKS(T, R, cast, to, 1, from, 1);
 }
 template <typename T, typename R>
 kernel void cast_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                         constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  const T value = x[grid_offset(p, 1, gid)];
-  out[grid_offset(p, 0, gid)] = convert<R, compute_t<T>>::from(compute_t<T>(value));
+                         constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+  cast(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
+template <uint N, typename T>
+inline void copy(PackLoop<N, true> d, device T* out, long to, device const T* x, long from) {
+  for (; d.more(); d.next()) store_packs(d, out, to, load_packs(d, x, from));
+}
 // S: the input's stride along x, 1, or 0 for one that is broadcast; the output's is 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                      constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+                      constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) to[i] = from[i * S];
+  MPSX_PACKS(T, T, copy, to, 1, from, S);
 }
 template <typename T>
 kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                         constant StridedParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
-  out[grid_offset(p, 0, gid)] = x[grid_offset(p, 1, gid)];
+                         constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+  copy(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
 // A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile by way of
-// threadgroup memory, so that both sides are touched in runs. A column more than needed shifts rows to other banks.
+// threadgroup memory, so that both sides are touched in runs. A few bytes more than needed shift its rows to other
+// banks.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T tile[kTransposeTile * (kTransposeTile + 1)];
-  const uint x0 = g.group.x * kTransposeTile, y0 = g.group.y * kTransposeTile;
-  const uint nx = min(p.size[0] - x0, uint(kTransposeTile)), ny = min(p.size[1] - y0, uint(kTransposeTile));
+  constexpr uint side = transpose_side(sizeof(T)), pitch = side + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
+  threadgroup T tile[side * pitch];
+  const uint x0 = g.group.x * side, y0 = g.group.y * side;
+  const uint nx = min(p.size[0] - x0, side), ny = min(p.size[1] - y0, side);
   const uint3 plane = uint3(0, 0, g.group.z);
-  device const T* from = x + row_offset(p, 1, plane) + long(x0) * p.stride[1][0] + y0;
-  device T* to = out + row_offset(p, 0, plane) + long(y0) * p.stride[0][1] + x0;
-  for (uint i = 0; i < nx; ++i)
-    for (uint j = g.index; j < ny; j += g.count)
-      tile[j * (kTransposeTile + 1) + i] = from[long(i) * p.stride[1][0] + j];
+  const long from_step = p.stride[1][0], to_step = p.stride[0][1];
+  device const T* from = x + row_offset(p, 1, plane) + long(x0) * from_step + y0;
+  device T* to = out + row_offset(p, 0, plane) + long(y0) * to_step + x0;
+  // Several loads before the first store, whose latencies overlap.
+  constexpr uint several = 4;
+  for (uint first = g.index; first < side * side; first += several * g.count) {
+    T values[several];
+    MPSX_UNROLL for (uint k = 0; k < several; ++k) {
+      const uint e = first + k * g.count, i = e / side, j = e % side;
+      if (i < nx && j < ny) values[k] = from[long(i) * from_step + j];
+    }
+    MPSX_UNROLL for (uint k = 0; k < several; ++k) {
+      const uint e = first + k * g.count, i = e / side, j = e % side;
+      if (i < nx && j < ny) tile[j * pitch + i] = values[k];
+    }
+  }
   tg_barrier();
-  for (uint j = 0; j < ny; ++j)
-    for (uint i = g.index; i < nx; i += g.count)
-      to[long(j) * p.stride[0][1] + i] = tile[j * (kTransposeTile + 1) + i];
+  for (uint first = g.index; first < side * side; first += several * g.count) {
+    MPSX_UNROLL for (uint k = 0; k < several; ++k) {
+      const uint e = first + k * g.count, j = e / side, i = e % side;
+      if (i < nx && j < ny) to[long(j) * to_step + i] = tile[j * pitch + i];
+    }
+  }
 }
 
 #define COPY(T, TAG, ...)                                      \

@@ -1,94 +1,115 @@
 // The kernels that every elementwise operator is an instance of. An operator is a struct with
 // `template <typename C> static … apply(C x, …, Scalars<C> s)`, where C is the type it computes in.
 //
-//   dense             every operand's stride along x is 1; a thread takes lanes<T> neighbours
+//   dense             every operand's stride along x is 1; threads move packs of 16 bytes
 //   rows_10, rows_01  the same, but one input does not move along x (a broadcast column)
-//   strided           any strides; a thread takes one element
+//   strided           any strides; a thread takes a few elements, and its neighbours those beside them
 //
 // y and z are the outer dimensions (row_offset). An input that is a number has no memory of its own: the launcher
 // passes another operand's, so that every kernel loads unconditionally and selects afterwards.
 #pragma once
 
-#include "elementwise/elements.h"
 #include "elementwise/scalars.h"
 #include "lib/instantiate.h"
 #include "lib/index.h"
+#include "lib/pack.h"
 
+template <typename Op, uint N, typename T, typename R>
+inline void unary(PackLoop<N, true> d, device R* out, long to, device const T* x, long from, constant ScalarParams& s) {
+  typedef compute_t<T> C;
+  const Scalars<C> scalar = scalars<C>(s);
+  for (; d.more(); d.next()) {
+    const Packs<T, N> v = load_packs(d, x, from);
+    Packs<R, N> y;
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = R(Op::template apply<C>(C(v.at[i]), scalar));
+    store_packs(d, out, to, y);
+  }
+}
 template <typename T, typename R, typename Op>
 kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                         constant StridedParams& p [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
-                        uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
+                        MPSX_PACK_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0])
-    set_element(to, i, R(Op::template apply<C>(C(element(from, i)), scalars<C>(s))));
+  MPSX_PACKS(T, R, unary<Op>, to, 1, from, 1, s);
 }
 template <typename T, typename R, typename Op>
 kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
                           constant StridedParams& p [[buffer(2)]], constant ScalarParams& s [[buffer(3)]],
-                          uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  out[grid_offset(p, 0, gid)] = R(Op::template apply<C>(C(x[grid_offset(p, 1, gid)]), scalars<C>(s)));
+                          MPSX_PACK_PARAMETERS) {
+  unary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid),
+            p.stride[1][0], s);
 }
 
+template <typename Op, uint N, typename T, typename R>
+inline void binary(PackLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const T* b,
+                   long from_b, constant ScalarParams& s) {
+  typedef compute_t<T> C;
+  const Scalars<C> scalar = scalars<C>(s);
+  for (; d.more(); d.next()) {
+    const Packs<T, N> ma = load_packs(d, a, from_a), mb = load_packs(d, b, from_b);
+    Packs<R, N> y;
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
+      const C va = s.inlined & 2 ? scalar.c : C(ma.at[i]), vb = s.inlined & 4 ? scalar.c : C(mb.at[i]);
+      y.at[i] = R(Op::template apply<C>(va, vb, scalar));
+    }
+    store_packs(d, out, to, y);
+  }
+}
 // SA, SB: the inputs' strides along x, 0 or 1.
 template <typename T, typename R, typename Op, uint SA, uint SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
-                        constant ScalarParams& s [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  const Scalars<C> scalar = scalars<C>(s);
+                        constant ScalarParams& s [[buffer(4)]], MPSX_PACK_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) {
-    const C ma = C(element(from_a, i * SA)), mb = C(element(from_b, i * SB));
-    const C va = s.inlined & 2 ? scalar.c : ma, vb = s.inlined & 4 ? scalar.c : mb;
-    set_element(to, i, R(Op::template apply<C>(va, vb, scalar)));
-  }
+  MPSX_PACKS(T, R, binary<Op>, to, 1, from_a, SA, from_b, SB, s);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                            device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
-                           constant ScalarParams& s [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  const Scalars<C> scalar = scalars<C>(s);
-  const C ma = C(a[grid_offset(p, 1, gid)]), mb = C(b[grid_offset(p, 2, gid)]);
-  const C va = s.inlined & 2 ? scalar.c : ma, vb = s.inlined & 4 ? scalar.c : mb;
-  out[grid_offset(p, 0, gid)] = R(Op::template apply<C>(va, vb, scalar));
+                           constant ScalarParams& s [[buffer(4)]], MPSX_PACK_PARAMETERS) {
+  binary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
+             p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s);
 }
 
 // Three operands; the first may have a type of its own (where's condition).
+template <typename Op, uint N, typename A, typename T>
+inline void ternary(PackLoop<N, true> d, device T* out, long to, device const A* a, long from_a, device const T* b,
+                    long from_b, device const T* c, long from_c, constant ScalarParams& s) {
+  typedef compute_t<T> C;
+  typedef compute_t<A> CA;
+  const Scalars<C> scalar = scalars<C>(s);
+  for (; d.more(); d.next()) {
+    const Packs<A, N> va = load_packs(d, a, from_a);
+    const Packs<T, N> mb = load_packs(d, b, from_b), mc = load_packs(d, c, from_c);
+    Packs<T, N> y;
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
+      const C vb = s.inlined & 4 ? scalar.c : C(mb.at[i]), vc = s.inlined & 8 ? scalar.c : C(mc.at[i]);
+      y.at[i] = T(Op::template apply<CA, C>(CA(va.at[i]), vb, vc, scalar));
+    }
+    store_packs(d, out, to, y);
+  }
+}
 template <typename A, typename T, typename Op>
 kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
                           device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
                           constant StridedParams& p [[buffer(4)]], constant ScalarParams& s [[buffer(5)]],
-                          uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  typedef compute_t<A> CA;
-  const Scalars<C> scalar = scalars<C>(s);
+                          MPSX_PACK_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const A* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   device const T* from_c = c + row_offset(p, 3, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) {
-    const C mb = C(element(from_b, i)), mc = C(element(from_c, i));
-    const C vb = s.inlined & 4 ? scalar.c : mb, vc = s.inlined & 8 ? scalar.c : mc;
-    set_element(to, i, T(Op::template apply<CA, C>(CA(element(from_a, i)), vb, vc, scalar)));
-  }
+  MPSX_PACKS(A, T, ternary<Op>, to, 1, from_a, 1, from_b, 1, from_c, 1, s);
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],
                             device const T* b [[buffer(2)]], device const T* c [[buffer(3)]],
                             constant StridedParams& p [[buffer(4)]], constant ScalarParams& s [[buffer(5)]],
-                            uint3 gid [[thread_position_in_grid]]) {
-  typedef compute_t<T> C;
-  typedef compute_t<A> CA;
-  const Scalars<C> scalar = scalars<C>(s);
-  const C mb = C(b[grid_offset(p, 2, gid)]), mc = C(c[grid_offset(p, 3, gid)]);
-  const C vb = s.inlined & 4 ? scalar.c : mb, vc = s.inlined & 8 ? scalar.c : mc;
-  out[grid_offset(p, 0, gid)] = T(Op::template apply<CA, C>(CA(a[grid_offset(p, 1, gid)]), vb, vc, scalar));
+                            MPSX_PACK_PARAMETERS) {
+  ternary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
+              p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], c + row_offset(p, 3, gid), p.stride[3][0], s);
 }
 
 #define MPSX_RESULT_SAME(T) T

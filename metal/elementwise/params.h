@@ -2,12 +2,15 @@
 
 #include "lib/shared.h"
 
-enum : uint32_t { kTransposeTile = 32 };  // rows and columns of a tile that a transposing copy moves at a time
+// Rows and columns of a square tile that a transposing copy moves at a time, of elements of so many bytes.
+enum : uint32_t { kTransposeTile = 32 };
+constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTransposeTile / bytes : kTransposeTile; }
 
 // A dispatch over up to four dimensions, innermost first; strides in elements, operand 0 is the output.
 struct StridedParams {
   uint32_t size[4];
   int64_t stride[4][4];
+  uint32_t packed, unused;  // packed: rows of a dense kernel are aligned to packs (lib/pack.h)
 };
 
 // Scalar arguments of an operator in both forms; a kernel reads the one of its compute type.

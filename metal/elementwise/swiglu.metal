@@ -16,39 +16,40 @@ inline float silu_and_slope(float gate, thread float& slope) {
   return gate * y;
 }
 
-// Operands: the gradients of x and of the gate, then grad, x and the gate.
-template <typename T>
-kernel void swiglu_backward_dense(device T* grad_x [[buffer(0)]], device T* grad_gate [[buffer(1)]],
-                                  device const T* grad [[buffer(2)]], device const T* x [[buffer(3)]],
-                                  device const T* gate [[buffer(4)]], constant SwigluParams& p [[buffer(5)]],
-                                  uint3 gid [[thread_position_in_grid]]) {
+// Operands: the gradients of x and of the gate, then grad, x and the gate. STRIDED: with strides other than 1.
+template <bool STRIDED, uint N, typename T>
+inline void swiglu_gradients(PackLoop<N, true> d, device T* grad_x, device T* grad_gate, device const T* grad,
+                            device const T* x, device const T* gate, constant SwigluParams& p) {
+  for (; d.more(); d.next()) {
+    const Packs<T, N> g = load_packs(d, grad, STRIDED ? p.stride[2][0] : 1);
+    const Packs<T, N> value = load_packs(d, x, STRIDED ? p.stride[3][0] : 1);
+    const Packs<T, N> v = load_packs(d, gate, STRIDED ? p.stride[4][0] : 1);
+    Packs<T, N> gx, gg;
+    MPSX_UNROLL for (uint i = 0; i < gx.count; ++i) {
+      float slope;
+      const float silu = silu_and_slope(float(v.at[i]), slope);
+      gx.at[i] = T(float(g.at[i]) * silu);
+      gg.at[i] = T(float(g.at[i]) * float(value.at[i]) * slope);
+    }
+    store_packs(d, grad_x, STRIDED ? p.stride[0][0] : 1, gx);
+    store_packs(d, grad_gate, STRIDED ? p.stride[1][0] : 1, gg);
+  }
+}
+template <typename T, bool STRIDED>
+kernel void swiglu_backward(device T* grad_x [[buffer(0)]], device T* grad_gate [[buffer(1)]],
+                            device const T* grad [[buffer(2)]], device const T* x [[buffer(3)]],
+                            device const T* gate [[buffer(4)]], constant SwigluParams& p [[buffer(5)]],
+                            MPSX_PACK_PARAMETERS) {
   device T* to_x = grad_x + row_offset(p, 0, gid);
   device T* to_gate = grad_gate + row_offset(p, 1, gid);
   device const T* from_grad = grad + row_offset(p, 2, gid);
   device const T* from_x = x + row_offset(p, 3, gid);
   device const T* from_gate = gate + row_offset(p, 4, gid);
-  MPSX_EACH_LANE(T, i, gid.x, p.size[0]) {
-    float slope;
-    const float g = float(from_grad[i]), silu = silu_and_slope(float(from_gate[i]), slope);
-    const float gx = g * silu, gg = g * float(from_x[i]) * slope;
-    to_x[i] = T(gx);
-    to_gate[i] = T(gg);
-  }
-}
-template <typename T>
-kernel void swiglu_backward_strided(device T* grad_x [[buffer(0)]], device T* grad_gate [[buffer(1)]],
-                                    device const T* grad [[buffer(2)]], device const T* x [[buffer(3)]],
-                                    device const T* gate [[buffer(4)]], constant SwigluParams& p [[buffer(5)]],
-                                    uint3 gid [[thread_position_in_grid]]) {
-  float slope;
-  const float silu = silu_and_slope(float(gate[grid_offset(p, 4, gid)]), slope);
-  const float g = float(grad[grid_offset(p, 2, gid)]), value = float(x[grid_offset(p, 3, gid)]);
-  grad_x[grid_offset(p, 0, gid)] = T(g * silu);
-  grad_gate[grid_offset(p, 1, gid)] = T(g * value * slope);
+  MPSX_PACKS(T, T, swiglu_gradients<STRIDED>, to_x, to_gate, from_grad, from_x, from_gate, p);
 }
 
-#define SWIGLU_BACKWARD(T, TAG, ...)                                        \
-  MPSX_KERNEL("swiglu_backward_dense_" #TAG, swiglu_backward_dense<T>)      \
-  MPSX_KERNEL("swiglu_backward_strided_" #TAG, swiglu_backward_strided<T>)
+#define SWIGLU_BACKWARD(T, TAG, ...)                                               \
+  MPSX_KERNEL("swiglu_backward_dense_" #TAG, swiglu_backward<T, false>)            \
+  MPSX_KERNEL("swiglu_backward_strided_" #TAG, swiglu_backward<T, true>)
 MPSX_FOR_FLOAT(MPSX_BINARY_KERNELS_FIXED, swiglu, SAME)
 MPSX_FOR_FLOAT(SWIGLU_BACKWARD, )

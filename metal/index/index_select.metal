@@ -2,19 +2,31 @@
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
+#include "lib/pack.h"
 
-// One threadgroup per row; group = (index, outer).
+template <uint N, typename T>
+inline void copy(PackLoop<N, false> d, device T* to, device const T* from) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
+}
+
+// One threadgroup for a few rows, by their length; group = (index, outer).
 template <typename T>
 kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
                        device ErrorRecord* errors [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
-                       uint tid [[thread_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]]) {
-  const long k = checked_index(index[group.x], p.size, p.negative != 0, p.dimension, errors);
-  if (k < 0) return;
-  device const T* from = in + (long(group.y) * p.outer + k * p.pitch);
-  device T* to = out + (ulong(group.y) * p.count + group.x) * p.row;
-  MPSX_VECTORIZE
-  for (uint i = tid; i < p.row; i += threads.x) to[i] = from[i];
+                       uint thread_index [[thread_index_in_threadgroup]],
+                       uint3 threads [[threads_per_threadgroup]]) {
+  const uint tpt = max(threads.x / p.together, 1u), parts = threads.x / tpt;
+  const uint part = thread_index / tpt, tid = thread_index - part * tpt;
+  const uint end = min((group.x + 1) * p.together, p.count);
+  for (uint row = group.x * p.together + part; row < end && part < parts; row += parts) {
+    const long k = checked_index(index[row], p.size, p.negative != 0, p.dimension, errors);
+    if (k < 0) continue;
+    device const T* from = in + (long(group.y) * p.outer + k * p.pitch);
+    device T* to = out + (ulong(group.y) * p.count + row) * p.row;
+    MPSX_GROUP_PACKS(T, p.row, copy, to, from);
+  }
 }
 
 // Rows of one element, the index checked before; gid = (index, outer).

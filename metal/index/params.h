@@ -11,6 +11,8 @@ struct RowsParams {
   uint32_t row;
   uint32_t dimension;  // named in errors
   uint32_t negative;   // whether indices below zero count from the end
+  uint32_t packed;     // whether rows are aligned to packs (lib/pack.h)
+  uint32_t together;   // neighbouring rows that a threadgroup copies
 };
 
 // An index to be checked.

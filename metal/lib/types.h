@@ -8,6 +8,7 @@ using namespace metal;
 //   MPSX_REDUCE(+ : sum, count)   the loop below only accumulates into these variables
 //   MPSX_VECTORIZE                the iterations of the loop below do not depend on each other
 //   MPSX_FEW                      the loop below has few iterations, and is not worth vectors
+//   MPSX_UNROLL                   the loop below indexes arrays that stay in registers, so it must be unrolled
 #ifndef MPSX_REDUCE
 #define MPSX_REDUCE(...)
 #endif
@@ -16,6 +17,9 @@ using namespace metal;
 #endif
 #ifndef MPSX_FEW
 #define MPSX_FEW
+#endif
+#ifndef MPSX_UNROLL
+#define MPSX_UNROLL _Pragma("unroll")
 #endif
 
 // Elements of type T that a thread of a dense kernel takes: 16 bytes.

@@ -4,25 +4,41 @@
 #include "lib/arithmetic.h"
 #include "optim/lists.h"
 
+template <typename Op, uint N, typename T>
+inline void unary(PackLoop<N, false> d, device T* out, device const T* x) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, x, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i])));
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T, typename Op>
 kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i])));
+  MPSX_GROUP_PACKS(T, chunk.count, unary<Op>, out, x);
 }
 
+// y and s are the same for all elements.
+template <typename Op, uint N, typename T>
+inline void scalar(PackLoop<N, false> d, device T* out, device const T* x, float y, float s) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, x, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i]), y, s));
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T, typename Op>
 kernel void foreach_scalar(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
   const float y = p.scalar[chunk.tensor];
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), y, 1.0f));
+  MPSX_GROUP_PACKS(T, chunk.count, scalar<Op>, out, x, y, 1.0f);
 }
-
 // The second operand is one value in buffer 29.
 template <typename T, typename Op>
 kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
@@ -30,10 +46,19 @@ kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   device T* out = MPSX_LIST(T, 0);
   device const T* x = MPSX_LIST(const T, p.input);
   const float y = float(*reinterpret_cast<device const T*>(b29)), s = p.scalar[chunk.tensor];
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), y, s));
+  MPSX_GROUP_PACKS(T, chunk.count, scalar<Op>, out, x, y, s);
 }
 
+template <typename Op, uint N, typename T>
+inline void list(PackLoop<N, false> d, device T* out, device const T* x, device const T* y, float s) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, x, 1);
+    const Packs<T, N> w = load_packs(d, y, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(Op::apply(float(v.at[i]), float(w.at[i]), s));
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T, typename Op>
 kernel void foreach_list(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -41,10 +66,21 @@ kernel void foreach_list(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]
   device const T* x = MPSX_LIST(const T, p.input);
   device const T* y = MPSX_LIST(const T, p.input + 1);
   const float s = p.scalar[chunk.tensor];
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), float(y[i]), s));
+  MPSX_GROUP_PACKS(T, chunk.count, list<Op>, out, x, y, s);
 }
 
+template <typename Op, uint N, typename T>
+inline void pointwise(PackLoop<N, false> d, device T* out, device const T* x, device const T* y, device const T* z,
+                      float s) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, x, 1);
+    const Packs<T, N> w = load_packs(d, y, 1), u = load_packs(d, z, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i)
+      v.at[i] = T(Op::apply(float(v.at[i]), float(w.at[i]), float(u.at[i]), s));
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T, typename Op>
 kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -53,8 +89,7 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   device const T* y = MPSX_LIST(const T, p.input + 1);
   device const T* z = MPSX_LIST(const T, p.input + 2);
   const float s = p.scalar[chunk.tensor];
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) out[i] = T(Op::apply(float(x[i]), float(y[i]), float(z[i]), s));
+  MPSX_GROUP_PACKS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
 // As PyTorch: from the nearer end, so that weight 1 gives exactly the end.

@@ -56,6 +56,41 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
+// As PyTorch does, the gradients are left unscaled.
+template <uint N, typename T>
+inline void unscale(PackLoop<N, false> d, device T* grad, float scale) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> g = load_packs(d, grad, 1);
+    MPSX_UNROLL for (uint i = 0; i < g.count; ++i) g.at[i] = T(float(g.at[i]) / scale);
+    store_packs(d, grad, 1, g);
+  }
+}
+
+template <bool Amsgrad, uint N, typename T>
+inline void adam(PackLoop<N, false> d, device T* param, device const T* grad, device T* exp_avg, device T* exp_avg_sq,
+                 device T* max_exp_avg_sq, AdamStep a) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    const Packs<T, N> g = load_packs(d, grad, 1);
+    Packs<T, N> x = load_packs(d, param, 1), m = load_packs(d, exp_avg, 1), v = load_packs(d, exp_avg_sq, 1);
+    Packs<T, N> most = v;
+    if (Amsgrad) most = load_packs(d, max_exp_avg_sq, 1);
+    MPSX_UNROLL for (uint i = 0; i < x.count; ++i) {
+      const AdamState before = {float(x.at[i]), float(m.at[i]), float(v.at[i]), float(most.at[i])};
+      const AdamState after = adam_update(before, float(g.at[i]), a, Amsgrad);
+      x.at[i] = T(after.param);
+      m.at[i] = T(after.exp_avg);
+      v.at[i] = T(after.exp_avg_sq);
+      most.at[i] = T(after.max_exp_avg_sq);
+    }
+    store_packs(d, param, 1, x);
+    store_packs(d, exp_avg, 1, m);
+    store_packs(d, exp_avg_sq, 1, v);
+    if (Amsgrad) store_packs(d, max_exp_avg_sq, 1, most);
+  }
+}
+
 // Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and with `Amsgrad` max_exp_avg_sqs.
 template <typename T, bool Decoupled, bool Amsgrad>
 kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
@@ -70,18 +105,40 @@ kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)
   device T* exp_avg = MPSX_LIST(T, 2);
   device T* exp_avg_sq = MPSX_LIST(T, 3);
   device T* max_exp_avg_sq = Amsgrad ? MPSX_LIST(T, 5) : exp_avg_sq;
-  if (has(s, kGradScale)) {  // as PyTorch does, the gradients are left unscaled
-    MPSX_VECTORIZE
-    for (uint i = tid; i < chunk.count; i += tpt) grad[i] = T(float(grad[i]) / scale);
+  if (has(s, kGradScale)) {
+    MPSX_GROUP_PACKS(T, chunk.count, unscale, grad, scale);
   }
+  MPSX_GROUP_PACKS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
+}
+
+// Values that all elements of an SGD step share. The first step starts the buffer with the gradient, whatever the
+// dampening.
+struct SgdStep {
+  float rate, sign, momentum, decay, keep, take;
+  bool first;
+};
+
+// MOMENTUM: 0, 1, or 2 for Nesterov's.
+template <int MOMENTUM, uint N, typename T>
+inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
   MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) {
-    AdamState x = {float(param[i]), float(exp_avg[i]), float(exp_avg_sq[i]), float(max_exp_avg_sq[i])};
-    x = adam_update(x, float(grad[i]), a, Amsgrad);
-    param[i] = T(x.param);
-    exp_avg[i] = T(x.exp_avg);
-    exp_avg_sq[i] = T(x.exp_avg_sq);
-    if (Amsgrad) max_exp_avg_sq[i] = T(x.max_exp_avg_sq);
+  for (; d.more(); d.next()) {
+    const Packs<T, N> gradient = load_packs(d, grad, 1);
+    Packs<T, N> x = load_packs(d, param, 1), b = x;
+    if (MOMENTUM) b = load_packs(d, buffer, 1);
+    MPSX_UNROLL for (uint i = 0; i < x.count; ++i) {
+      const float value = float(x.at[i]);
+      float g = fma(value, s.decay, float(gradient.at[i]) * s.sign);
+      if (MOMENTUM) {
+        const float before = s.first ? 0.0f : float(b.at[i]);  // uninitialised at the first step
+        const float next = fma(before, s.keep, g * s.take);
+        b.at[i] = T(next);
+        g = MOMENTUM == 2 ? fma(next, s.momentum, g) : next;
+      }
+      x.at[i] = T(value - s.rate * g);
+    }
+    if (MOMENTUM) store_packs(d, buffer, 1, b);
+    store_packs(d, param, 1, x);
   }
 }
 
@@ -93,30 +150,16 @@ kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]
   constant OptimizerParams& s = all.step;
   if (skipped(s, b29)) return;
   const ListChunk chunk = list_chunk(p, group);
-  const float scale = grad_scale(s, b28), rate = learning_rate(s, b27), sign = has(s, kMaximize) ? -1.0f : 1.0f;
-  // The first step starts the buffer with the gradient, whatever the dampening.
   const bool first = has(s, kFirstStep);
-  const float keep = first ? 0.0f : s.momentum, take = first ? 1.0f : s.one_minus_dampening;
-  const float momentum = s.momentum, decay = s.weight_decay;
+  const SgdStep step = {learning_rate(s, b27), has(s, kMaximize) ? -1.0f : 1.0f, s.momentum, s.weight_decay,
+                        first ? 0.0f : s.momentum, first ? 1.0f : s.one_minus_dampening, first};
   device T* param = MPSX_LIST(T, 0);
   device T* grad = MPSX_LIST(T, 1);
   device T* buffer = Momentum ? MPSX_LIST(T, 2) : param;
   if (has(s, kGradScale)) {
-    MPSX_VECTORIZE
-    for (uint i = tid; i < chunk.count; i += tpt) grad[i] = T(float(grad[i]) / scale);
+    MPSX_GROUP_PACKS(T, chunk.count, unscale, grad, grad_scale(s, b28));
   }
-  MPSX_VECTORIZE
-  for (uint i = tid; i < chunk.count; i += tpt) {
-    const float x = float(param[i]);
-    float g = fma(x, decay, float(grad[i]) * sign);
-    if (Momentum) {
-      const float before = first ? 0.0f : float(buffer[i]);  // uninitialised at the first step
-      const float b = fma(before, keep, g * take);
-      buffer[i] = T(b);
-      g = Nesterov ? fma(b, momentum, g) : b;
-    }
-    param[i] = T(x - rate * g);
-  }
+  MPSX_GROUP_PACKS(T, chunk.count, sgd<Momentum + Nesterov>, param, grad, buffer, step);
 }
 
 #define MPSX_FUSED(T, tag, ...)                                       \

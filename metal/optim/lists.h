@@ -4,7 +4,7 @@
 // buffers by name and picks some by an index that is uniform in the threadgroup.
 #pragma once
 
-#include "lib/types.h"
+#include "lib/pack.h"
 #include "optim/params.h"
 
 #define MPSX_LIST_BUFFERS                                                                                   \

@@ -12,8 +12,9 @@ struct ListParams {
   float scalar[kListBuffers];    // by tensor
   uint32_t tensors;
   uint32_t input;  // the first list that is read: 0 in place, else 1
+  uint32_t packed, unused;  // packed: all tensors are aligned to packs (lib/pack.h)
 };
-static_assert(sizeof(ListParams) == 16 * kListBuffers + 8, "kernels and launchers share this layout");
+static_assert(sizeof(ListParams) == 16 * kListBuffers + 16, "kernels and launchers share this layout");
 
 // Fused optimizers. The buffers of single values come last, so that lists share the ones before.
 enum : uint32_t { kOptimizerBuffers = 27, kRateBuffer = 27, kGradScaleBuffer = 28, kFoundInfBuffer = 29 };

@@ -1,7 +1,33 @@
 // Dropout: the mask is drawn, stored and applied in one pass.
+#include "lib/aligned.h"
 #include "lib/instantiate.h"
-#include "lib/types.h"
+#include "lib/pack.h"
 #include "random/chunk.h"
+
+// Whole chunks: a thread draws as many neighbouring blocks as a pack has elements, whose words belong to a pack in each
+// quarter of the chunk.
+template <uint N, typename T>
+inline void dropout_packs(PackLoop<N, false> d, device T* out, device bool* mask, device const T* x, ulong seed,
+                          ulong block, uint bound, float scale) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.at += d.step) {
+    Pack<T, N> v[4];
+    Pack<bool, N> kept[4];
+    MPSX_UNROLL for (uint k = 0; k < 4; ++k) v[k] = load_pack<N>(x + d.at + k * kRandomBlocks);
+    MPSX_UNROLL for (uint i = 0; i < N; ++i) {
+      const PhiloxBlock r = philox(seed, block + d.at + i);
+      kept[0].v[i] = r.x <= bound;
+      kept[1].v[i] = r.y <= bound;
+      kept[2].v[i] = r.z <= bound;
+      kept[3].v[i] = r.w <= bound;
+      MPSX_UNROLL for (uint k = 0; k < 4; ++k) v[k].v[i] = T(float(v[k].v[i]) * (kept[k].v[i] ? scale : 0.0f));
+    }
+    MPSX_UNROLL for (uint k = 0; k < 4; ++k) {
+      store_pack<N>(mask + d.at + k * kRandomBlocks, kept[k]);
+      store_pack<N>(out + d.at + k * kRandomBlocks, v[k]);
+    }
+  }
+}
 
 // p.bound: words up to this one keep their element; p.a: the scale of what is kept.
 template <typename T>
@@ -14,17 +40,10 @@ kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]]
   device const T* x = in + chunk.start;
   const float scale = p.a;
   const uint bound = p.bound;
-  if (chunk.left >= kRandomChunk) {
-    MPSX_VECTORIZE
-    for (uint j = tid; j < kRandomBlocks; j += tpt) {
-      const PhiloxBlock r = philox(p.seed, chunk.block + j);
-      store(m, j, Quad<bool>{r.x <= bound, r.y <= bound, r.z <= bound, r.w <= bound});
-      store(o, j,
-            Quad<float>{float(x[j]) * (r.x <= bound ? scale : 0.0f),
-                        float(x[j + kRandomBlocks]) * (r.y <= bound ? scale : 0.0f),
-                        float(x[j + 2 * kRandomBlocks]) * (r.z <= bound ? scale : 0.0f),
-                        float(x[j + 3 * kRandomBlocks]) * (r.w <= bound ? scale : 0.0f)});
-    }
+  if (chunk.left >= kRandomChunk && p.packed) {
+    dropout_packs(PackLoop<pack<T>, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
+  } else if (chunk.left >= kRandomChunk) {
+    dropout_packs(PackLoop<1, false>(tid, tpt, 0, kRandomBlocks), o, m, x, p.seed, chunk.block, bound, scale);
   } else {
     const uint left = uint(chunk.left), blocks = min(left, uint(kRandomBlocks));
     for (uint j = tid; j < blocks; j += tpt) {
@@ -38,19 +57,24 @@ kernel void dropout(device T* out [[buffer(0)]], device bool* mask [[buffer(1)]]
   }
 }
 
+template <uint N, typename T>
+inline void masked(PackLoop<N, false> d, device T* out, device const T* grad, device const bool* mask, float scale) {
+  MPSX_VECTORIZE
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, grad, 1);
+    const Packs<bool, N> kept = load_packs(d, mask, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = T(float(v.at[i]) * (kept.at[i] ? scale : 0.0f));
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T>
 kernel void dropout_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
                              device const bool* mask [[buffer(2)]], constant RandomParams& p [[buffer(3)]],
                              uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                              uint tpt [[threads_per_threadgroup]]) {
   const RandomChunk chunk = random_chunk(p, group);
-  device T* o = out + chunk.start;
-  device const T* g = grad + chunk.start;
-  device const bool* m = mask + chunk.start;
-  const float scale = p.a;
   const uint count = uint(min(chunk.left, ulong(kRandomChunk)));
-  MPSX_VECTORIZE
-  for (uint i = tid; i < count; i += tpt) o[i] = T(float(g[i]) * (m[i] ? scale : 0.0f));
+  MPSX_GROUP_PACKS(T, count, masked, out + chunk.start, grad + chunk.start, mask + chunk.start, p.a);
 }
 
 #define MPSX_DROPOUT(T, tag, ...)          \

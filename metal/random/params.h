@@ -14,8 +14,9 @@ struct RandomParams {
   int64_t base;    // integers: the least value
   float a, b, c;   // the distribution's parameters, see fill.metal
   uint32_t bound;  // Bernoulli: true for words up to this one
+  uint32_t packed, unused;  // packed: operands are aligned to packs (lib/pack.h); of dropout
 };
-static_assert(sizeof(RandomParams) == 56, "kernels and launchers share this layout");
+static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 
 // Samples that take as many random numbers as it happens: element i has the Philox blocks (offset + i, 1), (offset + i,
 // 2), …, where fills have (offset + i, 0).

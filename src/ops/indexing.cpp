@@ -44,14 +44,20 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
         .run();
     return;
   }
+  constexpr uint32_t kPack = 16, kGroupBytes = 4096;  // of rows that a threadgroup copies together
+  const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
+  const auto address = reinterpret_cast<uintptr_t>(out.data_ptr()) | reinterpret_cast<uintptr_t>(in.const_data_ptr());
+  p.packed = (address | row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes) % kPack == 0;
+  p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
   Launch(rows.get(bits_tag(in)))
       .pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(dense.const_data_ptr())
       .bytes(p)
       .pointer(runtime::device_error_record(op))
-      .groups({p.count, grid_size(op, outer), 1}, runtime::threads_for_row(uint64_t(row)))
-      .work(uint64_t(row))
+      .groups({uint32_t(ceil_div(p.count, p.together)), grid_size(op, outer), 1},
+              runtime::threads_for_row(row_bytes * p.together / 16))
+      .work(uint64_t(row) * p.together)
       .run();
   runtime::check_device_errors();
 }

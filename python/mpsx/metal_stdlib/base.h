@@ -40,6 +40,11 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
+#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call there, and code is better small
+#define MPSX_UNROLL_LOOP
+#else
+#define MPSX_UNROLL_LOOP _Pragma("unroll")
+#endif
 // Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
 // And they are the file's own, so that what no kernel calls is not compiled.
 #define MPSX_INLINE_BEGIN                                                                                    \
@@ -59,6 +64,7 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("GCC ivdep")
 #define MPSX_FEW_LOOP
+#define MPSX_UNROLL_LOOP
 #define MPSX_USER_CODE_BEGIN
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))

@@ -77,11 +77,6 @@ struct mpsx_swizzle {
 // converts to one of another component type only where it is asked for.
 #define MPSX_VECTOR_COMMON(TYPE, N)                                                                        \
   TYPE() = default;                                                                                        \
-  constexpr TYPE(const TYPE&) = default;                                                                   \
-  MPSX_FN constexpr TYPE& operator=(const TYPE& o) {                                                       \
-    MPSX_EACH(N, s[i] = o.s[i])                                                                            \
-    return *this;                                                                                          \
-  }                                                                                                        \
   MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
   template <class A, class = enable_if_t<(is_arithmetic_v<A> || __is_enum(A)) && !is_same_v<A, T>>>        \
   MPSX_FN constexpr TYPE(A a) : s{} {                                                                      \
@@ -114,10 +109,54 @@ struct mpsx_swizzle {
     return vec<T, int(sizeof...(I))>(s[I]...);                                                             \
   }
 // Copy assignment is written out since the swizzles' is; gcc would not vectorise the implicit one either.
+#define MPSX_VECTOR_COPY(TYPE, N)                    \
+  constexpr TYPE(const TYPE&) = default;             \
+  MPSX_FN constexpr TYPE& operator=(const TYPE& o) { \
+    MPSX_EACH(N, s[i] = o.s[i])                      \
+    return *this;                                    \
+  }
+#if defined(MPSX_SIMT) && defined(__clang__)
+// One access to memory, as on a GPU: for its speed, and so that it is counted as one.
+template <unsigned long BYTES>
+struct mpsx_whole {};
+template <>
+struct mpsx_whole<16> {
+  typedef unsigned type __attribute__((ext_vector_type(4), may_alias));
+};
+template <>
+struct mpsx_whole<8> {
+  typedef unsigned long type __attribute__((may_alias));
+};
+template <>
+struct mpsx_whole<4> {
+  typedef unsigned type __attribute__((may_alias));
+};
+template <>
+struct mpsx_whole<2> {
+  typedef unsigned short type __attribute__((may_alias));
+};
+template <>
+struct mpsx_whole<32> {
+  typedef unsigned long type __attribute__((ext_vector_type(4), may_alias));
+};
+#define MPSX_ALIGNED_COPY(TYPE, N)                                                                              \
+  MPSX_FN constexpr TYPE(const TYPE& o) : s{} { *this = o; }                                                    \
+  MPSX_FN constexpr TYPE& operator=(const TYPE& o) {                                                            \
+    if (N == 3 || __builtin_is_constant_evaluated()) {                                                          \
+      MPSX_EACH(N, s[i] = o.s[i])                                                                               \
+    } else {                                                                                                    \
+      typedef typename mpsx_whole<sizeof(TYPE)>::type whole;                                                    \
+      *reinterpret_cast<whole*>(this) = *reinterpret_cast<const whole*>(&o);                                    \
+    }                                                                                                           \
+    return *this;                                                                                               \
+  }
+#else
+#define MPSX_ALIGNED_COPY MPSX_VECTOR_COPY
+#endif
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"  // anonymous structs
-#define MPSX_VECTOR(TYPE, N, STORED, ALIGNMENT, XYZW, RGBA) \
+#define MPSX_VECTOR(TYPE, N, STORED, ALIGNMENT, COPY, XYZW, RGBA) \
   template <class T>                                        \
   struct ALIGNMENT TYPE<T, N> {                             \
     union {                                                 \
@@ -126,13 +165,14 @@ struct mpsx_swizzle {
       struct { T RGBA; };                                   \
       MPSX_SWIZZLES(N, STORED)                              \
     };                                                      \
+    COPY(TYPE, N)                                           \
     MPSX_VECTOR_COMMON(TYPE, N)
 #define MPSX_COMMA ,
-MPSX_VECTOR(vec, 2, 2, alignas(2 * sizeof(T)), x MPSX_COMMA y, r MPSX_COMMA g)
+MPSX_VECTOR(vec, 2, 2, alignas(2 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y, r MPSX_COMMA g)
 };
-MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
+MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
 };
-MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
+MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
             r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
 };
 // A packed vector is aligned as its components are, and converts to a vector and back by itself.
@@ -145,13 +185,13 @@ MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), x MPSX_COMMA y MPSX_COMMA z MPSX_
     MPSX_EACH(N, v.s[i] = s[i])                                               \
     return v;                                                                 \
   }
-MPSX_VECTOR(packed_vec, 2, 2, , x MPSX_COMMA y, r MPSX_COMMA g)
+MPSX_VECTOR(packed_vec, 2, 2, , MPSX_VECTOR_COPY, x MPSX_COMMA y, r MPSX_COMMA g)
   MPSX_PACKED(2)
 };
-MPSX_VECTOR(packed_vec, 3, 3, , x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
+MPSX_VECTOR(packed_vec, 3, 3, , MPSX_VECTOR_COPY, x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
   MPSX_PACKED(3)
 };
-MPSX_VECTOR(packed_vec, 4, 4, , x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w, r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
+MPSX_VECTOR(packed_vec, 4, 4, , MPSX_VECTOR_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w, r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
   MPSX_PACKED(4)
 };
 #pragma GCC diagnostic pop
@@ -159,6 +199,8 @@ MPSX_VECTOR(packed_vec, 4, 4, , x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w, r MPSX
 #undef MPSX_COMMA
 #undef MPSX_VECTOR
 #undef MPSX_VECTOR_COMMON
+#undef MPSX_VECTOR_COPY
+#undef MPSX_ALIGNED_COPY
 
 #define MPSX_VECTOR_NAMES(T)                                                   \
   typedef vec<T, 2> T##2;                                                      \

@@ -38,9 +38,11 @@ LEVELS = {
 }
 INCLUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of "metal_stdlib/msl.h"
 # PTX for every GPU since Ampere; the GPU's driver compiles it for its own. All functions may be convergent: what a warp
-# does together must stay where it is. Lines are those of the Metal source.
+# does together must stay where it is. Lines are those of the Metal source. VectorCombine would take loads of 16 bytes
+# apart whose elements are used one by one.
 CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off
-    -fno-strict-aliasing -Xclang -fconvergent-functions -gline-directives-only -w""".split()
+    -fno-strict-aliasing -Xclang -fconvergent-functions -mllvm -disable-vector-combine
+    -gline-directives-only -w""".split()
 CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # as zig says it
                False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
                        "+ptx80"]}

@@ -23,9 +23,10 @@ void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to
   StridedParams p{};
   loops.each(p, 4, [&](const auto& offsets) {
     Launch launch(kernel);
-    launch.pointer(static_cast<char*>(to) + offsets[0] * to_bytes);
-    launch.pointer(static_cast<const char*>(from) + offsets[1] * from_bytes).bytes(p);
-    over_strided(launch, p, rows ? size_t(from_bytes) : 0).run();
+    const std::array<const void*, 2> first{static_cast<char*>(to) + offsets[0] * to_bytes,
+                                           static_cast<const char*>(from) + offsets[1] * from_bytes};
+    launch.pointer(first[0]).pointer(first[1]).bytes(p);
+    (rows ? over_packs(launch, p, size_t(std::max(to_bytes, from_bytes)), first) : over_strided(launch, p)).run();
   });
 }
 
@@ -35,16 +36,17 @@ bool is_transposition(const Strided<2>& loops) {
          std::min(loops.sizes[0], loops.sizes[1]) >= kTransposeTile / 2;
 }
 void transpose(runtime::KernelEntry& kernel, void* to, const void* from, int64_t bytes, const Strided<2>& loops) {
+  constexpr uint32_t kThreads = 256;
+  const uint32_t side = transpose_side(uint32_t(bytes));
   StridedParams p{};
   loops.each(p, 4, [&](const auto& offsets) {
     Launch(kernel)
         .pointer(static_cast<char*>(to) + offsets[0] * bytes)
         .pointer(static_cast<const char*>(from) + offsets[1] * bytes)
         .bytes(p)
-        .groups({uint32_t(ceil_div(p.size[0], kTransposeTile)), uint32_t(ceil_div(p.size[1], kTransposeTile)),
-                 p.size[2] * p.size[3]},
-                kTransposeTile)
-        .work(uint64_t(kTransposeTile) * kTransposeTile)
+        .groups({uint32_t(ceil_div(p.size[0], side)), uint32_t(ceil_div(p.size[1], side)), p.size[2] * p.size[3]},
+                kThreads)
+        .work(uint64_t(side) * side)
         .run();
   });
 }

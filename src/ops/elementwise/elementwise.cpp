@@ -164,12 +164,14 @@ void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) con
     return copy_strided(o.data[0], o.data[0], o.element[0], along);
   }
   const KernelSet& set = variant(o, tag);
-  const auto element = size_t(o.element[o.count > 3 ? 2 : 1]);  // of the type that the kernel counts in
+  const auto element = size_t(*std::max_element(o.element.begin(), o.element.end()));
   StridedParams p{};
   o.loops.each(p, 4, [&](const auto& offsets) {
     Launch launch(set.get(tag));
-    for (size_t k = 0; k < o.count; ++k) launch.pointer(o.data[k] + offsets[k] * o.element[k]);
-    over_strided(launch.bytes(p).bytes(s), p, &set == &strided_ ? 0 : element).run();
+    std::array<const void*, kMaxOperands> rows{};
+    for (size_t k = 0; k < o.count; ++k) launch.pointer(rows[k] = o.data[k] + offsets[k] * o.element[k]);
+    launch.bytes(p).bytes(s);
+    (&set == &strided_ ? over_strided(launch, p) : over_packs(launch, p, element, rows)).run();
   });
 }
 

@@ -48,12 +48,31 @@ class ElementwiseKernels {
   std::unique_ptr<ElementwiseKernels> mirror_;
 };
 
-// The grid over a launch's dimensions. `element`: the bytes of an element of a dense kernel; 0 where a thread takes
-// one.
+// The grid of a kernel that loops over rows (metal/lib/pack.h: MPSX_SINGLE_ELEMENTS).
 template <typename Params>
-Launch& over_strided(Launch& launch, const Params& p, size_t element) {
-  const uint64_t planes = uint64_t(p.size[2]) * p.size[3];
-  return element ? launch.over(p.size[0], element, p.size[1], planes) : launch.threads(p.size[0], p.size[1], planes);
+Launch& over_strided(Launch& launch, const Params& p) {
+  constexpr uint64_t kEach = 4, kBeside = 32;  // elements a thread; threads that a short row has at least
+  const uint64_t n = p.size[0], planes = uint64_t(p.size[2]) * p.size[3];
+  if (runtime::driver().traits().dense_bytes == 0) return launch.threads(n, p.size[1], planes);
+  return launch.threads(std::max(ceil_div(n, kEach), std::min(n, kBeside)), p.size[1], planes);
+}
+// The same for MPSX_PACKS. `element`: the bytes of its largest type; `rows`: where the first row of each operand
+// begins.
+template <typename Params, size_t N>
+Launch& over_packs(Launch& launch, Params& p, size_t element, const std::array<const void*, N>& rows) {
+  constexpr uint64_t kEach = 4, kBeside = 4;  // packs a thread; threads that a short row has at least
+  const uint64_t n = p.size[0], planes = uint64_t(p.size[2]) * p.size[3];
+  const uint64_t pack = runtime::driver().traits().dense_bytes / element;
+  if (pack == 0) return launch.threads(n, p.size[1], planes);
+  bool packed = true;
+  for (size_t k = 0; k < N; ++k) {
+    if (p.stride[k][0] == 0) continue;  // the same element all along
+    packed = packed && reinterpret_cast<uintptr_t>(rows[k]) % (pack * element) == 0;
+    for (size_t d = 1; d < 4; ++d) packed = packed && (p.size[d] == 1 || p.stride[k][d] % int64_t(pack) == 0);
+  }
+  p.packed = packed;
+  const uint64_t packs = ceil_div(n, pack);
+  return launch.threads(std::max(ceil_div(packs, kEach), std::min(packs, kBeside)), p.size[1], planes);
 }
 
 // Which element types a table row is instantiated for; as MPSX_FOR_* in metal/lib/instantiate.h.

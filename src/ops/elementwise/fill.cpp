@@ -67,8 +67,9 @@ void launch_fill(const Tensor& self, const Pattern& value) {
   StridedParams p{};
   loops.each(p, 4, [&](const auto& offsets) {
     Launch launch((rows ? dense : strided).get(value.tag));
-    launch.pointer(at_element(self, offsets[0])).bytes(value.bytes, sizeof value.bytes).bytes(p);
-    over_strided(launch, p, rows ? size_t(self.element_size()) : 0).run();
+    const std::array<const void*, 1> first{at_element(self, offsets[0])};
+    launch.pointer(first[0]).bytes(value.bytes, sizeof value.bytes).bytes(p);
+    (rows ? over_packs(launch, p, size_t(self.element_size()), first) : over_strided(launch, p)).run();
   });
 }
 

@@ -63,9 +63,11 @@ void launch(at::TensorIteratorBase& iter, Tag tag) {
   SwigluParams p{};
   loops.each(p, 4, [&](const auto& offsets) {
     Launch dispatch((rows ? dense : strided).get(tag));
+    std::array<const void*, kOperands> first;
     for (size_t k = 0; k < kOperands; ++k)
-      dispatch.pointer(static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
-    over_strided(dispatch.bytes(p), p, rows ? size_t(bytes) : 0).run();
+      dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
+    dispatch.bytes(p);
+    (rows ? over_packs(dispatch, p, size_t(bytes), first) : over_strided(dispatch, p)).run();
   });
 }
 

@@ -12,6 +12,15 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
+// Threads of 16 bytes each in a quarter of a chunk.
+uint32_t pack_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
+
+// Whether tensors begin at packs.
+template <typename... Tensors>
+bool aligned(const Tensors&... t) {
+  return ((reinterpret_cast<uintptr_t>(t.const_data_ptr()) | ...) % 16) == 0;
+}
+
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   static const KernelSet kernels("dropout");
   TORCH_CHECK(p >= 0 && p <= 1, "native_dropout: expected a probability in [0, 1], got ", p);
@@ -27,7 +36,10 @@ std::optional<Result> native_dropout(const Tensor& input, double p, std::optiona
   params.bound = bernoulli_bound(1 - p);
   Launch launch(kernels.get(tag_of(dense)));
   launch.pointer(out.mutable_data_ptr()).pointer(mask.mutable_data_ptr()).pointer(dense.const_data_ptr());
-  over_chunks(launch.bytes(params), params).run();
+  params.packed = aligned(out, mask, dense);
+  over_chunks(launch.bytes(params), params);
+  if (params.packed) launch.groups({uint32_t(random_chunks(params.numel))}, pack_threads(dense));
+  launch.run();
   return Result(out, mask);
 }
 
@@ -40,15 +52,16 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  const bool aligned = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();
-  const Tensor g = aligned ? grad : grad.contiguous(), m = aligned ? mask : mask.contiguous();
+  const bool alike = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();
+  const Tensor g = alike ? grad : grad.contiguous(), m = alike ? mask : mask.contiguous();
   const Tensor out = at::empty_like(g);
   RandomParams params{};
   params.numel = g.numel();
   params.a = float(scale);
   Launch launch(kernels.get(tag_of(g)));
   launch.pointer(out.mutable_data_ptr()).pointer(g.const_data_ptr()).pointer(m.const_data_ptr());
-  launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, kRandomBlocks).work(kRandomChunk).run();
+  params.packed = aligned(out, g, m);
+  launch.bytes(params).groups({uint32_t(random_chunks(params.numel))}, pack_threads(g)).work(kRandomChunk).run();
   return out;
 }
 

@@ -1,0 +1,150 @@
+// Dense loops, in packs of 16 bytes: a thread loads a few packs before it stores any, so that their latencies overlap,
+// and neighbouring threads have neighbouring packs.
+#pragma once
+
+#include "lib/types.h"
+
+// The elements of a pack: 16 bytes of the larger type.
+template <typename T, typename R = T>
+constexpr constant uint pack = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
+// The packs that a thread loads at once: no more than 16 elements, for the sake of registers and of code.
+template <uint N>
+constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
+
+// The elements of a batch, in registers: loops over them are unrolled.
+template <typename T, uint N>
+struct Packs {
+  enum : uint { count = N * batch<N> };
+  T at[N * batch<N>];
+};
+
+// A thread's way through the elements [begin, end), which are whole packs of N. It is right for any number of threads:
+// those of a grid's row, or of a threadgroup.
+//
+//   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
+template <uint N, bool GRID>
+struct PackLoop {
+  uint at, step, end;
+  PackLoop(uint index, uint threads, uint begin, uint past)
+      : at(begin + index * N), step(threads * N), end(past) {}
+  bool more() const { return at < end; }
+  void next() { at += batch<N> * step; }
+  // Where pack k of the batch begins. In place of those past the end the first is loaded and stored again, which costs
+  // less than branches would.
+  uint place(uint k) const { return at + k * step < end ? at + k * step : at; }
+  // Of element i of the batch.
+  uint position(uint i) const { return place(i / N) + i % N; }
+};
+
+// The elements of a row that are moved in packs of N; the rest are moved one by one.
+template <uint N>
+inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
+
+// Of a kernel over rows of p.size[0] elements: its parameters; the calls of a function template, whose first argument is
+// the loop, for the packs of a row and for the rest of it; the loop of a row whose strides are not 1.
+#define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
+#define MPSX_PACKS(T, R, FUNCTION, ...)                                             \
+  const uint whole = whole_packs<pack<T, R>>(p.size[0], p.packed != 0);             \
+  if (pack<T, R> > 1) FUNCTION(PackLoop<pack<T, R>, true>(gid.x, grid.x, 0, whole), __VA_ARGS__); \
+  FUNCTION(PackLoop<1, true>(gid.x, grid.x, whole, p.size[0]), __VA_ARGS__)
+#define MPSX_SINGLE_ELEMENTS PackLoop<1, true>(gid.x, grid.x, 0, p.size[0])
+// The same calls by the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+#define MPSX_GROUP_PACKS(T, COUNT, FUNCTION, ...)                                       \
+  const uint whole = whole_packs<pack<T>>(COUNT, p.packed != 0);                        \
+  if (pack<T> > 1) FUNCTION(PackLoop<pack<T>, false>(tid, tpt, 0, whole), __VA_ARGS__); \
+  FUNCTION(PackLoop<1, false>(tid, tpt, whole, COUNT), __VA_ARGS__)
+
+// Elements of any type within 16 bytes.
+template <typename T, uint SIZE>
+struct PackWords {};
+template <typename T>
+struct PackWords<T, 1> {
+  static T get(uint4 w, uint i) { return as_type<T>(uchar(w[i / 4] >> (i % 4 * 8))); }
+  static void set(thread uint4& w, uint i, T x) { w[i / 4] |= uint(as_type<uchar>(x)) << (i % 4 * 8); }
+};
+template <>
+struct PackWords<bool, 1> {
+  static bool get(uint4 w, uint i) { return (w[i / 4] >> (i % 4 * 8) & 0xffu) != 0; }
+  static void set(thread uint4& w, uint i, bool x) { w[i / 4] |= uint(x) << (i % 4 * 8); }
+};
+template <typename T>
+struct PackWords<T, 2> {
+  static T get(uint4 w, uint i) { return as_type<T>(ushort(w[i / 2] >> (i % 2 * 16))); }
+  static void set(thread uint4& w, uint i, T x) { w[i / 2] |= uint(as_type<ushort>(x)) << (i % 2 * 16); }
+};
+template <typename T>
+struct PackWords<T, 4> {
+  static T get(uint4 w, uint i) { return as_type<T>(w[i]); }
+  static void set(thread uint4& w, uint i, T x) { w[i] = as_type<uint>(x); }
+};
+template <typename T>
+struct PackWords<T, 8> {
+  static T get(uint4 w, uint i) { return as_type<T>(uint2(w[2 * i], w[2 * i + 1])); }
+  static void set(thread uint4& w, uint i, T x) {
+    const uint2 parts = as_type<uint2>(x);
+    w[2 * i] = parts.x;
+    w[2 * i + 1] = parts.y;
+  }
+};
+
+// One access of 16 bytes, or of as many as a pack has of a smaller type.
+template <uint BYTES>
+struct PackAccess {};
+template <>
+struct PackAccess<16> {
+  static uint4 load(device const uchar* p) { return *(device const uint4*)p; }
+  static void store(device uchar* p, uint4 w) { *(device uint4*)p = w; }
+};
+template <>
+struct PackAccess<8> {
+  static uint4 load(device const uchar* p) {
+    const uint2 words = *(device const uint2*)p;
+    return uint4(words, 0u, 0u);
+  }
+  static void store(device uchar* p, uint4 w) { *(device uint2*)p = w.xy; }
+};
+template <>
+struct PackAccess<4> {
+  static uint4 load(device const uchar* p) { return uint4(*(device const uint*)p, 0u, 0u, 0u); }
+  static void store(device uchar* p, uint4 w) { *(device uint*)p = w.x; }
+};
+template <>
+struct PackAccess<2> {
+  static uint4 load(device const uchar* p) { return uint4(*(device const ushort*)p, 0u, 0u, 0u); }
+  static void store(device uchar* p, uint4 w) { *(device ushort*)p = ushort(w.x); }
+};
+template <>
+struct PackAccess<1> {
+  static uint4 load(device const uchar* p) { return uint4(*p, 0u, 0u, 0u); }
+  static void store(device uchar* p, uint4 w) { *p = uchar(w.x); }
+};
+
+// The batch at the loop's place. Packs of more than one element lie side by side, or are all one element (stride 0).
+template <uint N, bool GRID, typename T>
+inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T* x, long stride) {
+  Packs<T, N> v;
+  if (N == 1) {
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = x[long(d.place(i)) * stride];
+  } else if (stride == 0) {
+    const T same = x[0];
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = same;
+  } else {
+    uint4 words[batch<N>];
+    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k)
+      words[k] = PackAccess<N * sizeof(T)>::load((device const uchar*)(x + d.place(k)));
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = PackWords<T, sizeof(T)>::get(words[i / N], i % N);
+  }
+  return v;
+}
+template <uint N, bool GRID, typename T>
+inline void store_packs(thread const PackLoop<N, GRID>& d, device T* x, long stride, thread const Packs<T, N>& v) {
+  if (N == 1) {
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) x[long(d.place(i)) * stride] = v.at[i];
+    return;
+  }
+  MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
+    uint4 words = uint4(0u);
+    MPSX_UNROLL for (uint i = 0; i < N; ++i) PackWords<T, sizeof(T)>::set(words, i, v.at[k * N + i]);
+    PackAccess<N * sizeof(T)>::store((device uchar*)(x + d.place(k)), words);
+  }
+}
