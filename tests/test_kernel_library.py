@@ -110,7 +110,7 @@ def test_what_is_missing(
     for name in installed:
         (tmp_path / "lib" / kernel_library.file_name(name)).touch()
     monkeypatch.setattr(kernel_library, "PACKAGE", tmp_path)
-    monkeypatch.setattr(kernel_library, "library", lambda name: Path("built") / name / "library")
+    monkeypatch.setattr(kernel_library, "library", lambda name, *_, **__: Path("built") / name / "library")
     monkeypatch.setenv("MPSX_DRIVER", driver)
     monkeypatch.setenv("MPSX_ISA", isa)
     assert kernel_library.folder() == (f"built/{wanted}" if wanted else str(tmp_path / "lib"))
@@ -118,7 +118,7 @@ def test_what_is_missing(
 
 def test_an_error_reaches_the_first_use() -> None:
     """`import torch` works on; what needs the driver says why there is none."""
-    code = ("import torch\nfrom mpsx import kernel_library\ndef fail(_): raise RuntimeError('no such luck')\n"
+    code = ("import torch\nfrom mpsx import kernel_library\ndef fail(*_, **__): raise RuntimeError('no such luck')\n"
             "kernel_library.library = fail\nprint('imported', flush=True)\ntorch.ones(1, device='mpsx')\n")  # fmt: skip
     run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"MPSX_DRIVER": "simt"}, capture_output=True,
                          text=True, check=False)  # fmt: skip

@@ -132,7 +132,6 @@ add(
 )
 add(
     "values",
-    mode=lambda d: torch.mode(t([-1.0, NAN], d)),
     polygamma=lambda d: torch.polygamma(4, t([-2.5, -0.5, 1.5, -3.2, 10.0], d)),
     mean_of_floats_in_half=lambda d: torch.mean(ones(d), 0, out=torch.empty((), dtype=half, device=d)),
     negative_strides=lambda d: torch.empty(0, device=d).set_(ones(d).untyped_storage(), 2, (2,), (-1,)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from layouts import LAYOUTS, make, on_device
@@ -84,6 +86,12 @@ def test_forms(name: str, types: str) -> None:
     torch.testing.assert_close(strided.cpu(), expected, equal_nan=True)
     if expected.dtype == torch.float32:
         wide = torch.empty(expected.shape, dtype=torch.float64, device="mpsx")
+        try:
+            getattr(torch, name)(x, out=wide.cpu())
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=re.escape(str(error))):
+                getattr(torch, name)(device, out=wide)
+            return
         with mpsx.fallback.using_mode("silent"):  # float64 has no kernel; writing there goes through the fallback
             getattr(torch, name)(device, out=wide)
             torch.testing.assert_close(wide.cpu().float(), expected, equal_nan=True)

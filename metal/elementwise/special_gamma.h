@@ -83,6 +83,7 @@ inline float hurwitz_zeta(float x, float q) {
     if (x != floor(x)) return NAN;
   }
   float sum = precise::pow(q, -x), lost = 0.0f, a = q, b = 0.0f;
+  if (is_infinite(sum)) return sum;  // what rounding takes of it is not a number
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);

@@ -21,7 +21,8 @@ struct Packs {
 // A thread's way through the elements [begin, end), which are whole packs of N. It is right for any number of threads:
 // those of a grid's row, or of a threadgroup.
 //
-//   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
+//   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
+//     store_packs(d, to, 1, load_packs(d, from, 1));
 template <uint N, bool GRID>
 struct PackLoop {
   uint at, step, end;
@@ -40,8 +41,8 @@ struct PackLoop {
 template <uint N>
 inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
 
-// Of a kernel over rows of p.size[0] elements: its parameters; the calls of a function template, whose first argument is
-// the loop, for the packs of a row and for the rest of it; the loop of a row whose strides are not 1.
+// Of a kernel over rows of p.size[0] elements: its parameters; the calls of a function template, whose first argument
+// is the loop, for the packs of a row and for the rest of it; the loop of a row whose strides are not 1.
 #define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_PACKS(T, R, FUNCTION, ...)                                             \
   const uint whole = whole_packs<pack<T, R>>(p.size[0], p.packed != 0);             \

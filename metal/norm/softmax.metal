@@ -171,6 +171,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
   const uint n = tile_columns(p, g.group);
   device const T* x = in + begin;
   for (uint c = g.index; c < n; c += g.count) rest[c] = 1.0f;
+  tg_barrier();
   fold_lines<CombineMax, kPack>(top, scratch, TableLines<T, ColumnValue>{x, x, p.inner, rest, rest}, p, n, g);
   fold_lines<CombineSum, kPack>(sum, scratch, TableLines<T, ColumnExp>{x, x, p.inner, top, rest}, p, n, g);
   for (uint c = g.index; c < n; c += g.count) rest[c] = LOG ? precise::log(sum[c]) : 1.0f / sum[c];
@@ -190,6 +191,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
   device const Y* dy = grad + begin;
   device const Y* y = result + begin;
   for (uint c = g.index; c < n; c += g.count) sum[c] = 0.0f;
+  tg_barrier();
   fold_lines<CombineSum, kPack>(sum, scratch, TableLines<Y, Term>{dy, y, p.inner, sum, sum}, p, n, g);
   store_lines<kPack>(out + begin, TableLines<Y, Gradient>{dy, y, p.inner, sum, sum}, p, n, g);
 }

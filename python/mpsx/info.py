@@ -18,6 +18,7 @@ VARIABLES = {
     "MPSX_GEMM": "onednn or mkl: products of float32 matrices on the CPU (default: onednn unless MKL has AVX-512)",
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
     "MPSX_SIMT_THREADS": "simt: threads of every threadgroup whose size is free, 1 to 1024",
+    "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at the end, a file's name writes it there as JSON",
     "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",
     "MPSX_METAL_DEBUG": "1: a command buffer a kernel, so that an error of the GPU names the kernel",
     "MPSX_METAL_ARCHIVE": "0: compiled pipelines are not kept in the cache folder",

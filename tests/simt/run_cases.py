@@ -1,6 +1,7 @@
 """A process of tests/simt/test_every_kernel.py: runs every case on the driver of $MPSX_DRIVER, and leaves in the file
 that is its argument what came out, what the CPU says (with --cpu), which kernels were launched, and which there are.
-`--part 2/5` runs every fifth case, from the third on, and prints its name before and waits behind it."""
+`--part 2/5` runs every fifth case, from the third on, and prints its name before and waits behind it.
+`--only TEXT` runs the cases whose names have it."""
 
 from __future__ import annotations
 
@@ -16,13 +17,15 @@ from kernel_cases import all_cases, run  # noqa: E402
 import mpsx  # noqa: E402
 
 
-def main(path: str, with_cpu: bool, part: str) -> None:
+def main(path: str, with_cpu: bool, part: str, only: str) -> None:
     """Runs them; an error is an outcome too."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
     results, expected = {}, {}
     first, step = map(int, part.split("/"))
     for c in itertools.islice(all_cases(), first, None, step):
+        if only not in c.name:
+            continue
         assert c.name not in results, f"two cases are named {c.name}"
         if step > 1:
             torch.mpsx.synchronize()
@@ -39,4 +42,5 @@ def main(path: str, with_cpu: bool, part: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "--cpu" in sys.argv, sys.argv[sys.argv.index("--part") + 1] if "--part" in sys.argv else "0/1")
+    options = dict(itertools.pairwise(sys.argv))
+    main(sys.argv[1], "--cpu" in sys.argv, options.get("--part", "0/1"), options.get("--only", ""))

@@ -43,11 +43,17 @@ def wide(shared_folder: Path) -> dict:
     return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
 
 
-def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
+def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor], name: str) -> str:
     """The message of torch.testing about two results."""
     try:
         for a, b in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
+            tolerances = {}
+            if name.startswith("attention") and a.dtype in (torch.float16, torch.bfloat16):
+                # Weights of halves are rounded to 16 bits before they meet the values, as in flash attention; wide mode
+                # keeps them in float. Where terms cancel, what that takes is an ulp of the largest result.
+                ulp = torch.finfo(a.dtype).eps
+                tolerances = {"rtol": 2 * ulp, "atol": ulp * b.abs().max().item()}
+            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True, **tolerances)
     except (AssertionError, ValueError) as e:
         return str(e)
     return ""
@@ -61,9 +67,9 @@ def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
             wrong[name] = result
         elif isinstance(wide["results"][name], str):
             wrong[name] = f"wide mode: {wide['results'][name]}"
-        elif text := difference(result, wide["results"][name]):
+        elif text := difference(result, wide["results"][name], name):
             wrong[name] = f"against wide mode: {text}"
-        elif name in wide["expected"] and (text := difference(result, wide["expected"][name])):
+        elif name in wide["expected"] and (text := difference(result, wide["expected"][name], name)):
             wrong[name] = f"against the CPU: {text}"
     return wrong
 
@@ -99,14 +105,19 @@ def test_every_overlay(wide: dict) -> None:
     body, which simt runs."""
     with ThreadPoolExecutor(2) as pool:
         kernels = set().union(*pool.map(overlaid, sorted(ROOT.glob("metal/*/*.metal"))))
-    missing = kernels - wide["launched"]
+    # A CPU has too few threads for products to be split along their depth, which join follows (split_of).
+    missing = {name for name in kernels - wide["launched"] if not name.startswith("matmul_join_")}
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
 
 
 @pytest.mark.parametrize("threads", SIZES)
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
-    found = run_cases(tmp_path / "simt.pt", MPSX_DRIVER="simt", MPSX_SIMT_THREADS=str(threads))
-    wrong = wrong_ones(found, wide)
+    size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
+    found = run_cases(tmp_path / "simt.pt", **size)
+    # Large tiles are for products that fill the device with them, and simt has many cores.
+    few_cores = run_cases(tmp_path / "few.pt", "--only", "in large tiles", MPSX_SIMT_CORES="2", **size)
+    found["launched"] |= few_cores["launched"]
+    wrong = wrong_ones(found, wide) | wrong_ones(few_cores, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
     missing = found["names"] - found["launched"]
     assert missing == set(OUT_OF_REACH), (

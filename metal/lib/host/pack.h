@@ -9,7 +9,8 @@ template <uint N, bool GRID>
 struct PackLoop {
   uint at, step, end;
   bool fresh;
-  PackLoop(uint index, uint threads, uint begin, uint past) : at(begin + index), step(threads), end(past), fresh(true) {}
+  PackLoop(uint index, uint threads, uint begin, uint past)
+      : at(begin + index), step(threads), end(past), fresh(true) {}
   bool more() const { return GRID ? fresh : at < end; }
   void next() {
     fresh = false;

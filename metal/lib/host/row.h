@@ -18,14 +18,17 @@ struct Row {
   void begin(In from, uint, uint size, bool, Team) { in = from, n = size; }
   void open(In from, constant RowShape& s, Team) { in = from, n = s.size; }
 
+  // Of numbers: a NaN may come out or not, as on a GPU, where its sum tells.
   float largest() const {
+    const In from = in;
+    const uint count = n;
     int key = INT_MIN;
     MPSX_REDUCE(max : key)
-    for (uint i = 0; i < n; ++i) {
-      const int k = ordered_max(in.one(i));
+    for (uint i = 0; i < count; ++i) {
+      const int k = float_order(from.one(i));
       key = key < k ? k : key;
     }
-    return value_of_max(key);
+    return float_of_order(key);
   }
 
   template <typename F, typename G>

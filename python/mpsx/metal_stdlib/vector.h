@@ -170,7 +170,8 @@ struct mpsx_whole<32> {
 #define MPSX_COMMA ,
 MPSX_VECTOR(vec, 2, 2, alignas(2 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y, r MPSX_COMMA g)
 };
-MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
+MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z,
+            r MPSX_COMMA g MPSX_COMMA b)
 };
 MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
             r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
@@ -191,7 +192,8 @@ MPSX_VECTOR(packed_vec, 2, 2, , MPSX_VECTOR_COPY, x MPSX_COMMA y, r MPSX_COMMA g
 MPSX_VECTOR(packed_vec, 3, 3, , MPSX_VECTOR_COPY, x MPSX_COMMA y MPSX_COMMA z, r MPSX_COMMA g MPSX_COMMA b)
   MPSX_PACKED(3)
 };
-MPSX_VECTOR(packed_vec, 4, 4, , MPSX_VECTOR_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w, r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
+MPSX_VECTOR(packed_vec, 4, 4, , MPSX_VECTOR_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
+            r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
   MPSX_PACKED(4)
 };
 #pragma GCC diagnostic pop

@@ -41,7 +41,7 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
     const bool operand = out.is_same(a) || out.is_same(b);
     TORCH_CHECK(!operand || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
                 "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
-                at::infer_size(a.sizes(), b.sizes()));
+                at::IntArrayRef(at::infer_size(a.sizes(), b.sizes())));
     return false;
   }
   const auto x = to_common(a, type), y = to_common(b, type);

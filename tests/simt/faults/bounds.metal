@@ -24,8 +24,7 @@ kernel void write_half_past_end(device half* out [[buffer(0)]], uint i [[thread_
 
 kernel void vector_over_the_end(device float* out [[buffer(0)]], device const float4* in [[buffer(1)]],
                                 uint i [[thread_position_in_grid]]) {
-  const float4 v = in[i];  // fault: vector_over_the_end
-  out[i] = v.x + v.w;
+  out[i] = in[i].x + in[i].w;  // fault: vector_over_the_end
 }
 
 kernel void read_far_away(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],

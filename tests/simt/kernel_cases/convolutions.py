@@ -41,4 +41,4 @@ def cases() -> Iterator[Case]:
         g = values(1, 128, 23, 24, dtype=dtype, low=-0.1, high=0.1, seed=1)
         for taps in (1, 3):
             weight = values(128, 4, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
-            yield case(f"convolution to 128 channels by {taps} {TAGS[dtype]}", many_channels, x, weight, g)
+            yield case(f"convolution in large tiles by {taps} {TAGS[dtype]}", many_channels, x, weight, g)
