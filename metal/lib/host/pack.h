@@ -7,7 +7,7 @@ constexpr constant uint batch = 1;
 // Of a grid, which has as many threads as elements, a thread takes one; the one thread of a threadgroup takes them all.
 template <uint N, bool GRID>
 struct PackLoop {
-  uint at, step, end;
+  ulong at, step, end;  // a struct of 16 bytes would be passed as two words, in which no induction variable is seen
   bool fresh;
   PackLoop(uint index, uint threads, uint begin, uint past)
       : at(begin + index), step(threads), end(past), fresh(true) {}
@@ -16,27 +16,27 @@ struct PackLoop {
     fresh = false;
     at += step;
   }
-  uint place(uint) const { return at; }
-  uint position(uint) const { return at; }
+  uint place(uint) const { return uint(at); }
+  uint position(uint) const { return uint(at); }
 };
 
 // A complex number is two floats here: a loop that loads both at once would not become one of vectors, and a product
 // would take 4.7 times torch's time.
 template <typename T>
 struct Parts {
-  static T load(device const T* x, uint i) { return x[i]; }
-  static void store(device T* x, uint i, T value) { x[i] = value; }
+  static T load(device const T* x, ulong i) { return x[i]; }
+  static void store(device T* x, ulong i, T value) { x[i] = value; }
 };
 template <>
 struct Parts<float2> {
-  static float2 load(device const float2* x, uint i) {
+  static float2 load(device const float2* x, ulong i) {
     device const float* parts = (device const float*)x;
-    return float2(parts[2 * ulong(i)], parts[2 * ulong(i) + 1]);
+    return float2(parts[2 * i], parts[2 * i + 1]);
   }
-  static void store(device float2* x, uint i, float2 value) {
+  static void store(device float2* x, ulong i, float2 value) {
     device float* parts = (device float*)x;
-    parts[2 * ulong(i)] = value.x;
-    parts[2 * ulong(i) + 1] = value.y;
+    parts[2 * i] = value.x;
+    parts[2 * i + 1] = value.y;
   }
 };
 
