@@ -43,13 +43,14 @@ def _load() -> None:
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     torch.utils.rename_privateuse1_backend("mpsx")
     _runtime.initialize(kernel_library.folder)
-    from . import device_module, exit_order, printing, serialization
+    from . import device_module, exit_order, integrations, printing, serialization
 
     device_module.register()
     serialization.register()
     exit_order.register()
     printing.register()
     fallback.set_mode(mode)
+    integrations.register()
     if os.environ.get("MPSX_SIMT_PROFILE"):
         from . import kernel_profile
 

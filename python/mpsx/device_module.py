@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from . import _runtime
+from . import _runtime, random  # noqa: F401
 from .memory import *  # noqa: F403
 from .memory import recommended_max_memory
 from .random import *  # noqa: F403
@@ -121,6 +121,7 @@ class DeviceProperties:
     kernel_compiler: str
     total_memory: int
     unified_memory: bool = True
+    is_integrated: bool = True  # torch.cuda's name for it
 
 
 def get_device_properties(device: object = None) -> DeviceProperties:

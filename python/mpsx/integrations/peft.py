@@ -1,0 +1,7 @@
+"""Hugging Face peft: the device that adapters are loaded to."""
+
+from __future__ import annotations
+
+from .rewrite import instead_of_cuda
+
+PATCHES = {"peft.utils.other": (instead_of_cuda("infer_device"),)}

@@ -1,0 +1,7 @@
+"""sentence-transformers: the device of models."""
+
+from __future__ import annotations
+
+from .rewrite import instead_of_cuda
+
+PATCHES = {"sentence_transformers.util.environment": (instead_of_cuda("get_device_name"),)}

@@ -1,0 +1,41 @@
+"""Hugging Face transformers: the device of `Trainer` and pipelines, bfloat16, random state, memory metrics, caches."""
+
+from __future__ import annotations
+
+from .rewrite import instead_of_cuda, line
+
+PATCHES = {
+    "transformers.utils.import_utils": (
+        # On a Mac too, the device is mpsx.
+        line("is_torch_mps_available", "return backend_available", "return False"),
+        instead_of_cuda("is_torch_bf16_gpu_available"),
+    ),
+    "transformers.training_args": (
+        line(
+            "TrainingArguments._setup_devices",
+            '"ACCELERATE_TORCH_DEVICE", "cpu"',
+            '"ACCELERATE_TORCH_DEVICE", "mpsx:0"',
+        ),
+    ),
+    "transformers.trainer": (instead_of_cuda("Trainer._save_rng_state", "Trainer._load_rng_state"),),
+    "transformers.trainer_utils": (
+        line("TrainerMemoryTracker.__init__", "if is_torch_cuda_available()", "if True"),
+        instead_of_cuda("TrainerMemoryTracker.start", "TrainerMemoryTracker.stop"),
+    ),
+    "transformers.pipelines.base": (
+        instead_of_cuda("Pipeline.__init__", condition="is_torch_cuda_available()"),
+    ),
+    # mpsx reads files as the CPU does, and has no use for one allocation as large as the model.
+    "transformers.modeling_utils": (
+        line("caching_allocator_warmup", 'elif device.type == "mps":', 'elif device.type in ("mps", "mpsx"):'),
+    ),
+    "transformers.integrations.accelerate": (
+        instead_of_cuda("get_max_memory"),
+    ),
+    "transformers.integrations.moe": (
+        line("grouped_mm_experts_forward", 'device.type in ("cpu", "mps")', 'device.type in ("cpu", "mps", "mpsx")'),
+    ),
+    "transformers.cache_utils": (
+        instead_of_cuda("Cache.update", condition=None),  # of offloaded layers
+    ),
+}

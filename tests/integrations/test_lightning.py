@@ -1,0 +1,126 @@
+"""Lightning's Trainer and Fabric, unmodified."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+lightning = pytest.importorskip("lightning", reason="lightning is not installed")
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Model(lightning.LightningModule):
+    """A classifier with dropout that notes its losses, and where and in what type it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 2))
+        self.losses: list[float] = []
+        self.seen: set[tuple[str, torch.dtype]] = set()
+
+    def training_step(self, batch: Any, index: int) -> torch.Tensor:
+        x, y = batch
+        out = self.net(x)
+        self.seen.add((out.device.type, out.dtype))
+        loss = nn.functional.cross_entropy(out, y)
+        self.losses.append(loss.item())
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(self.parameters(), 1e-2)
+
+
+def data() -> torch.utils.data.DataLoader:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(32, 8, generator=generator)
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long()), batch_size=8)
+
+
+def fit(path: Path, **options: Any) -> Model:
+    torch.manual_seed(0)
+    model = Model()
+    settings = {"max_epochs": 2, "logger": False, "enable_progress_bar": False, "enable_model_summary": False,
+                "enable_checkpointing": False, "default_root_dir": path} | options  # fmt: skip
+    lightning.Trainer(**settings).fit(model, data())
+    return model
+
+
+@pytest.mark.parametrize("accelerator", [None, "auto", "gpu", "mpsx"])
+def test_accelerator(tmp_path: Path, accelerator: str | None) -> None:
+    model = fit(tmp_path, **({} if accelerator is None else {"accelerator": accelerator}))
+    assert model.seen == {("mpsx", torch.float32)}
+    assert model.losses[-1] < model.losses[0] * 1.2
+
+
+def test_the_cpu_by_request(tmp_path: Path) -> None:
+    assert fit(tmp_path, accelerator="cpu").seen == {("cpu", torch.float32)}
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "bf16-true"])
+def test_precision(tmp_path: Path, precision: str) -> None:
+    model = fit(tmp_path, precision=precision)
+    assert model.seen == {("mpsx", torch.float16 if precision.startswith("16") else torch.bfloat16)}
+
+
+def test_checkpoint(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Model()
+    trainer = lightning.Trainer(max_epochs=1, logger=False, enable_progress_bar=False, enable_model_summary=False,
+                                enable_checkpointing=False)  # fmt: skip
+    trainer.fit(model, data())
+    trainer.save_checkpoint(tmp_path / "one.ckpt")
+    resumed = Model()
+    again = lightning.Trainer(max_epochs=2, logger=False, enable_progress_bar=False, enable_model_summary=False,
+                              enable_checkpointing=False)  # fmt: skip
+    again.fit(resumed, data(), ckpt_path=tmp_path / "one.ckpt")
+    assert again.current_epoch == 2 and len(resumed.losses) == 4
+    assert {device for device, _ in resumed.seen} == {"mpsx"}
+
+
+def test_statistics(tmp_path: Path) -> None:
+    seen = {}
+
+    class Logger(lightning.pytorch.loggers.CSVLogger):
+        def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+            seen.update(metrics)
+
+    fit(tmp_path, logger=Logger(tmp_path), callbacks=[lightning.pytorch.callbacks.DeviceStatsMonitor()],
+        log_every_n_steps=1)  # fmt: skip
+    assert any("allocated_bytes" in name for name in seen)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
+def test_fabric(precision: str) -> None:
+    fabric = lightning.Fabric(precision=precision)
+    assert fabric.device.type == "mpsx"
+    model, optimizer = fabric.setup(net := nn.Linear(8, 2), torch.optim.SGD(net.parameters(), 0.1))
+    types = set()
+    net.register_forward_hook(lambda module, args, out: types.add(out.dtype))
+    for x, y in fabric.setup_dataloaders(data()):
+        optimizer.zero_grad()
+        fabric.backward(nn.functional.cross_entropy(model(x), y))
+        optimizer.step()
+    assert types == {{"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}[precision]}
+
+
+def test_devices() -> None:
+    with pytest.raises(ValueError, match="mpsx: expected devices to be a number"):
+        lightning.Trainer(accelerator="mpsx", devices=[1])
+    assert lightning.Trainer(accelerator="mpsx", devices="auto", logger=False).num_devices == 1
+
+
+def test_random_state() -> None:
+    from lightning.pytorch.utilities.seed import isolate_rng
+
+    torch.mpsx.manual_seed(1)
+    with isolate_rng():
+        torch.rand(3, device="mpsx")
+    inside = torch.rand(3, device="mpsx")
+    torch.mpsx.manual_seed(1)
+    assert torch.equal(torch.rand(3, device="mpsx"), inside)

@@ -1,0 +1,66 @@
+"""Every line that an integration changes is there, in the versions of the libraries that are installed."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import pytest
+from processes import in_a_process
+
+from mpsx import integrations
+from mpsx.integrations import LIBRARIES, rewrite
+
+
+@pytest.mark.parametrize("library", sorted(LIBRARIES))
+def test_every_patch_fits(library: str) -> None:
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    patches = importlib.import_module(f"mpsx.integrations.{LIBRARIES[library]}").PATCHES
+    names = [name for name in patches if name.partition(".")[0] == library]
+    assert names
+    for name in names:
+        importlib.import_module(name)
+    assert integrations.misfits == []
+
+
+def _sample(x: int) -> str:
+    name = "cuda"
+    return f"{name}:{x}"
+
+
+class _Derived(dict):
+    def get(self, key: str) -> str:
+        return super().get(key, "cpu")
+
+
+def test_line() -> None:
+    module = importlib.import_module(__name__)
+    reference = _sample
+    first = _sample.__code__.co_firstlineno
+    rewrite.line("_sample", 'name = "cuda"', 'name = "mpsx"')(module)
+    assert reference(3) == "mpsx:3"
+    assert reference.__code__.co_firstlineno == first
+    rewrite.line("_Derived.get", '"cpu"', '"mpsx"')(module)  # with super()'s __class__
+    assert _Derived().get("x") == "mpsx"
+    with pytest.raises(ValueError, match="_sample has changed, expected 'absent'"):
+        rewrite.line("_sample", "absent", "")(module)
+
+
+def test_a_version_that_does_not_fit_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(__name__)
+    monkeypatch.setattr(integrations, "_patches", lambda name: (rewrite.line("_sample", "absent", ""),))
+    with pytest.warns(UserWarning, match="mpsx does not fit .*_sample has changed"):
+        integrations.apply(module)
+    integrations.misfits.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        integrations.apply(module)
+
+
+@pytest.mark.sweep
+def test_switched_off() -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    code = "from accelerate import Accelerator; print(Accelerator().device.type)"
+    assert in_a_process(code).stdout.split() == ["mpsx"]
+    assert in_a_process(code, MPSX_INTEGRATIONS="0").stdout.split() == ["cpu"]
