@@ -30,6 +30,7 @@ VARIABLES = {
     "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs); `all` builds every one",
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
+    "MPSX_INTEGRATIONS": "0: other libraries are left as they are",
     "MPSX_CACHE_DIR": "where compiled shaders and kernels are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
