@@ -1,4 +1,4 @@
-"""The GPU's half of tools/bench.py (`--against cuda`): mpsx on its cuda driver beside torch's own CUDA, in one process.
+"""The GPU's half of tools/bench.py (`--against cuda`): mpsx on its cuda driver beside torch's own CUDA.
 
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
@@ -17,14 +17,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import torch
 from bench_cases import DTYPES, LAYOUTS, Run
-from bench_gpu_cases import ELEMENTS, Case, cases
+from bench_gpu_cases import Case, cases
 from bench_plot import plot
-
-import mpsx
+from bench_worker import Worker, compare, serve
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
@@ -38,7 +36,6 @@ BARS: dict[str, tuple[float, float | None]] = {
     "pool": (1.1, None),
     "sort": (2.0, None),
     "matrix": (1.0, None),
-    "training": (2.5, None),
 }
 
 
@@ -61,7 +58,7 @@ class Row:
     def missed(self) -> bool:
         """Slower than the bars of its category allow."""
         most, least = BARS[self.section]
-        return self.ratio > most or (least is not None and 0 < self.copy < least)
+        return round(self.ratio, 2) > most or (least is not None and 0 < round(self.copy, 2) < least)
 
 
 # Timing.
@@ -75,63 +72,28 @@ def call_of(case: Case, device: str) -> Run:
     return case.make(LAYOUTS[case.layout](x))
 
 
-def wait(device: str) -> None:
-    """Until the GPU is done."""
-    (torch.mpsx if device == "mpsx" else torch.cuda).synchronize()
-
-
-def timed(run: Run, count: int, device: str) -> float:
-    """Microseconds a call, over `count` calls."""
-    start = time.perf_counter()
-    for _ in range(count):
-        run()
-    wait(device)
-    return (time.perf_counter() - start) / count * 1e6
-
-
-def compare(case: Case) -> tuple[float, float]:
-    """Median microseconds a call on torch's CUDA and on mpsx, in turns."""
-    for module in (torch.mpsx, torch.cuda):
-        module.empty_cache()  # each would keep what the other needs
-    runs, counts = {}, {}
-    for device in ("cuda", "mpsx"):
-        runs[device] = call_of(case, device)
-        timed(runs[device], 1, device)
-        counts[device] = max(1, min(200, int(ROUND_SECONDS * 1e6 / timed(runs[device], 1, device))))
-    times: dict[str, list[float]] = {device: [] for device in runs}
-    for _ in range(ROUNDS):
-        for device, run in runs.items():
-            times[device].append(timed(run, counts[device], device))
-    return statistics.median(times["cuda"]), statistics.median(times["mpsx"])
-
-
-def copy_bandwidth() -> float:
-    """Bytes read and written in a microsecond by torch's own copy."""
-    x = torch.ones(ELEMENTS, device="cuda")
-    y = torch.empty_like(x)
-    return 2 * x.nbytes / statistics.median(timed(partial(y.copy_, x), 20, "cuda") for _ in range(7))
-
-
-def measure(options: argparse.Namespace, bandwidth: float) -> Iterator[Row]:
+def measure(options: argparse.Namespace) -> Iterator[Row]:
     """The rows that the options ask for, until the time is up."""
-    torch.autograd.set_multithreading_enabled(False)
-    end = time.perf_counter() + options.seconds
     dtypes = [d for d in options.dtypes if DTYPES[d].is_floating_point]
-    for case in cases(dtypes):
-        if options.only and not any(part in f"{case.category} {case.name}" for part in options.only):
+    workers = [Worker(__file__, device, *dtypes, fallback="silent") for device in ("cuda", "mpsx")]
+    end, bandwidth = time.perf_counter() + options.seconds, 0.0
+    for number, case in enumerate(cases(dtypes)):
+        if number and options.only and not any(part in f"{case.category} {case.name}" for part in options.only):
             continue
         if time.perf_counter() > end:
             print(f"{options.seconds:g} s are over: {case.category} {case.name} and what follows is not measured")
             return
         try:
-            cuda, ours = compare(case)
-        except (RuntimeError, TypeError) as error:
+            theirs, ours = (1e6 * seconds for seconds in compare(workers, ROUNDS, ROUND_SECONDS, number=number))
+        except RuntimeError as error:
             what = f"{case.category:<9} {case.name:<20} {case.dtype:<5} {case.shape}"
-            print(f"{what} not measured: {str(error).splitlines()[0]}", file=sys.stderr)
+            print(f"{what} not measured: {error}", file=sys.stderr)
             continue
+        bandwidth = bandwidth or case.moved / theirs  # the first case is a copy
         copy, teraflops = case.moved / ours / bandwidth, case.operations / ours / 1e6
         shape = "x".join(map(str, case.shape))
-        yield Row(case.category, case.name, case.dtype, shape, case.layout, cuda, ours, ours / cuda, copy, teraflops)
+        facts = (case.category, case.name, case.dtype, shape, case.layout)
+        yield Row(*facts, theirs, ours, ours / theirs, copy, teraflops)
 
 
 # Output.
@@ -159,14 +121,14 @@ def summary(rows: list[Row]) -> list[str]:
     return lines
 
 
-def table(rows: list[Row], bandwidth: float) -> str:
+def table(rows: list[Row], device: str) -> str:
     """Everything in Markdown."""
     lines = [
         "# mpsx beside torch's own CUDA",
         "",
-        f"{mpsx.driver()['device']}, torch {torch.__version__}: medians of interleaved rounds in one process",
+        f"{device}, torch {torch.__version__}: medians of interleaved rounds",
         "(`MPSX_DRIVER=cuda python tools/bench.py --against cuda`). Ratio: time of mpsx over torch's. Copy: the share",
-        f"of the bandwidth of torch's copy, {bandwidth / 1e3:.0f} GB/s, in which each byte counts once.",
+        "of the bandwidth of torch's copy, which is the first row; each byte of inputs and results counts once.",
         "",
         *(f"- {line}" for line in summary(rows)),
         "",
@@ -191,15 +153,15 @@ def saved(paths: list[str]) -> Iterator[Row]:
 
 def main(options: argparse.Namespace) -> None:
     """Measures, prints, writes."""
+    import mpsx
+
     if not options.read and mpsx.driver()["name"] != "cuda":
         sys.exit("--against cuda needs MPSX_DRIVER=cuda")
-    bandwidth = 0.0 if options.read else copy_bandwidth()
-    print(f"a copy of {4 * ELEMENTS} bytes: {bandwidth / 1e3:.0f} GB/s\n{HEADER}")
+    print(HEADER)
     rows = []
-    with mpsx.fallback.using_mode("silent"):
-        for row in saved(options.read) if options.read else measure(options, bandwidth):
-            rows.append(row)
-            print(show(row), flush=True)
+    for row in saved(options.read) if options.read else measure(options):
+        rows.append(row)
+        print(show(row), flush=True)
     print("\n".join(summary(rows)))
     if options.csv:
         with open(options.csv, "w", newline="") as file:
@@ -209,6 +171,12 @@ def main(options: argparse.Namespace) -> None:
             writer.writerows(records)
     if options.table:
         with open(options.table, "w") as file:
-            file.write(table(rows, bandwidth))
+            file.write(table(rows, mpsx.driver()["device"]))
     if options.plot:
         plot(rows, options.plot, 1.05, "torch's CUDA")
+
+
+if __name__ == "__main__":
+    known = list(cases(sys.argv[2:]))
+    torch.autograd.set_multithreading_enabled(False)
+    serve(sys.argv[1], lambda number: call_of(known[number], sys.argv[1]))

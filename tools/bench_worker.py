@@ -1,0 +1,80 @@
+"""Processes that take turns in a bench, one a device: autograd of one process knows one accelerator."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class Worker:
+    """A process that makes calls on one device: `program` with the device's name and further words."""
+
+    def __init__(self, program: str, device: str, *words: str, fallback: str = "error") -> None:
+        environment = os.environ | {"MPSX_FALLBACK": fallback}
+        if device != "mpsx":
+            environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        self.process = subprocess.Popen([sys.executable, program, device, *words], env=environment, text=True,
+                                        bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+
+    def ask(self, **request: Any) -> Any:
+        """The answer to a request; RuntimeError with its words where it failed."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline() or '{"error": "the process ended"}')
+        if isinstance(answer, dict) and "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+
+def serve(device: str, make: Callable[..., Any]) -> None:
+    """The process of a Worker. `make` takes a request; a function that it returns is called and timed, now and with
+    every request for a `count` of calls that follows."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # libraries may print
+    module = None if device == "cpu" else torch.get_device_module(device)
+    run: Any = None
+
+    def wait() -> None:
+        if module:
+            module.synchronize()
+
+    def answer(request: dict[str, Any]) -> Any:
+        nonlocal run
+        if "count" not in request:
+            run = None
+            if module:
+                module.empty_cache()  # it would keep what the other process needs
+            made = make(**request)
+            if not callable(made):
+                return made
+            run = made
+            for _ in range(3):  # the first compile, choose algorithms, make the optimiser's state
+                run()
+        wait()
+        start = time.perf_counter()
+        for _ in range(request.get("count", 1)):
+            run()
+        wait()
+        return (time.perf_counter() - start) / request.get("count", 1)
+
+    for line in sys.stdin:
+        try:
+            print(json.dumps(answer(json.loads(line))), file=answers)
+        except Exception as error:
+            print(json.dumps({"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}), file=answers)
+
+
+def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
+    """Median seconds a call of each worker, in turns of so many seconds."""
+    counts = [min(200, max(1, int(seconds / worker.ask(**request)))) for worker in workers]
+    times = [[worker.ask(count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
