@@ -71,7 +71,7 @@ def test_a_unit_is_compiled_and_run(flattened, tmp_path, msl):
                     "-o", str(library), *libgcc], check=True)
     loaded = type(msl("kernel void f(device int* x [[buffer(0)]]) { x[0] = 1; }"))(library)
     x = np.random.default_rng(0).standard_normal((5, 300)).astype(np.float32)
-    out, parameters = np.zeros_like(x), np.array([300, 1, 0], np.uint32)
+    out, parameters = np.zeros_like(x), np.array([5, 300, 1, 0, 0], np.uint32)  # RowShape
     loaded("softmax_rows_f32", out, x, parameters, grid=(5,))
     expected = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     np.testing.assert_allclose(out, expected / expected.sum(1, keepdims=True), rtol=2e-6)
