@@ -114,3 +114,37 @@ def test_gradcheck_in_double() -> None:
     x = torch.rand(3, 3, dtype=torch.float64, device="mpsx", requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: (v @ v).tanh(), (x,))
     assert torch.autograd.gradgradcheck(torch.sin, (x,))
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_attention_under_transforms(explicit: bool) -> None:
+    """vmap and torch.func.grad, in which tensors have no memory, once ended the process."""
+    attend = attention
+    if explicit:
+        attend = lambda q, k, v: torch.ops.mpsx.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
+    inputs = [torch.randn(3, 2, 4, 5, 8) for _ in range(3)]
+    there = [x.to("mpsx") for x in inputs]
+    gradient = torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum())(*(x[0] for x in there))
+    expected = torch.func.grad(lambda q, k, v: attention(q, k, v).square().sum())(*(x[0] for x in inputs))
+    torch.testing.assert_close(gradient.cpu(), expected)
+    if not explicit:
+        torch.testing.assert_close(torch.vmap(attend)(*there).cpu(), attention(*inputs))
+        both = torch.vmap(torch.func.grad(lambda q, k, v: attend(q, k, v).square().sum()))(*there)
+        torch.testing.assert_close(both[0].cpu(), expected)
+
+
+def test_compiled_attention() -> None:
+    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    inputs = [torch.randn(2, 4, 5, 8) for _ in range(3)]
+    there = [x.to("mpsx").requires_grad_() for x in inputs]
+    here = [x.requires_grad_() for x in inputs]
+    out, expected = compiled(*there), attention(*here)
+    torch.testing.assert_close(out.cpu(), expected)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for a, b in zip(there, here, strict=True):
+        torch.testing.assert_close(a.grad.cpu(), b.grad)

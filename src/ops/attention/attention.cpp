@@ -210,10 +210,19 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   return {results[0], results[1], results[2]};
 }
 
+// Whether torch.func transforms the call: the fused kernels have no batching rule, and a wrapper has no memory.
+bool is_transformed(const Tensor& t) {
+  const c10::DispatchKeySet keys = t.key_set();
+  return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);
+}
+
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,
                bool causal, std::optional<double> scale, bool grouped) {
   bool fused;
-  if (vendor::preferred()) {
+  if (is_transformed(query) || is_transformed(key) || is_transformed(value) ||
+      (has_mask(mask) && is_transformed(*mask))) {
+    fused = false;
+  } else if (vendor::preferred()) {
     fused = vendor::takes_attention(query, key, value, mask, dropout, causal, scale, grouped);
   } else {
     const bool heads_fit = query.dim() == 4 && key.dim() == 4 && (grouped || query.size(1) == key.size(1));

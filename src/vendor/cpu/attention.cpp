@@ -1,9 +1,8 @@
 #include "vendor/cpu/attention.h"
 
 #include <ATen/native/transformers/sdp_utils_cpp.h>
-#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
 
-#include "backend/alias.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::vendor {
@@ -16,9 +15,8 @@ constexpr const char* kFlash = "ATen flash attention";
 
 bool takes_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                      double dropout, bool causal, std::optional<double> scale, bool grouped) {
-  backend::CpuAliases a;
-  const int64_t chosen =
-      at::_fused_sdp_choice(a.cpu(query), a.cpu(key), a.cpu(value), a.cpu(mask), dropout, causal, scale, grouped);
+  // Torch's function for the CPU reads shapes and types alone, so it takes tensors without memory (fake ones) too.
+  const int64_t chosen = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
   return chosen == static_cast<int64_t>(sdp::SDPBackend::flash_attention);
 }
 
