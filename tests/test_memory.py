@@ -127,7 +127,7 @@ def test_high_watermark_is_a_limit() -> None:
     code = "torch.empty(1 << 20, device='mpsx')\ntorch.empty(1 << 26, dtype=torch.uint8, device='mpsx')"
     ratio = str(32 * MIB / torch.mpsx.recommended_max_memory())
     run = in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO=ratio, PYTORCH_MPS_LOW_WATERMARK_RATIO=ratio)
-    assert run.returncode and "OutOfMemoryError: mpsx: out of memory: tried to allocate 64.00 MiB" in run.stderr
+    assert run.returncode and "OutOfMemoryError: mpsx: out of memory. Tried to allocate 64.00 MiB" in run.stderr
     assert not in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0").returncode
 
 
@@ -183,7 +183,7 @@ def test_limit_gives_a_clear_error() -> None:
     fraction = (torch.mpsx.memory_reserved() + 16 * MIB) / torch.mpsx.recommended_max_memory()
     torch.mpsx.set_per_process_memory_fraction(fraction)
     try:
-        with pytest.raises(torch.OutOfMemoryError, match=r"mpsx: out of memory: tried to allocate 64\.00 MiB"):
+        with pytest.raises(torch.OutOfMemoryError, match=r"mpsx: out of memory. Tried to allocate 64\.00 MiB"):
             torch.empty(64 * MIB, dtype=torch.uint8, device="mpsx")
         assert torch.empty(MIB, dtype=torch.uint8, device="mpsx").numel() == MIB
     finally:

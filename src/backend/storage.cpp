@@ -1,5 +1,6 @@
 #include "backend/storage.h"
 
+#include <c10/core/Allocator.h>
 #include <c10/core/impl/COW.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include "backend/device.h"
 #include "backend/library_memory.h"
 #include "runtime/device.h"
+#include "runtime/fork.h"
 #include "runtime/stream.h"
 
 namespace mpsx::backend {
@@ -22,11 +24,20 @@ struct Twin {
   size_t adopted = 0;        // bytes of the CPU's own memory
 };
 
+// For torch.profiler(profile_memory=True).
+void report_memory(const runtime::Block* block, int sign) {
+  if (C10_LIKELY(!c10::memoryProfilingEnabled()) || !block) return;
+  const auto memory = runtime::memory_statistics();
+  c10::reportMemoryUsageToProfiler(block->data, sign * int64_t(block->capacity), memory.allocated, memory.reserved,
+                                   this_device());
+}
+
 void delete_twin(void* context) {
   auto* twin = static_cast<Twin*>(context);
+  report_memory(twin->block, -1);
   if (auto* cpu = twin->cpu.load(std::memory_order_acquire)) StoragePtr::reclaim(cpu);
   if (twin->block) runtime::release(twin->block);
-  if (C10_UNLIKELY(twin->wrapped.contents)) runtime::driver().release(twin->wrapped);
+  if (C10_UNLIKELY(twin->wrapped.contents) && !runtime::is_bad_fork()) runtime::driver().release(twin->wrapped);
   if (twin->adopted) runtime::discount_adopted(twin->adopted);
   delete twin;
 }
@@ -92,6 +103,7 @@ c10::Allocator* twin_allocator() {
 
 c10::DataPtr allocate_data(size_t bytes) {
   auto* block = runtime::allocate(bytes);
+  report_memory(block, 1);
   return {block->data, new Twin{block, {nullptr}}, &delete_twin, this_device()};
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/device.h"
+#include "runtime/fork.h"
 #include "runtime/segments.h"
 #include "runtime/size_class.h"
 #include "runtime/stream.h"
@@ -265,7 +266,7 @@ class Allocator {
 
   [[noreturn]] void out_of_memory(size_t asked, const std::string& reason) {
     ++stats_.out_of_memory;
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: tried to allocate ", mib(asked), "; ",
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. Tried to allocate ", mib(asked), "; ",
                      mib(stats_.allocated), " in use by tensors, ", mib(stats_.reserved), " reserved, limit ",
                      mib(limit_), " (", reason, "). Use smaller batches, free tensors, or raise the limit ",
                      "with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction().");
@@ -366,21 +367,22 @@ Allocator& allocator() {
 
 Block* allocate(size_t bytes) {
   if (bytes == 0) return new Block;
+  restart_check();
   return allocator().allocate(bytes);
 }
 Block* allocate_near_cpu(size_t bytes) { return allocator().allocate_near_cpu(bytes); }
 void retain(Block* block) noexcept { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block) noexcept {
   if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (is_bad_fork()) return;  // another thread may have had the lock when the process was forked
   // The owner does not know of our work on the memory.
   if (block->owner) finish_use(block->data);
-  if (block->data)
-    allocator().free(block);
-  else
-    delete block;
+  block->data ? allocator().free(block) : delete block;
 }
 void count_adopted(size_t bytes) { allocator().count_adopted(bytes); }
-void discount_adopted(size_t bytes) noexcept { allocator().discount_adopted(bytes); }
+void discount_adopted(size_t bytes) noexcept {
+  if (!is_bad_fork()) allocator().discount_adopted(bytes);
+}
 Block* share(void* handle, std::shared_ptr<void> owner) { return allocator().share(handle, std::move(owner)); }
 Location locate(const void* p) { return allocator().locate(p); }
 uint64_t last_use(const void* p) { return allocator().last_use(p); }

@@ -1,10 +1,12 @@
 #include "runtime/device.h"
 
 #include <c10/util/Exception.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <mutex>
+
+#include "runtime/fork.h"
 
 namespace mpsx::runtime {
 namespace {
@@ -15,7 +17,7 @@ struct State {
   driver::ParallelFor parallel_for = nullptr;
   std::unique_ptr<driver::Driver> owner;
   std::atomic<driver::Driver*> driver{nullptr};
-  pid_t pid = 0;
+  bool forked = false;
 };
 // Never destroyed: tensors may outlive every static object.
 State& state() {
@@ -51,6 +53,7 @@ driver::Driver& driver() {
   if (auto* d = s.driver.load(std::memory_order_acquire)) return *d;
   TORCH_CHECK(s.find_libraries, "mpsx: the device was used before the package was imported");
   // Before our lock is taken: it runs Python, and a thread that waits for our lock may hold Python's.
+  restart_check();
   const std::string directory = s.find_libraries();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (!s.owner) {
@@ -59,7 +62,11 @@ driver::Driver& driver() {
     } catch (const driver::Error& e) {
       TORCH_CHECK(false, "mpsx: ", e.what());
     }
-    s.pid = getpid();
+    // Without a driver, the child's next call comes here.
+    pthread_atfork(nullptr, nullptr, [] {
+      state().forked = true;
+      state().driver.store(nullptr, std::memory_order_release);
+    });
     s.driver.store(s.owner.get(), std::memory_order_release);
   }
   return *s.owner;
@@ -67,10 +74,12 @@ driver::Driver& driver() {
 
 bool driver_started() { return state().driver.load(std::memory_order_acquire) != nullptr; }
 
+bool is_bad_fork() { return state().forked; }
+
 void restart_check() {
-  State& s = state();
-  TORCH_CHECK(!driver_started() || !s.owner->traits().asynchronous || s.pid == getpid(),
-              "mpsx: cannot use the device in a forked process; start workers with the 'spawn' method");
+  TORCH_CHECK(!is_bad_fork(), "Cannot use mpsx in a forked subprocess, since the process before had used it. To use ",
+              "mpsx with multiprocessing, start workers with the 'spawn' method, for instance ",
+              "DataLoader(…, multiprocessing_context=\"spawn\")");
 }
 
 }  // namespace mpsx::runtime

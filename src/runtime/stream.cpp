@@ -25,7 +25,7 @@ void guarded(F&& f) {
     f();
   } catch (const driver::OutOfMemory& e) {
     const MemoryStatistics memory = memory_statistics();
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory: ", e.what(), "; tensors have ",
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "mpsx: out of memory. ", e.what(), "; tensors have ",
                      memory.allocated >> 20, " MiB, ", memory.reserved >> 20, " MiB are reserved, limit ",
                      memory_limit() >> 20, " MiB. What was being computed is lost. Use smaller batches, free tensors, ",
                      "or lower the limit with MPSX_MEMORY_LIMIT or torch.mpsx.set_per_process_memory_fraction(), so ",

@@ -210,7 +210,7 @@ def test_a_gpu_without_memory_is_out_of_memory(run: Callable[..., str]) -> None:
             try:
                 wait()
             except torch.OutOfMemoryError as e:
-                assert "mpsx: out of memory: the GPU failed in mpsx" in str(e) and "exp" in str(e), e
+                assert "mpsx: out of memory. the GPU failed in mpsx" in str(e) and "exp" in str(e), e
                 assert "(code 8)" in str(e) and "Use smaller batches" in str(e), e
             else:
                 raise AssertionError("no error")
