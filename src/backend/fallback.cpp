@@ -10,6 +10,7 @@
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
+#include "runtime/trace.h"
 
 namespace mpsx::backend {
 namespace {
@@ -98,6 +99,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, 
   check_devices(facts, arguments);
 
   {
+    const runtime::Traced traced(route.name);
     LibraryMemory memory;
     if (!better || !better(*stack)) op.redispatchBoxed(c10::DispatchKeySet(cpu_key), stack);
   }

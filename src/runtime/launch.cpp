@@ -11,6 +11,7 @@
 #include "runtime/launch_timer.h"
 #include "runtime/profile.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
 
 namespace mpsx::runtime {
 namespace {
@@ -101,6 +102,7 @@ void Launch::run() {
   try {
     std::unique_lock<std::mutex> unpaused;
     if (asynchronous) unpaused = std::unique_lock(launch_mutex());
+    const Traced traced(entry_.name);
     driver::Stream* const stream = driver_stream(current_stream());
     std::optional<LaunchTimer> timer;
     if (profiled && asynchronous) timer.emplace(entry_, stream);
