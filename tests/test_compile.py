@@ -148,3 +148,10 @@ def test_compiled_attention() -> None:
     expected.square().sum().backward()
     for a, b in zip(there, here, strict=True):
         torch.testing.assert_close(a.grad.cpu(), b.grad)
+
+
+def test_ahead_of_time_is_refused() -> None:
+    from mpsx.inductor import CppWrapperCodegen
+
+    with pytest.raises(NotImplementedError, match="AOTInductor and cpp_wrapper are not supported"):
+        CppWrapperCodegen()

@@ -219,14 +219,15 @@ cdef class Kernel:
         for arg in args:
             arguments[i].threadgroup = 0
             if type(arg) is Tensor or isinstance(arg, Tensor):
-                if arg.device.type != "mpsx":
+                value = arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64  # as PyTorch's own mps takes it
+                if not value and not arg.is_mpsx:
                     raise RuntimeError(
                         f"{self.name}: argument {i}: expected a tensor on mpsx, got one on {arg.device}; move it with "
                         "tensor.to('mpsx')" + (", or pass mpsx.device_view(tensor), which shares its memory"
-                                               if arg.device.type == "cpu" else ""))
+                                               if arg.is_cpu else ""))
                 arguments[i].data = <const void*><uintptr_t>arg.data_ptr()
-                arguments[i].bytes = 0
-                if first is None:
+                arguments[i].bytes = arg.itemsize if value else 0
+                if first is None and not value:
                     first = arg
             elif arg_casts is None and type(arg) is float:
                 memset(values + i * SLOT, 0, SLOT)
@@ -245,9 +246,8 @@ cdef class Kernel:
             i += 1
         call.arguments = arguments
         call.count = i
-        call.error_buffer = -1
+        call.error_buffer = -1 if error_buf_idx is None else error_buf_idx
         if error_buf_idx is not None:
-            call.error_buffer = error_buf_idx
             if call.error_buffer < 0:
                 raise ValueError(f"{self.name}: error_buf_idx: expected a buffer index, got {error_buf_idx}")
         if threads is None:

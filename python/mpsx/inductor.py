@@ -87,7 +87,8 @@ class Scheduling(MetalScheduling):
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
-        if not wrapper.src_to_kernel:
+        if not getattr(wrapper, "has_mpsx_kernels", False):  # other devices' kernels are in src_to_kernel too
+            wrapper.has_mpsx_kernels = True
             wrapper.header.writeline("from mpsx.inductor import Kernels")
             wrapper.header.writeline("mpsx_kernels = Kernels()")
         name = f"generated_kernel_{len(wrapper.src_to_kernel)}"
@@ -151,7 +152,11 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
 
 
 class CppWrapperCodegen(CppWrapperMps):
-    """Ahead-of-time compilation is Metal's alone; this is here since Inductor asks for it."""
+    """Ahead-of-time compilation writes calls into PyTorch's own mps, so that it is refused."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("mpsx: AOTInductor and cpp_wrapper are not supported; use torch.compile, or "
+                                  "torch.export without a package of compiled code")  # fmt: skip
 
 
 class WrapperFxCodegen(_WrapperFxCodegen):
