@@ -38,6 +38,9 @@ MPSX_API int mpsx_driver_started(void);
 /* Why the cuda driver cannot be used here; empty: it can. */
 MPSX_API const char* mpsx_cuda_trouble(void);
 
+/* Whether this index means the device: 0, and others where processes of a torch.distributed group share it. */
+MPSX_API int mpsx_is_device_index(int index);
+
 MPSX_API const char* mpsx_synchronize(void);
 MPSX_API const char* mpsx_restart_check(void);
 

@@ -27,6 +27,7 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
     const char* mpsx_cuda_trouble()
+    int mpsx_is_device_index(int index)
     const char* mpsx_synchronize()
     const char* mpsx_restart_check()
 
@@ -183,6 +184,11 @@ def cuda_trouble():
 def driver_started():
     """Whether anything has used the device yet."""
     return bool(mpsx_driver_started())
+
+
+def is_device_index(int index):
+    """Whether this index means the device."""
+    return bool(mpsx_is_device_index(index))
 
 
 def synchronize():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 
@@ -65,8 +66,8 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """How many devices there are: one."""
-    return 1
+    """How many devices there are: one, or as many as a torch.distributed group has processes, which share it."""
+    return next(index for index in count(1) if not _runtime.is_device_index(index))
 
 
 def current_device() -> int:
@@ -81,7 +82,7 @@ def set_device(device: object) -> None:
 
 def _check_device(which: object) -> None:
     index = which if isinstance(which, int) else torch.device("mpsx" if which is None else which).index
-    if index not in (None, -1, 0):
+    if index not in (None, -1) and not _runtime.is_device_index(index):
         raise ValueError(f"mpsx: expected device index 0, got {index}")
 
 

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 import torch
 
+from . import _runtime
+
 # torch.mpsx.default_generators, as every other device has them.
 default_generators: tuple[torch.Generator, ...] = (torch.ops.mpsx._default_generator(),)
 
 
 def _generator(device: object = None) -> torch.Generator:
     index = device if isinstance(device, int) else torch.device("mpsx" if device is None else device).index
-    if index not in (None, 0):
+    if index is not None and not _runtime.is_device_index(index):
         raise ValueError(f"expected device index 0, got {index}")
     return default_generators[0]
 

@@ -8,6 +8,7 @@
 #include "backend/operator_facts.h"
 #include "backend/policy.h"
 #include "backend/register.h"
+#include "backend/shared_device.h"
 #include "driver/kernel_profile.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
@@ -119,6 +120,8 @@ const char* mpsx_cuda_trouble(void) {
   trouble = driver::cuda_trouble();
   return trouble.c_str();
 }
+
+int mpsx_is_device_index(int index) { return backend::is_device_index(index); }
 
 const char* mpsx_synchronize(void) {
   return guarded([] { runtime::synchronize(); });

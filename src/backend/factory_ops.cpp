@@ -6,6 +6,7 @@
 
 #include "backend/allocator.h"
 #include "backend/device.h"
+#include "backend/shared_device.h"
 
 namespace mpsx::backend {
 namespace {
@@ -14,7 +15,8 @@ constexpr c10::DispatchKeySet kDense(c10::DispatchKey::PrivateUse1);
 
 void check_factory(const char* op, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), op, ": only CPU tensors can be pinned, got device mpsx");
-  TORCH_CHECK(!device || device->index() <= 0, op, ": expected device mpsx:0, got ", *device);
+  TORCH_CHECK(!device || device->index() < 0 || is_device_index(device->index()), op, ": expected device mpsx:0, got ",
+              *device);
 }
 
 // In deterministic mode memory is filled, as on the CPU.

@@ -3,6 +3,7 @@
 
 #include "backend/device.h"
 #include "backend/register.h"
+#include "backend/shared_device.h"
 #include "backend/torch_version.h"
 #include "runtime/device.h"
 #include "runtime/stream.h"
@@ -14,7 +15,8 @@ c10::Stream stream_of(runtime::StreamId id) { return c10::Stream(c10::Stream::UN
 driver::Event* event_of(void* event) { return static_cast<driver::Event*>(event); }
 
 void check(c10::Device device) {
-  TORCH_CHECK(is_mpsx(device) && device.index() <= 0, "mpsx: expected device mpsx:0, got ", device);
+  TORCH_CHECK(is_mpsx(device) && (device.index() < 0 || is_device_index(device.index())),
+              "mpsx: expected device mpsx:0, got ", device);
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {

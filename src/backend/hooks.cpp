@@ -5,6 +5,7 @@
 #include "backend/generator.h"
 #include "backend/pinned.h"
 #include "backend/register.h"
+#include "backend/shared_device.h"
 #include "backend/storage.h"
 
 namespace mpsx::backend {
@@ -36,7 +37,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
  private:
   static c10::DeviceIndex check(c10::DeviceIndex device) {
-    TORCH_CHECK(device == 0, "mpsx: expected device index 0, got ", static_cast<int>(device));
+    TORCH_CHECK(is_device_index(device), "mpsx: expected device index 0, got ", static_cast<int>(device));
     return 0;
   }
 };

@@ -1,8 +1,8 @@
 """Other libraries keep lists of the devices they know; these modules add mpsx to them.
 
 There is a module here per library, whose PATCHES lists, for each of the library's modules, what changes in it once it
-has been imported. Nothing is imported for it, and nothing is changed on a machine with CUDA, where libraries choose
-that. MPSX_INTEGRATIONS=0 switches all of it off.
+has been imported. Nothing is imported for it, and no library but torch is changed on a machine with CUDA, where they
+choose that. MPSX_INTEGRATIONS=0 switches all of it off.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _patches(name: str) -> tuple:
 
 def apply(module: ModuleType) -> None:
     """Changes a module of a library. A change that does not fit this version is a warning: the rest still helps."""
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):
         try:

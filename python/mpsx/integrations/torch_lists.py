@@ -1,10 +1,13 @@
-"""Lists of devices in PyTorch's own Python code: FlexAttention."""
+"""Lists of devices in PyTorch's own Python code: FlexAttention, torch.distributed."""
 
 from __future__ import annotations
+
+from mpsx import distributed
 
 from .rewrite import line
 
 PATCHES = {
+    "torch.distributed.distributed_c10d": (distributed.register,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", '"hpu", "mps"}', '"hpu", "mps", "mpsx"}'),
     ),

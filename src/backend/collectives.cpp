@@ -1,0 +1,214 @@
+// torch.distributed: gloo's collectives on tensors of the device. Device memory is the CPU's too, so gloo is given CPU
+// tensors over the same bytes.
+#include <torch/library.h>
+
+#include <algorithm>
+#include <atomic>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backend/alias.h"
+#include "backend/device.h"
+#include "backend/shared_device.h"
+
+namespace mpsx::backend {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+using TensorLists = std::vector<Tensors>;
+using c10d::Work;
+template <typename T>
+using Ptr = c10::intrusive_ptr<T>;
+
+std::atomic<int> processes{1};
+
+Tensor on_cpu(const Tensor& t) { return t.defined() && is_mpsx(t.device()) ? cpu_view(t) : t; }
+Tensors on_cpu(const Tensors& all) {
+  Tensors result;
+  for (const Tensor& t : all) result.push_back(on_cpu(t));
+  return result;
+}
+TensorLists on_cpu(const TensorLists& all) {
+  TensorLists result;
+  for (const Tensors& list : all) result.push_back(on_cpu(list));
+  return result;
+}
+Tensors flat(const TensorLists& all) {
+  Tensors result;
+  for (const Tensors& list : all) result.insert(result.end(), list.begin(), list.end());
+  return result;
+}
+
+// gloo's work, with results on the device.
+class DeviceWork final : public Work {
+ public:
+  DeviceWork(Ptr<Work> inner, Tensors results)
+      : Work(-1, inner->retrieveOpType()), inner_(std::move(inner)), results_(std::move(results)) {}
+
+  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isSuccess() const override { return inner_->isSuccess(); }
+  std::exception_ptr exception() const override { return inner_->exception(); }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  Tensors result() override { return results_; }
+  void synchronize() override { inner_->synchronize(); }
+  bool wait(std::chrono::milliseconds timeout) override { return inner_->wait(timeout); }
+  void abort() override { inner_->abort(); }
+  uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
+
+  Ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors(), std::vector{this_device()});
+    inner_->getFuture()->addCallback([future, results = results_](c10::ivalue::Future& done) {
+      if (done.hasError()) {
+        future->setError(done.exception_ptr());
+      } else {
+        future->markCompleted(results);
+      }
+    });
+    return future;
+  }
+
+ private:
+  Ptr<Work> inner_;
+  Tensors results_;
+};
+
+class DeviceBackend final : public c10d::Backend {
+ public:
+  explicit DeviceBackend(Ptr<Backend> inner) : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+  Ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
+  void abort() override { inner_->abort(); }
+  void shutdown() override { inner_->shutdown(); }
+
+  Ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->broadcast(cpu, options), tensors);
+  }
+  Ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->allreduce(cpu, options), tensors);
+  }
+  Ptr<Work> allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->allreduce_coalesced(cpu, options), tensors);
+  }
+  Ptr<Work> reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->reduce(cpu, options), tensors);
+  }
+  Ptr<Work> allgather(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& options) override {
+    auto cpu_out = on_cpu(out);
+    auto cpu_in = on_cpu(in);
+    return work(inner_->allgather(cpu_out, cpu_in, options), flat(out));
+  }
+  Ptr<Work> _allgather_base(Tensor& out, Tensor& in, const c10d::AllgatherOptions& options) override {
+    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->_allgather_base(cpu_out, cpu_in, options), {out});
+  }
+  Ptr<Work> allgather_coalesced(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& options) override {
+    auto cpu_out = on_cpu(out);
+    auto cpu_in = on_cpu(in);
+    return work(inner_->allgather_coalesced(cpu_out, cpu_in, options), flat(out));
+  }
+  Ptr<Work> allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& options) override {
+    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->allgather_into_tensor_coalesced(cpu_out, cpu_in, options), out);
+  }
+  Ptr<Work> gather(TensorLists& out, Tensors& in, const c10d::GatherOptions& options) override {
+    auto cpu_out = on_cpu(out);
+    auto cpu_in = on_cpu(in);
+    return work(inner_->gather(cpu_out, cpu_in, options), flat(out));
+  }
+  Ptr<Work> scatter(Tensors& out, TensorLists& in, const c10d::ScatterOptions& options) override {
+    auto cpu_out = on_cpu(out);
+    auto cpu_in = on_cpu(in);
+    return work(inner_->scatter(cpu_out, cpu_in, options), out);
+  }
+  Ptr<Work> reduce_scatter(Tensors& out, TensorLists& in, const c10d::ReduceScatterOptions& options) override {
+    auto cpu_out = on_cpu(out);
+    auto cpu_in = on_cpu(in);
+    return work(inner_->reduce_scatter(cpu_out, cpu_in, options), out);
+  }
+  Ptr<Work> _reduce_scatter_base(Tensor& out, Tensor& in, const c10d::ReduceScatterOptions& options) override {
+    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->_reduce_scatter_base(cpu_out, cpu_in, options), {out});
+  }
+  Ptr<Work> reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
+                                            const c10d::ReduceScatterOptions& options) override {
+    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->reduce_scatter_tensor_coalesced(cpu_out, cpu_in, options), out);
+  }
+  Ptr<Work> alltoall_base(Tensor& out, Tensor& in, std::vector<int64_t>& out_sizes, std::vector<int64_t>& in_sizes,
+                          const c10d::AllToAllOptions& options) override {
+    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->alltoall_base(cpu_out, cpu_in, out_sizes, in_sizes, options), {out});
+  }
+  Ptr<Work> alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& options) override {
+    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
+    return work(inner_->alltoall(cpu_out, cpu_in, options), out);
+  }
+  Ptr<Work> send(Tensors& tensors, int to, int tag) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->send(cpu, to, tag), tensors);
+  }
+  Ptr<Work> recv(Tensors& tensors, int from, int tag) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->recv(cpu, from, tag), tensors);
+  }
+  Ptr<Work> recvAnysource(Tensors& tensors, int tag) override {
+    auto cpu = on_cpu(tensors);
+    return work(inner_->recvAnysource(cpu, tag), tensors);
+  }
+  Ptr<Work> barrier(const c10d::BarrierOptions& options) override { return inner_->barrier(options); }
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool all) override {
+    inner_->monitoredBarrier(options, all);
+  }
+
+ private:
+  static Ptr<Work> work(Ptr<Work> inner, Tensors results) {
+    return c10::make_intrusive<DeviceWork>(std::move(inner), std::move(results));
+  }
+
+  Ptr<Backend> inner_;
+};
+
+// Gives a group that has a backend for the CPU, or that was told to use such a one for us, ours beside it.
+void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
+  const auto& types = group->getDeviceTypes();
+  const auto has = [&](c10::DeviceType wanted) {
+    return std::any_of(types.begin(), types.end(), [&](c10::Device d) { return d.type() == wanted; });
+  };
+  const bool has_ours = has(kDeviceType);
+  if (has_ours && dynamic_cast<DeviceBackend*>(group->getBackend(kDeviceType).get())) return;
+  if (!has_ours && !has(c10::kCPU)) return;
+  auto inner = group->getBackend(has(c10::kCPU) ? c10::kCPU : kDeviceType);
+  share_device(group->getSize());
+  group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM,
+                    Ptr<c10d::Backend>(c10::make_intrusive<DeviceBackend>(std::move(inner))));
+}
+
+// Boxed: a schema with a class that is not ours is not inferred.
+void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
+}
+
+TORCH_LIBRARY_FRAGMENT(mpsx, m) {
+  m.def("_add_collectives(__torch__.torch.classes.c10d.ProcessGroup group) -> ()",
+        torch::CppFunction::makeFromBoxedFunction<&add_collectives_boxed>());
+}
+
+}  // namespace
+
+void share_device(int count) {
+  int known = processes.load();
+  while (known < count && !processes.compare_exchange_weak(known, count)) {
+  }
+}
+
+bool is_device_index(int index) { return index >= 0 && index < processes.load(std::memory_order_relaxed); }
+
+}  // namespace mpsx::backend
