@@ -38,6 +38,10 @@ MPSX_API int mpsx_driver_started(void);
 /* Why the cuda driver cannot be used here; empty: it can. */
 MPSX_API const char* mpsx_cuda_trouble(void);
 
+/* Whether the device goes by the name of "mps", so that programs for PyTorch's own use it. */
+MPSX_API const char* mpsx_set_mps_name(int on);
+MPSX_API int mpsx_has_mps_name(void);
+
 /* Whether this index means the device: 0, and others where processes of a torch.distributed group share it. */
 MPSX_API int mpsx_is_device_index(int index);
 

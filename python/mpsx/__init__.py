@@ -43,18 +43,20 @@ def _load() -> None:
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     torch.utils.rename_privateuse1_backend("mpsx")
     _runtime.initialize(kernel_library.folder)
-    from . import device_module, exit_order, integrations, printing, serialization
+    from . import device_module, exit_order, integrations, mps_name, printing, serialization
 
-    device_module.register()
+    device_module._register()
     serialization.register()
     exit_order.register()
     printing.register()
     fallback.set_mode(mode)
-    integrations.register()
     if os.environ.get("MPSX_SIMT_PROFILE"):
         from . import kernel_profile
 
         kernel_profile.configure(os.environ)
+    integrations.register()
+    if os.environ.get(mps_name.ENVIRONMENT) == "1":  # the parent process is a program for mps
+        mps_name.enter()
 
 
 def _torch_is_autoloading() -> bool:
@@ -77,11 +79,12 @@ except Exception as error:
 else:
     from . import fallback, profiler
     from ._runtime import driver
+    from .mps_name import as_mps
     from .views import cpu_view, device_view, from_mps, numpy_view, to_mps
 
     __all__ = [
-        "__version__", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps", "numpy_view",
-        "ops", "profiler", "to_mps",
+        "__version__", "as_mps", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps",
+        "numpy_view", "ops", "profiler", "to_mps",
     ]  # fmt: skip
 
 

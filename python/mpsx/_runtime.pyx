@@ -27,6 +27,8 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
     const char* mpsx_cuda_trouble()
+    const char* mpsx_set_mps_name(int on)
+    int mpsx_has_mps_name()
     int mpsx_is_device_index(int index)
     const char* mpsx_synchronize()
     const char* mpsx_restart_check()
@@ -184,6 +186,16 @@ def cuda_trouble():
 def driver_started():
     """Whether anything has used the device yet."""
     return bool(mpsx_driver_started())
+
+
+def set_mps_name(bint on):
+    """Whether the device goes by the name of "mps"."""
+    check(mpsx_set_mps_name(on))
+
+
+def device_type():
+    """The device's name at the moment: "mpsx", or "mps" for programs that say so."""
+    return "mps" if mpsx_has_mps_name() else "mpsx"
 
 
 def is_device_index(int index):

@@ -1,18 +1,19 @@
 """The module that torch shows as `torch.mpsx`."""
 
-from __future__ import annotations
+from __future__ import annotations as _annotations
 
-import sys
-from dataclasses import dataclass
-from itertools import count
+import sys as _sys
+from dataclasses import dataclass as _dataclass
+from itertools import count as _count
+from types import ModuleType as _ModuleType
 
-import torch
+import torch as _torch
 
-from . import _runtime, random  # noqa: F401
+from . import _runtime, memory, random  # noqa: F401
+from . import device_profiler as profiler  # noqa: F401
 from .memory import *  # noqa: F403
 from .memory import recommended_max_memory
 from .random import *  # noqa: F403
-from .random import default_generators  # noqa: F401
 from .streams import *  # noqa: F403
 
 # torch.utils.checkpoint saves and restores the random state of devices that say so; the generator needs no driver.
@@ -28,20 +29,59 @@ def __getattr__(name: str) -> object:
         from . import inductor
 
         return getattr(inductor, name)
+    if name == "compile_shader":
+        from .shader import compile_shader
+
+        return compile_shader
     raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
 
 
-def register() -> None:
+def _register() -> None:
     """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""
-    torch._register_device_module("mpsx", sys.modules[__name__])
-    torch.utils.generate_methods_for_privateuse1_backend(
+    _torch._register_device_module("mpsx", _sys.modules[__name__])
+    _torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    _torch.Tensor.is_mpsx = property(lambda tensor: tensor.device.type == _runtime.device_type())  # by either name
+    backend = _ModuleType("torch.backends.mpsx", "torch.backends.mps's questions, about mpsx.")
+    backend.is_built = backend.is_available = is_available
+    backend.is_macos_or_newer = lambda major, minor: True
+    backend.get_name = get_device_name
+    backend.get_core_count = lambda: _runtime.driver()["cores"]
+    _torch.backends.mpsx = _sys.modules[backend.__name__] = backend
+
+
+def __dir__() -> list[str]:
+    return [name for name in globals() if not name.startswith("_")] + ["compile_shader"]
 
 
 def is_available() -> bool:
     """Whether the device can be used; it always can: without a GPU, kernels run on the CPU."""
     return True
+
+
+def is_mps() -> bool:
+    """Whether the device goes by the name of mps at the moment: see `mpsx.as_mps`."""
+    return _runtime.device_type() == "mps"
+
+
+def load_metallib(path: str) -> None:
+    """Refused: a .metallib has no source, and Metal alone can run it."""
+    raise RuntimeError("load_metallib: mpsx compiles shaders from source; pass the Metal source to compile_shader")
+
+
+def ipc_collect() -> None:
+    """A CUDA notion; nothing to do."""
+
+
+def can_device_access_peer(device: object, peer_device: object) -> bool:
+    """A CUDA notion; there is one device."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """A CUDA notion; none."""
+    return []
 
 
 def is_initialized() -> bool:
@@ -67,7 +107,7 @@ def _is_in_bad_fork() -> bool:
 
 def device_count() -> int:
     """How many devices there are: one, or as many as a torch.distributed group has processes, which share it."""
-    return next(index for index in count(1) if not _runtime.is_device_index(index))
+    return next(index for index in _count(1) if not _runtime.is_device_index(index))
 
 
 def current_device() -> int:
@@ -81,7 +121,7 @@ def set_device(device: object) -> None:
 
 
 def _check_device(which: object) -> None:
-    index = which if isinstance(which, int) else torch.device("mpsx" if which is None else which).index
+    index = which if isinstance(which, int) else _torch.device("mpsx" if which is None else which).index
     if index not in (None, -1) and not _runtime.is_device_index(index):
         raise ValueError(f"mpsx: expected device index 0, got {index}")
 
@@ -102,8 +142,8 @@ class device:
 class device_of(device):
     """`device(tensor.device)`, or nothing for a tensor that is elsewhere."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        super().__init__(tensor.device if tensor.device.type == "mpsx" else None)
+    def __init__(self, tensor: _torch.Tensor) -> None:
+        super().__init__(tensor.device if tensor.is_mpsx else None)
 
 
 def synchronize(device: object = None) -> None:
@@ -112,7 +152,7 @@ def synchronize(device: object = None) -> None:
     _runtime.synchronize()
 
 
-@dataclass(frozen=True)
+@_dataclass(frozen=True)
 class DeviceProperties:
     """The result of `get_device_properties`."""
 
@@ -148,6 +188,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return True
 
 
-def get_amp_supported_dtype() -> list[torch.dtype]:
+def get_amp_supported_dtype() -> list[_torch.dtype]:
     """The types that `torch.autocast("mpsx", dtype=…)` takes."""
-    return [torch.float16, torch.bfloat16]
+    return [_torch.float16, _torch.bfloat16]

@@ -142,9 +142,9 @@ def on_cpu(operator: Callable[..., object], *args: object, **kwargs: object) -> 
     """
 
     def to_cpu(value: object) -> object:
-        if isinstance(value, torch.Tensor) and value.device.type == "mpsx":
+        if isinstance(value, torch.Tensor) and value.device.type == _runtime.device_type():
             return cpu_view(value)
-        if isinstance(value, torch.device) and value.type == "mpsx":
+        if isinstance(value, torch.device) and value.type == _runtime.device_type():
             return torch.device("cpu")
         return value
 

@@ -31,6 +31,7 @@ VARIABLES = {
     "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
     "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
     "MPSX_INTEGRATIONS": "0: other libraries are left as they are",
+    "MPSX_AS_MPS": "1: the device goes by the name of mps, as in `python -m mpsx run`",
     "MPSX_CACHE_DIR": "where compiled shaders and kernels are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",

@@ -8,6 +8,29 @@ import torch
 
 from . import _runtime
 
+__all__ = [
+    "current_allocated_memory",
+    "driver_allocated_memory",
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "recommended_max_memory",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
+]
+
 
 def memory_stats(device: object = None) -> OrderedDict[str, int]:
     """The allocator's statistics, under the names that `torch.cuda.memory_stats` uses."""
@@ -42,6 +65,47 @@ def reset_peak_memory_stats(device: object = None) -> None:
 def reset_accumulated_memory_stats(device: object = None) -> None:
     """Sets what is counted up to zero."""
     _runtime.reset_accumulated_memory()
+
+
+def memory_cached(device: object = None) -> int:
+    """`memory_reserved`, under its old name."""
+    return memory_reserved()
+
+
+def max_memory_cached(device: object = None) -> int:
+    """`max_memory_reserved`, under its old name."""
+    return max_memory_reserved()
+
+
+def reset_max_memory_allocated(device: object = None) -> None:
+    """`reset_peak_memory_stats`, under its old name."""
+    reset_peak_memory_stats()
+
+
+def reset_max_memory_cached(device: object = None) -> None:
+    """`reset_peak_memory_stats`, under its old name."""
+    reset_peak_memory_stats()
+
+
+def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
+    """`memory_stats`, with a dictionary for each part of a name."""
+    nested: dict[str, object] = {}
+    for name, value in memory_stats().items():
+        *outer, last = name.split(".")
+        inner = nested
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def memory_snapshot(device: object = None) -> list[dict[str, object]]:
+    """Segments of memory: one entry, for all that is reserved."""
+    stats = _runtime.memory()
+    return [{
+        "device": 0, "address": 0, "segment_type": "large", "stream": 0, "blocks": [],
+        "total_size": stats["reserved"], "allocated_size": stats["allocated"], "active_size": stats["allocated"],
+    }]  # fmt: skip
 
 
 def mem_get_info(device: object = None) -> tuple[int, int]:

@@ -23,7 +23,7 @@ def register() -> None:
     @functools.wraps(format_values)
     def on_cpu(tensor: torch.Tensor, indent: int) -> str:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
-        if plain and tensor.device.type == "mpsx" and not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if plain and tensor.is_mpsx and not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = cpu_view(tensor)
         return format_values(tensor, indent)
 

@@ -8,6 +8,19 @@ import torch
 
 from . import _runtime
 
+__all__ = [
+    "default_generators",
+    "get_rng_state",
+    "get_rng_state_all",
+    "initial_seed",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "set_rng_state",
+    "set_rng_state_all",
+]
+
 # torch.mpsx.default_generators, as every other device has them.
 default_generators: tuple[torch.Generator, ...] = (torch.ops.mpsx._default_generator(),)
 

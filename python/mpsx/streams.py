@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from . import _runtime
+
+__all__ = ["Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
+
 _PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1
 
 
@@ -20,7 +24,7 @@ class _EventType(type):
     """torch's own functions take torch.Event and no class derived from it, so an Event is one, told by its device."""
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, torch.Event) and value.device.type == "mpsx"
+        return isinstance(value, torch.Event) and value.device.type == _runtime.device_type()
 
 
 class Event(metaclass=_EventType):

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/operator_facts.h"
+#include "backend/other_name.h"
 #include "backend/policy.h"
 #include "backend/register.h"
 #include "backend/shared_device.h"
@@ -121,6 +122,10 @@ const char* mpsx_cuda_trouble(void) {
   return trouble.c_str();
 }
 
+const char* mpsx_set_mps_name(int on) {
+  return guarded([on] { backend::set_mps_name(on); });
+}
+int mpsx_has_mps_name(void) { return backend::has_mps_name(); }
 int mpsx_is_device_index(int index) { return backend::is_device_index(index); }
 
 const char* mpsx_synchronize(void) {

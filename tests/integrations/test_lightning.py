@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+import mpsx
+
 lightning = pytest.importorskip("lightning", reason="lightning is not installed")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -66,6 +68,12 @@ def test_the_cpu_by_request(tmp_path: Path) -> None:
 def test_precision(tmp_path: Path, precision: str) -> None:
     model = fit(tmp_path, precision=precision)
     assert model.seen == {("mpsx", torch.float16 if precision.startswith("16") else torch.bfloat16)}
+
+
+def test_under_the_name_of_mps(tmp_path: Path) -> None:
+    with mpsx.as_mps():
+        assert fit(tmp_path, accelerator="mps").seen == {("mps", torch.float32)}
+        assert fit(tmp_path, accelerator="mps", precision="bf16-mixed").seen == {("mps", torch.bfloat16)}
 
 
 def test_checkpoint(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def _register(module: ModuleType) -> None:
 
         def setup_device(self, device: torch.device) -> None:
             """Refuses other devices, as Lightning's accelerators do."""
-            if device.type != "mpsx":
+            if device.type not in ("mpsx", "mps"):
                 raise ValueError(f"Device should be mpsx, got {device} instead.")
 
         def get_device_stats(self, device: Any) -> dict[str, Any]:
@@ -110,6 +110,13 @@ def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
     return {
         f"{trainer}.accelerators": (_register,),
         f"{fabric}.accelerators": (_register,),
+        f"{fabric}.accelerators.mps": (
+            line(
+                "MPSAccelerator.is_available",
+                'platform.processor() in ("arm", "arm64")',
+                '(torch.mpsx.is_mps() or platform.processor() in ("arm", "arm64"))',
+            ),
+        ),
         f"{fabric}.utilities.device_parser": _choice("_select_auto_accelerator"),
         f"{trainer}.trainer.connectors.accelerator_connector": _connector("_AcceleratorConnector"),
         f"{fabric}.connector": (*_connector("_Connector"), *_choice("_Connector._choose_auto_accelerator")),

@@ -1,0 +1,65 @@
+"""torch.mpsx and torch.backends.mpsx: the names that programs use, and nothing else."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+import torch.mps.profiler
+
+CUDA = """synchronize memory_allocated max_memory_allocated reset_max_memory_allocated memory_reserved
+    max_memory_reserved memory_cached max_memory_cached reset_max_memory_cached reset_peak_memory_stats
+    reset_accumulated_memory_stats memory_stats memory_stats_as_nested_dict memory_snapshot memory_summary mem_get_info
+    empty_cache set_per_process_memory_fraction is_available is_initialized init device_count current_device set_device
+    device device_of get_device_properties get_device_name get_device_capability is_bf16_supported Stream Event stream
+    StreamContext current_stream default_stream set_stream manual_seed manual_seed_all seed seed_all initial_seed
+    get_rng_state set_rng_state get_rng_state_all set_rng_state_all default_generators ipc_collect get_arch_list
+    can_device_access_peer random memory""".split()
+
+
+@pytest.mark.parametrize("name", sorted({*CUDA, *torch.mps.__all__}))
+def test_is_there(name: str) -> None:
+    assert hasattr(torch.mpsx, name)
+    assert name in dir(torch.mpsx)
+
+
+def test_nothing_leaks() -> None:
+    for name in dir(torch.mpsx):
+        value = getattr(torch.mpsx, name)
+        home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        assert home is None or home.startswith("mpsx."), f"{name} of {home}"
+
+
+def test_profiler_has_the_names_of_mps() -> None:
+    names = {"is_capturing_metal", "is_metal_capture_enabled", "metal_capture", "profile", "start", "stop"}
+    assert names <= set(dir(torch.mps.profiler)) and names <= set(dir(torch.mpsx.profiler))
+    with torch.mpsx.profiler.profile("interval,event"):
+        torch.ones(3, device="mpsx").exp()
+    with pytest.raises(ValueError, match="expected a mode of interval, event"):
+        torch.mpsx.profiler.start("often")
+    assert not torch.mpsx.profiler.is_capturing_metal()
+
+
+def test_backend() -> None:
+    import torch.backends.mpsx as backend
+
+    assert backend is torch.backends.mpsx
+    assert backend.is_available() and backend.is_built() and backend.is_macos_or_newer(14, 0)
+    assert backend.get_name() and backend.get_core_count() >= 1
+
+
+def test_old_names() -> None:
+    kept = torch.empty(1 << 20, device="mpsx")
+    del kept
+    torch.mpsx.reset_max_memory_allocated()
+    assert torch.mpsx.max_memory_allocated() == torch.mpsx.memory_allocated()
+    assert torch.mpsx.memory_cached() == torch.mpsx.memory_reserved()
+    assert torch.mpsx.memory_snapshot()[0]["total_size"] == torch.mpsx.memory_reserved()
+    nested = torch.mpsx.memory_stats_as_nested_dict()
+    assert nested["allocated_bytes"]["all"]["current"] == torch.mpsx.memory_allocated()
+
+
+def test_metallib_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="compiles shaders from source"):
+        torch.mpsx.load_metallib("x.metallib")
