@@ -43,12 +43,13 @@ def _load() -> None:
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     torch.utils.rename_privateuse1_backend("mpsx")
     _runtime.initialize(kernel_library.folder)
-    from . import device_module, exit_order, integrations, mps_name, printing, serialization
+    from . import device_module, exit_order, integrations, mps_name, printing, serialization, sharing
 
     device_module._register()
     serialization.register()
     exit_order.register()
     printing.register()
+    sharing.register()
     fallback.set_mode(mode)
     if os.environ.get("MPSX_SIMT_PROFILE"):
         from . import kernel_profile
