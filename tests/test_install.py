@@ -96,6 +96,13 @@ def test_another_torch_is_refused(running: str, accepted: bool) -> None:
         mpsx._check_torch_version(running)
 
 
+def test_another_backend_is_named() -> None:
+    code = "import torch; torch.utils.rename_privateuse1_backend('npu'); import mpsx"
+    done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 1
+    assert "ImportError: the backend npu has taken the place" in done.stderr and "AUTOLOAD=0" in done.stderr
+
+
 def test_import_torch_is_enough() -> None:
     code = "import torch, sys; assert 'mpsx' in sys.modules; print(torch.ones(2, device='mpsx').sum().item())"
     done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="", MPSX_FALLBACK="silent")

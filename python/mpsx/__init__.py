@@ -29,9 +29,23 @@ def _check_torch_version(found: str) -> None:
     if built != running:
         raise ImportError(
             f"mpsx {__version__} was built for torch {built}, and this is torch {found}. "
-            f"Either install torch {built} (pip install 'torch=={built}.*'), or build mpsx for the torch you have "
-            "(pip install --no-build-isolation --force-reinstall mpsx)."
+            f"Either install torch {built} (pip install 'torch=={built}.*'), or build mpsx for the torch you have: in "
+            "its source tree, with cmake, ninja, cython, scikit-build-core and ziglang installed, "
+            "pip install --no-build-isolation --force-reinstall --no-deps ."
         )
+
+
+def _take_the_place() -> None:
+    """Torch has a place for one backend from elsewhere."""
+    import torch
+
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken not in ("privateuseone", "mpsx"):
+        raise ImportError(
+            f"the backend {taken} has taken the place that torch has for one from elsewhere (PrivateUse1). To use "
+            f"mpsx, start without {taken}: uninstall it, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import mpsx alone."
+        )
+    torch.utils.rename_privateuse1_backend("mpsx")
 
 
 def _load() -> None:
@@ -41,7 +55,7 @@ def _load() -> None:
     from . import _runtime, fallback, kernel_library
 
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
-    torch.utils.rename_privateuse1_backend("mpsx")
+    _take_the_place()
     _runtime.initialize(kernel_library.folder)
     from . import device_module, exit_order, integrations, mps_name, printing, serialization, sharing
 
