@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 import torch  # noqa: E402
-from kernel_cases import all_cases, run  # noqa: E402
+from kernel_cases import all_cases, error_bounds, run  # noqa: E402
 
 import mpsx  # noqa: E402
 
@@ -21,7 +21,7 @@ def main(path: str, with_cpu: bool, part: str, only: str) -> None:
     """Runs them; an error is an outcome too."""
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("error")
-    results, expected = {}, {}
+    results, expected, bounds = {}, {}, {}
     first, step = map(int, part.split("/"))
     for c in itertools.islice(all_cases(), first, None, step):
         if only not in c.name:
@@ -36,9 +36,10 @@ def main(path: str, with_cpu: bool, part: str, only: str) -> None:
             results[c.name] = f"{type(e).__name__}: {e}"
         if with_cpu and c.reference != "none":
             expected[c.name] = run(c, "cpu")
+            bounds[c.name] = error_bounds(c)
     launched = {row.name for row in mpsx.profiler.rows() if row.route == "native"}
     names = set(mpsx._runtime.kernel_names())
-    torch.save({"results": results, "expected": expected, "launched": launched, "names": names}, path)
+    torch.save({"results": results, "expected": expected, "bounds": bounds, "launched": launched, "names": names}, path)
 
 
 if __name__ == "__main__":

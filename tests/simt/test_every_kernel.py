@@ -43,20 +43,20 @@ def wide(shared_folder: Path) -> dict:
     return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
 
 
-def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor], name: str) -> str:
+def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
     """The message of torch.testing about two results."""
     try:
         for a, b in zip(ours, theirs, strict=True):
-            tolerances = {}
-            if name.startswith("attention") and a.dtype in (torch.float16, torch.bfloat16):
-                # Weights of halves are rounded to 16 bits before they meet the values, as in flash attention; wide mode
-                # keeps them in float. Where terms cancel, what that takes is an ulp of the largest result.
-                ulp = torch.finfo(a.dtype).eps
-                tolerances = {"rtol": 2 * ulp, "atol": ulp * b.abs().max().item()}
-            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True, **tolerances)
+            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
     except (AssertionError, ValueError) as e:
         return str(e)
     return ""
+
+
+def excess(ours: list[torch.Tensor], exact: list[torch.Tensor], bounds: list[torch.Tensor]) -> str:
+    """Says by how much results are further from the exact ones than they may be."""
+    worst = max(float(((a.double() - b).abs() / bound).max()) for a, b, bound in zip(ours, exact, bounds, strict=True))
+    return "" if worst <= 1 else f"{worst:.2f} times the error that rounding explains"
 
 
 def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
@@ -67,9 +67,13 @@ def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
             wrong[name] = result
         elif isinstance(wide["results"][name], str):
             wrong[name] = f"wide mode: {wide['results'][name]}"
-        elif text := difference(result, wide["results"][name], name):
+        elif bounds := wide["bounds"].get(name):
+            for mode, tensors in (("simt", result), ("wide mode", wide["results"][name])):
+                if text := excess(tensors, wide["expected"][name], bounds):
+                    wrong[name] = f"{mode}: {text}"
+        elif text := difference(result, wide["results"][name]):
             wrong[name] = f"against wide mode: {text}"
-        elif name in wide["expected"] and (text := difference(result, wide["expected"][name], name)):
+        elif name in wide["expected"] and (text := difference(result, wide["expected"][name])):
             wrong[name] = f"against the CPU: {text}"
     return wrong
 

@@ -29,11 +29,14 @@ class Case:
     # The reference on the CPU: "exact" is the function of float64 tensors, rounded once; "same" is the function
     # of tensors of the same types, where these are what it is about; "none": PyTorch's CPU has other numbers (random).
     reference: str
+    # A function of float64 inputs: how far each result may be from the exact one, in rounding errors of its type. None:
+    # torch.testing's tolerances.
+    error: Callable[..., list[torch.Tensor]] | None = None
 
 
-def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact") -> Case:
+def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact", **more: Any) -> Case:
     """A case; see the class."""
-    return Case(name, function, inputs, reference)
+    return Case(name, function, inputs, reference, **more)
 
 
 def all_cases() -> Iterator[Case]:
@@ -90,3 +93,12 @@ def run(c: Case, device: str) -> list[torch.Tensor]:
     """The tensors that the case's function gives on `device`, on the CPU."""
     torch.manual_seed(0)
     return list(_tensors(c.function(*(_place(v, device, c.reference == "exact") for v in c.inputs))))
+
+
+def error_bounds(c: Case) -> list[torch.Tensor] | None:
+    """How far each result may be from the exact one, where the case says so."""
+    if c.error is None:
+        return None
+    inputs = [_place(v, "cpu", True) for v in c.inputs]
+    unit = torch.finfo(c.inputs[0].dtype).eps / 2
+    return [unit * bound for bound in c.error(*inputs)]

@@ -35,6 +35,23 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
     return y, *torch.autograd.grad(y, leaves, g)
 
 
+def attention_error(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor
+) -> list[torch.Tensor]:
+    """What rounding weights, their slopes and results to 16 bits takes of each, to first order: a rounding error is a
+    unit of what is rounded, and products add them up by magnitude."""
+    group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
+    keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
+    weights = torch.softmax(scale * q @ keys.mT + mask, -1)
+    y = weights @ rows
+    # Of a slope: its own, and that of the rounded result within it.
+    slopes = (weights * (g @ rows.mT - (g * y).sum(-1, True))).abs() + weights * (g * y).abs().sum(-1, True)
+    of_keys, of_rows = (t.unflatten(1, (-1, group)).sum(2)
+                        for t in (scale * slopes.mT @ q.abs(), weights.mT @ g.abs()))  # fmt: skip
+    # Once more for the results' own rounding: a sum is no greater than that of the magnitudes.
+    return [2 * e for e in (weights @ rows.abs(), scale * slopes @ keys.abs(), of_keys, of_rows)]
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
     for dtype in FLOAT:
@@ -42,11 +59,14 @@ def cases() -> Iterator[Case]:
         # Gradients are those for the rounded result, beside which those of a small gradient are exact.
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
-        yield case(f"attention {TAGS[dtype]}", attention, q, k, v, values(21, 70, dtype=dtype, seed=4), g)
+        error = {} if dtype == torch.float32 else {"error": attention_error}
+        mask = values(21, 70, dtype=dtype, seed=4)
+        yield case(f"attention {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
         for size in (100, 200):
             q, k, v = (values(1, 1, n, size, dtype=dtype, low=-1, high=1, seed=n) for n in (12, 20, 20))
             g = values(1, 1, 12, size, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            yield case(f"attention of {size} {TAGS[dtype]}", attention, q, k, v, values(12, 20, dtype=dtype, seed=4), g)
+            mask = values(12, 20, dtype=dtype, seed=4)
+            yield case(f"attention of {size} {TAGS[dtype]}", attention, q, k, v, mask, g, **error)
     for dtype in FLOAT:
         for angle in dict.fromkeys([dtype, torch.float32]):
             x = values(2, 3, 5, 16, dtype=dtype)
