@@ -23,7 +23,7 @@ ROUNDS, ROUND_SECONDS = 3, 0.15
 
 
 def make(**request: Any) -> Any:
-    """What a process of a device does: the losses of a model, or a call of one to time."""
+    """The losses of a model, or a call of one to time."""
     if "losses" in request:
         return losses(request["losses"], request["device"])
     return call(**request)
