@@ -38,7 +38,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
 def attention_error(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor
 ) -> list[torch.Tensor]:
-    """What rounding weights, their slopes and results to 16 bits takes of each, to first order: a rounding error is a
+    """The errors of rounding weights, their slopes and results to 16 bits, to first order: a rounding error is a
     unit of what is rounded, and products add them up by magnitude."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
