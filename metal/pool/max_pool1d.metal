@@ -7,6 +7,15 @@
 template <typename C> inline C larger(C a, C b) { return propagating_max(a, b); }
 inline float larger(float a, float b) { return is_nan(a) ? a + b : (a > b ? a : b); }
 
+// The maximum of the elements first, first + step, ... before `end`.
+template <typename C, typename T>
+inline C largest(device const T* x, int first, int end, int step, int /* count */) {
+  C best = C(x[first]);
+  MPSX_FEW
+  for (int i = first + step; i < end; i += step) best = larger(best, C(x[i]));
+  return best;
+}
+
 // gid = (window, row). At least one element of a window is inside the row; a NaN wins.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -15,10 +24,7 @@ kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(
   device const T* x = in + ulong(gid.y) * ulong(p.in);
   const int start = int(gid.x) * p.stride - p.pad, end = min(start + (p.kernel - 1) * p.dilation + 1, p.in);
   const int first = first_inside(start, p.dilation);
-  C best = C(x[first]);
-  MPSX_FEW
-  for (int i = first + p.dilation; i < end; i += p.dilation) best = larger(best, C(x[i]));
-  out[ulong(gid.y) * ulong(p.out) + gid.x] = T(best);
+  out[ulong(gid.y) * ulong(p.out) + gid.x] = T(largest<C>(x, first, end, p.dilation, p.kernel));
 }
 
 #define MAX_POOL1D(T, TAG, ...) MPSX_KERNEL("max_pool1d_" #TAG, max_pool1d<T>)
