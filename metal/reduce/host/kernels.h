@@ -21,6 +21,20 @@ MPSX_ROW_LOOP(CombineSum, + : s, s += v)
 MPSX_ROW_LOOP(CombineProduct, * : s, s *= v)
 MPSX_ROW_LOOP(CombineMax, max : s, s = s < v ? v : s)
 
+// Of complex numbers there are sums alone. As two floats they are loaded side by side.
+template <typename Combine, typename Op>
+struct RowLoop<Combine, Op, float2> {
+  static float2 dense(device const float2* x, uint n, float) {
+    device const float* parts = (device const float*)x;
+    float re = 0.0f, im = 0.0f;
+    MPSX_REDUCE(+ : re, im) for (uint i = 0; i < n; ++i) {
+      re += parts[2 * i];
+      im += parts[2 * i + 1];
+    }
+    return float2(re, im);
+  }
+};
+
 template <typename Op, typename T>
 inline void fold_run(device const T* x, ulong, ulong n, float p, Team, thread typename Op::Acc& total,
                      thread typename Op::Acc& low) {

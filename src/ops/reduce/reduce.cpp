@@ -1,7 +1,5 @@
 // Launchers of metal/reduce/reduce.def: sums, products, extrema, any and all.
 #include <ATen/native/ReduceOpsUtils.h>
-#include <ATen/ops/view_as_real.h>
-#include <ATen/ops/view_as_real_native.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -21,7 +19,7 @@ using OptionalType = std::optional<ScalarType>;
 DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) { return at::native::make_dim_mask(dims, x.dim()); }
 
 bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
-               double identity, Tensor& out, Tag second, float p) {
+               const at::Scalar& identity, Tensor& out, Tag second, float p) {
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
   const Tensor result = reduce_target(out, shape, x, type);
   if (x.numel() == 0)
@@ -64,23 +62,19 @@ void check_out(const char* op, const Tensor& out, ScalarType type) {
   TORCH_CHECK(takes(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
 }
 
-// The sum of complex numbers is that of both halves, which are a last dimension of two. Undefined: not these types.
-Tensor sum_of_halves(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, ScalarType type) {
-  if (!is_plain(x) || x.dim() > 63 || type != at::kComplexFloat || tag_of(x) == Tag::none) return Tensor();
-  const auto z = to_common(x, type);
-  if (z->dim() == 0) return z->is_same(x) ? z->clone() : *z;
-  const DimMask mask = mask_of(dim, *z) & DimMask((uint64_t(1) << z->dim()) - 1);  // without the halves
-  const Tensor sums = at::empty(at::native::shape_from_dim_mask(*z, mask, keepdim), z->options());
-  if (z->numel() == 0) return sums.zero_();
-  run_reduction(kernels<"sum">(), sums, at::native::view_as_real(*z), mask, Tag::f32, Tag::none);
-  return sums;
+// A sum or mean of complex numbers; `of_nothing`: that of no numbers. False: no kernel.
+bool sum_complex(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
+                 const at::Scalar& of_nothing, Tensor& out) {
+  if (!is_plain(x) || type != at::kComplexFloat || tag_of(x) == Tag::none) return false;
+  return reduce_to(kernels, *to_common(x, type), mask, keepdim, type, of_nothing, out);
 }
 
 bool sum(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype, Tensor& out) {
   const ScalarType type = sum_type(x, dtype, out);
   check_out("sum", out, type);
-  if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined()) return deliver("sum", z, out);
-  return accumulate(kernels<"sum">(), x, mask_of(dim, x), keepdim, type, 0, out);
+  const DimMask mask = mask_of(dim, x);
+  return sum_complex(kernels<"sum">(), x, mask, keepdim, type, 0, out) ||
+         accumulate(kernels<"sum">(), x, mask, keepdim, type, 0, out);
 }
 bool nansum(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType dtype, Tensor& out) {
   if (c10::isIntegralType(x.scalar_type(), true)) return ops::sum(x, dim, keepdim, dtype, out);
@@ -96,11 +90,9 @@ bool mean(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType d
               dtype ? "Optional dtype" : "Input dtype", " must be either a floating point or complex dtype. Got: ", in);
   const ScalarType type = out.defined() ? dtype.value_or(out.scalar_type()) : in;
   check_out("mean", out, type);
-  if (const Tensor z = sum_of_halves(x, dim, keepdim, type); z.defined()) {
-    at::view_as_real(z).div_(double(x.numel()) / double(z.numel()));
-    return deliver("mean", z, out);
-  }
-  return accumulate(kernels<"mean">(), x, mask_of(dim, x), keepdim, type, NAN, out);
+  const DimMask mask = mask_of(dim, x);
+  return sum_complex(kernels<"mean">(), x, mask, keepdim, type, c10::complex<double>(NAN, NAN), out) ||
+         accumulate(kernels<"mean">(), x, mask, keepdim, type, NAN, out);
 }
 
 bool product(const Tensor& x, std::optional<int64_t> dim, bool keepdim, OptionalType dtype, Tensor& out) {

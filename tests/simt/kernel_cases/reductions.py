@@ -46,6 +46,13 @@ def reductions() -> Iterator[Case]:
                     yield case(f"{label} in f32", WIDENING[name], x.abs(), dim)
 
 
+def complex_sums() -> Iterator[Case]:
+    for name in ("sum", "mean"):
+        for where, (shape, dim) in SHAPES.items():
+            x = torch.complex(values(*shape).abs(), values(*shape, seed=1).abs())
+            yield case(f"{name} of {where} c64", getattr(torch, name), x, dim)
+
+
 def extrema() -> Iterator[Case]:
     """Both at once, of few elements and of so many that several threadgroups look for them."""
     for dtype in DTYPES["ALL"]:
@@ -94,6 +101,7 @@ def traces() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from reductions()
+    yield from complex_sums()
     yield from extrema()
     yield from positions()
     yield from variances()
