@@ -151,7 +151,77 @@ def test_compiled_attention() -> None:
 
 
 def test_ahead_of_time_is_refused() -> None:
-    from mpsx.inductor import CppWrapperCodegen
+    program = torch.export.export(nn.ReLU().to("mpsx"), (torch.randn(2, 3, device="mpsx"),))
+    with pytest.raises(RuntimeError, match="AOTInductor and cpp_wrapper are not supported"):
+        torch._inductor.aoti_compile_and_package(program)
 
-    with pytest.raises(NotImplementedError, match="AOTInductor and cpp_wrapper are not supported"):
-        CppWrapperCodegen()
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("formats", ["contiguous", "input", "weight", "both"])
+def test_fake_convolutions_have_the_strides(formats: str, transposed: bool) -> None:
+    last = torch.channels_last
+
+    def shown(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.Size, tuple[int, ...]]]:
+        return [(t.shape, t.stride()) for t in tensors]
+
+    def strides() -> list:
+        x, weight = torch.empty(2, 6, 9, 9, device="mpsx"), torch.empty(6, 6, 3, 3, device="mpsx")
+        x = x.to(memory_format=last) if formats in ("input", "both") else x
+        weight = weight.to(memory_format=last) if formats in ("weight", "both") else weight
+        rest = ([1, 1], [1, 1], [1, 1], transposed, [0, 0], 1)
+        out = torch.ops.aten.convolution(x, weight, None, *rest)
+        return shown((out, *torch.ops.aten.convolution_backward(out, x, weight, [6], *rest, [True] * 3)))
+
+    found = strides()
+    with FakeTensorMode():
+        assert strides() == found
+
+
+def test_graph_of_doubles() -> None:
+    x = torch.randn(5, 7, dtype=torch.float64)
+    result = torch.compile(lambda v: (v.sin() * 2 + v.cos()).sum(-1), fullgraph=True)(x.to("mpsx"))
+    assert result.device.type == "mpsx"
+    torch.testing.assert_close(result.cpu(), (x.sin() * 2 + x.cos()).sum(-1))
+
+
+@pytest.mark.sweep
+def test_compiled_flex_attention() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    q, k, v = (torch.randn(1, 2, 40, 16) for _ in range(3))
+    mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 40, 40, device="mpsx")
+    compiled = torch.compile(flex_attention, fullgraph=True)
+    there = [t.to("mpsx") for t in (q, k, v)]
+    with torch.no_grad():
+        result = compiled(*there, block_mask=mask)
+    torch.testing.assert_close(result.cpu(), attention(q, k, v), rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match=r"backward .* is not yet supported"):
+        compiled(*there, block_mask=mask)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_compiled_optimizer(kind: type) -> None:
+    model = network()
+    twin = copy.deepcopy(model).to("mpsx")
+    plain, compiled = kind(model.parameters(), 1e-2), kind(twin.parameters(), 1e-2, foreach=True)
+    step = torch.compile(compiled.step)
+    for _ in range(3):
+        x = torch.randn(5, 6)
+        for parameters, optimizer, loss in ((model, plain.step, model(x)), (twin, step, twin(x.to("mpsx")))):
+            parameters.zero_grad()
+            loss.square().sum().backward()
+            optimizer()
+    for a, b in zip(twin.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(a.detach().cpu(), b.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_compiled_convolutions(memory_format: torch.memory_format) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    twin = copy.deepcopy(model).to("mpsx", memory_format=memory_format)
+    x = torch.randn(2, 3, 12, 12)
+    with torch.no_grad():
+        result = torch.compile(twin)(x.to("mpsx", memory_format=memory_format))
+        torch.testing.assert_close(result.cpu(), model(x), rtol=1e-4, atol=1e-5)

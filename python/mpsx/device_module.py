@@ -36,6 +36,17 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
 
 
+def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor) -> _torch.memory_format:
+    """The memory format of a convolution's result: result_format() of src/ops/conv/conv.cpp."""
+    from torch._prims_common import suggest_memory_format
+
+    if image.dim() in (4, 5):
+        for tensor in (image, weight):
+            if suggest_memory_format(tensor) != _torch.contiguous_format:
+                return suggest_memory_format(tensor)
+    return _torch.contiguous_format
+
+
 def _register() -> None:
     """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""
     _torch._register_device_module("mpsx", _sys.modules[__name__])

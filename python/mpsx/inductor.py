@@ -154,7 +154,9 @@ class PythonWrapperCodegen(_PythonWrapperCodegen):
 class CppWrapperCodegen(CppWrapperMps):
     """Ahead-of-time compilation writes calls into PyTorch's own mps, so that it is refused."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    @staticmethod
+    def create(*args: Any, **kwargs: Any) -> CppWrapperMps:
+        """Inductor's way to make one."""
         raise NotImplementedError("mpsx: AOTInductor and cpp_wrapper are not supported; use torch.compile, or "
                                   "torch.export without a package of compiled code")  # fmt: skip
 

@@ -211,7 +211,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   return out;
 }
 
-// As oneDNN's: channels last where the input or the weight is.
+// As oneDNN's: channels last where the input or the weight is. device_module.py says it of fake tensors.
 at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   if (input.dim() == 4)
     for (const Tensor* t : {&input, &weight})
@@ -222,8 +222,9 @@ at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   return at::MemoryFormat::Contiguous;
 }
 
-Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+Tensor convolve(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                int64_t groups) {
   if (vendor::preferred())
     return vendor::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
   if (!has_kernel(input, weight))
@@ -240,10 +241,16 @@ Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& 
   return out;
 }
 
-std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                                            bool transposed, IntArrayRef output_padding, int64_t groups,
-                                            std::array<bool, 3> mask) {
+Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  return convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+      .contiguous(result_format(input, weight));
+}
+
+std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                             IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                             bool transposed, IntArrayRef output_padding, int64_t groups,
+                                             std::array<bool, 3> mask) {
   const std::array<int64_t, 1> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
   const auto bias_sizes = mask[2] ? at::OptionalIntArrayRef(bias_size) : std::nullopt;
   if (vendor::preferred())
@@ -266,6 +273,17 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& in
     for (int64_t d = 2; d < grad.dim(); ++d) others.push_back(d);
     grad_bias = at::sum(grad, others);
   }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                            bool transposed, IntArrayRef output_padding, int64_t groups,
+                                            std::array<bool, 3> mask) {
+  auto [grad_input, grad_weight, grad_bias] =
+      gradients(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask);
+  for (Tensor* t : {&grad_input, &grad_weight})
+    if (t->defined()) *t = t->contiguous(result_format(input, weight));
   return {grad_input, grad_weight, grad_bias};
 }
 
