@@ -21,7 +21,8 @@ from msl.translate import load
 from simt_library import ROOT, once
 
 HERE = Path(__file__).resolve().parent
-SIZES = (32, 64, 256, 1024)
+# One SIMD group, two, and as many as there can be.
+SIZES = (32, 64, pytest.param(256, marks=pytest.mark.sweep), 1024)
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
@@ -80,7 +81,7 @@ def wrong_ones(found: dict, wide: dict) -> dict[str, str]:
 
 def test_kernels_of_cpus_alone(wide: dict, tmp_path: Path) -> None:
     """Those that a GPU's library does not have are launched by some case, too."""
-    found = run_cases(tmp_path / "simt.pt", MPSX_DRIVER="simt", MPSX_SIMT_THREADS="32")
+    found = run_cases(tmp_path / "simt.pt", "--only", "no case at all", MPSX_DRIVER="simt")
     missing = wide["names"] - found["names"] - wide["launched"]
     assert not missing, f"no case launches {sorted(missing)}: add one to tests/simt/kernel_cases"
 
