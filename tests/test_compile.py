@@ -177,6 +177,20 @@ def test_fake_convolutions_have_the_strides(formats: str, transposed: bool) -> N
         assert strides() == found
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)])
+def test_fake_attention_has_the_strides(order: tuple[int, ...]) -> None:
+    shape = [(2, 3, 5, 8)[i] for i in order]
+
+    def strides() -> list[tuple[int, ...]]:
+        q, k, v = (torch.empty(shape, device="mpsx").permute(order).requires_grad_() for _ in range(3))
+        out = attention(q, k, v)
+        return [t.stride() for t in (out, *torch.autograd.grad(out.sum(), (q, k, v)))]
+
+    found = strides()
+    with FakeTensorMode():
+        assert strides() == found
+
+
 def test_graph_of_doubles() -> None:
     x = torch.randn(5, 7, dtype=torch.float64)
     result = torch.compile(lambda v: (v.sin() * 2 + v.cos()).sum(-1), fullgraph=True)(x.to("mpsx"))

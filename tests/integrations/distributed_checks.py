@@ -377,7 +377,8 @@ def accelerate(rank: int) -> None:
 
 def main(rank: int, port: str, backend: str | None) -> None:
     """Runs them all."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.update(MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
                       LOCAL_WORLD_SIZE="2")  # fmt: skip
     torch.set_num_threads(1)
     mpsx.fallback.set_mode("silent")

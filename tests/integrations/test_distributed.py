@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,21 +16,27 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@functools.cache
-def outcome(backend: str) -> list[dict[str, str]]:
-    """For each process, the outcome of each check."""
+def run(backend: str, *hosts: list[str]) -> list[dict[str, str]]:
+    """For each process, the outcome of each check. The words of `hosts` start a process there."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     command = [sys.executable, str(HERE / "distributed_checks.py")]
-    workers = [subprocess.Popen([*command, str(rank), port, *([backend] if backend else [])], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True) for rank in range(2)]  # fmt: skip
+    workers = [subprocess.Popen([*host, *command, str(rank), port, *([backend] if backend else [])],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+               for rank, host in enumerate(hosts)]  # fmt: skip
     found = []
     for worker in workers:
         text = worker.communicate(timeout=900)[0]
         lines = [line.split(" ", 1) for line in text.splitlines() if " " in line]
         found.append({name: rest for name, rest in lines if name in distributed_checks.CHECKS} | {"output": text})
     return found
+
+
+@functools.cache
+def outcome(backend: str) -> list[dict[str, str]]:
+    """Of two processes of this machine."""
+    return run(backend, [], [])
 
 
 @pytest.mark.parametrize("name", sorted(distributed_checks.CHECKS))
@@ -43,3 +51,32 @@ def test_check(name: str) -> None:
 def test_backend(backend: str, name: str) -> None:
     for process in outcome(backend):
         assert process.get(name) == "ok", process.get(name, process["output"]).replace("\\n", "\n")
+
+
+@pytest.mark.sweep
+def test_two_hosts() -> None:
+    """Two network namespaces, each with an address of its own, are as good as two machines."""
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("network namespaces need iproute2 and root")
+
+    def ip(text: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["ip", *text.split()], check=check, capture_output=True, text=True)
+
+    names = [f"mpsx-{os.getpid()}-{rank}" for rank in range(2)]
+    if ip(f"netns add {names[0]}", check=False).returncode:
+        pytest.skip("this system refuses network namespaces")
+    try:
+        ip(f"netns add {names[1]}")
+        ip(f"link add veth0 netns {names[0]} type veth peer name veth0 netns {names[1]}")
+        for rank, name in enumerate(names):
+            ip(f"-n {name} addr add 10.77.0.{rank + 1}/24 dev veth0")
+            ip(f"-n {name} link set veth0 up")
+            ip(f"-n {name} link set lo up")
+        start = ["env", "MASTER_ADDR=10.77.0.1", "GLOO_SOCKET_IFNAME=veth0"]
+        found = run("", *(["ip", "netns", "exec", name, *start] for name in names))
+    finally:
+        for name in names:
+            ip(f"netns del {name}", check=False)
+    for process in found:
+        for name in distributed_checks.CHECKS:
+            assert process.get(name) == "ok", process.get(name, process["output"]).replace("\\n", "\n")

@@ -75,6 +75,10 @@ Tensor make_as(const Tensor& query, int64_t size) {
   }
   return at::empty(sizes, query.options()).permute(place);
 }
+Tensor laid_out_as(const Tensor& query, const Tensor& result) {
+  const Tensor expected = make_as(query, result.size(3));
+  return expected.strides() == result.strides() ? result : expected.copy_(result);
+}
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
 
 // Whether kernels may read rows 16 bytes at a time.
@@ -237,6 +241,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
   Attended done;
   if (vendor::preferred()) {  // takes no dropout, so there is no random state to hand to the backward
     std::tie(done.out, done.log_sum_exp) = vendor::attention(query, key, value, mask, dropout, causal, scale);
+    done.out = laid_out_as(query, done.out);
+    done.log_sum_exp = done.log_sum_exp.contiguous();
   } else {
     TORCH_CHECK(take(query, key, value, mask, dropout), "scaled_dot_product_attention: no kernel for a query of ",
                 query.scalar_type(), " ", query.sizes(), ", a key of ", key.sizes(), " and a value of ", value.sizes());
@@ -264,7 +270,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
     }
     gradients = launch_attention_backward(grad, query, key, value, mask, done, dropout, causal, scale);
   }
-  return std::tuple_cat(gradients, std::tuple(Tensor()));
+  const auto& [of_query, of_key, of_value] = gradients;
+  return {laid_out_as(query, of_query), laid_out_as(key, of_key), laid_out_as(value, of_value), Tensor()};
 }
 
 }  // namespace
