@@ -12,16 +12,11 @@ namespace mpsx::ops {
 // Kernels that only move elements are named by their size: i8 i16 i32 i64.
 constexpr Tag bits_tag(int64_t bytes) {
   switch (bytes) {
-    case 1:
-      return Tag::i8;
-    case 2:
-      return Tag::i16;
-    case 4:
-      return Tag::i32;
-    case 8:
-      return Tag::i64;
-    default:
-      return Tag::none;
+    case 1: return Tag::i8;
+    case 2: return Tag::i16;
+    case 4: return Tag::i32;
+    case 8: return Tag::i64;
+    default: return Tag::none;
   }
 }
 

@@ -139,14 +139,9 @@ std::string inflate(std::string_view data, size_t size) {
         for (; length; --length) out.push_back(char(bits.take(8)));
         break;
       }
-      case 1:
-        read_block(bits, fixed_codes(), out, size);
-        break;
-      case 2:
-        read_block(bits, read_codes(bits), out, size);
-        break;
-      default:
-        damaged();
+      case 1: read_block(bits, fixed_codes(), out, size); break;
+      case 2: read_block(bits, read_codes(bits), out, size); break;
+      default: damaged();
     }
   }
   if (out.size() != size) damaged();

@@ -33,16 +33,11 @@ const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
       amax("scatter_amax"), amin("scatter_amin");
   switch (op) {
-    case Scatter::set:
-      return value ? fill : set;
-    case Scatter::add:
-      return add;
-    case Scatter::prod:
-      return prod;
-    case Scatter::amax:
-      return amax;
-    default:
-      return amin;
+    case Scatter::set: return value ? fill : set;
+    case Scatter::add: return add;
+    case Scatter::prod: return prod;
+    case Scatter::amax: return amax;
+    default: return amin;
   }
 }
 
@@ -162,16 +157,11 @@ bool scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const a
 
 Scatter op_of(at::native::ReductionType type) {
   switch (type) {
-    case at::native::ReductionType::SUM:
-      return Scatter::add;
-    case at::native::ReductionType::PROD:
-      return Scatter::prod;
-    case at::native::ReductionType::MAX:
-      return Scatter::amax;
-    case at::native::ReductionType::MIN:
-      return Scatter::amin;
-    default:
-      return Scatter::add;  // mean: the sum first
+    case at::native::ReductionType::SUM: return Scatter::add;
+    case at::native::ReductionType::PROD: return Scatter::prod;
+    case at::native::ReductionType::MAX: return Scatter::amax;
+    case at::native::ReductionType::MIN: return Scatter::amin;
+    default: return Scatter::add;  // mean: the sum first
   }
 }
 
@@ -209,20 +199,13 @@ at::Scalar identity(Scatter op, at::ScalarType type) {
   const bool low = op == Scatter::amax;
   constexpr double inf = std::numeric_limits<double>::infinity();
   switch (type) {
-    case at::kLong:
-      return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-    case at::kInt:
-      return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
-    case at::kShort:
-      return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
-    case at::kChar:
-      return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
-    case at::kByte:
-      return low ? 0 : 255;
-    case at::kBool:
-      return !low;
-    default:
-      return low ? -inf : inf;
+    case at::kLong: return low ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case at::kInt: return low ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    case at::kShort: return low ? std::numeric_limits<int16_t>::min() : std::numeric_limits<int16_t>::max();
+    case at::kChar: return low ? std::numeric_limits<int8_t>::min() : std::numeric_limits<int8_t>::max();
+    case at::kByte: return low ? 0 : 255;
+    case at::kBool: return !low;
+    default: return low ? -inf : inf;
   }
 }
 

@@ -35,24 +35,17 @@ bool is_index(const OptionalTensor& t) {
 
 const char* scatter_name(ReductionType type) {
   switch (type) {
-    case ReductionType::MAX:
-      return "amax";
-    case ReductionType::MIN:
-      return "amin";
-    case ReductionType::PROD:
-      return "prod";
-    default:
-      return "sum";
+    case ReductionType::MAX: return "amax";
+    case ReductionType::MIN: return "amin";
+    case ReductionType::PROD: return "prod";
+    default: return "sum";
   }
 }
 double identity(ReductionType type) {
   switch (type) {
-    case ReductionType::MAX:
-      return -kInfinity;
-    case ReductionType::MIN:
-      return kInfinity;
-    default:
-      return type == ReductionType::PROD ? 1 : 0;
+    case ReductionType::MAX: return -kInfinity;
+    case ReductionType::MIN: return kInfinity;
+    default: return type == ReductionType::PROD ? 1 : 0;
   }
 }
 
@@ -111,12 +104,9 @@ const KernelSet& kernels(ReductionType type) {
   static const KernelSet sum("segment_reduce_sum"), prod("segment_reduce_prod"), most("segment_reduce_max"),
       least("segment_reduce_min");
   switch (type) {
-    case ReductionType::MAX:
-      return most;
-    case ReductionType::MIN:
-      return least;
-    default:
-      return type == ReductionType::PROD ? prod : sum;
+    case ReductionType::MAX: return most;
+    case ReductionType::MIN: return least;
+    default: return type == ReductionType::PROD ? prod : sum;
   }
 }
 

@@ -156,25 +156,13 @@ class LineTable::Program {
     const auto opcode = unit_.number<uint8_t>();
     if (opcode >= opcode_base_) return special(opcode);
     switch (opcode) {
-      case 0:
-        return extended();
-      case 1:
-        return row();
-      case 2:
-        address_ += unit_.unsigned_leb() * minimum_;
-        return;
-      case 3:
-        line_ += unit_.signed_leb();
-        return;
-      case 4:
-        file_ = unit_.unsigned_leb();
-        return;
-      case 8:
-        address_ += uint64_t((255 - opcode_base_) / line_range_) * minimum_;
-        return;
-      case 9:
-        address_ += unit_.number<uint16_t>();
-        return;
+      case 0: return extended();
+      case 1: return row();
+      case 2: address_ += unit_.unsigned_leb() * minimum_; return;
+      case 3: line_ += unit_.signed_leb(); return;
+      case 4: file_ = unit_.unsigned_leb(); return;
+      case 8: address_ += uint64_t((255 - opcode_base_) / line_range_) * minimum_; return;
+      case 9: address_ += unit_.number<uint16_t>(); return;
       default:
         for (unsigned i = 0; i < lengths_[opcode]; ++i) unit_.unsigned_leb();
     }
@@ -193,11 +181,8 @@ class LineTable::Program {
       case 1:  // the end of a sequence
         table_.rows_.push_back({address_, kNone, 0});
         return reset();
-      case 2:
-        address_ = body.number<uint64_t>();
-        return;
-      default:
-        return;
+      case 2: address_ = body.number<uint64_t>(); return;
+      default: return;
     }
   }
 
