@@ -43,7 +43,7 @@ kernel void cast_dense(device R* out [[buffer(0)]], device const T* x [[buffer(1
                        constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, R, cast, to, 1, from, 1);
+  MPSX_PACKS(T, R, p.size[0], cast, to, 1, from, 1);
 }
 template <typename T, typename R>
 kernel void cast_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
@@ -61,7 +61,7 @@ kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)
                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, T, copy, to, 1, from, S);
+  MPSX_PACKS(T, T, p.size[0], copy, to, 1, from, S);
 }
 template <typename T>
 kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],

@@ -14,7 +14,7 @@ template <typename T>
 kernel void fill_dense(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],
                        constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   device T* to = out + row_offset(p, 0, gid);
-  MPSX_PACKS(T, T, fill, to, 1, T(value));
+  MPSX_PACKS(T, T, p.size[0], fill, to, 1, T(value));
 }
 template <typename T>
 kernel void fill_strided(device T* out [[buffer(0)]], constant T& value [[buffer(1)]],

@@ -31,7 +31,7 @@ kernel void unary_dense(device R* out [[buffer(0)]], device const T* x [[buffer(
                         MPSX_PACK_PARAMETERS) {
   device R* to = out + row_offset(p, 0, gid);
   device const T* from = x + row_offset(p, 1, gid);
-  MPSX_PACKS(T, R, unary<Op>, to, 1, from, 1, s);
+  MPSX_PACKS(T, R, p.size[0], unary<Op>, to, 1, from, 1, s);
 }
 template <typename T, typename R, typename Op>
 kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
@@ -64,7 +64,7 @@ kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(
   device R* to = out + row_offset(p, 0, gid);
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
-  MPSX_PACKS(T, R, binary<Op>, to, 1, from_a, SA, from_b, SB, s);
+  MPSX_PACKS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
@@ -101,7 +101,7 @@ kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffe
   device const A* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   device const T* from_c = c + row_offset(p, 3, gid);
-  MPSX_PACKS(A, T, ternary<Op>, to, 1, from_a, 1, from_b, 1, from_c, 1, s);
+  MPSX_PACKS(A, T, p.size[0], ternary<Op>, to, 1, from_a, 1, from_b, 1, from_c, 1, s);
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],

@@ -45,7 +45,7 @@ kernel void swiglu_backward(device T* grad_x [[buffer(0)]], device T* grad_gate 
   device const T* from_grad = grad + row_offset(p, 2, gid);
   device const T* from_x = x + row_offset(p, 3, gid);
   device const T* from_gate = gate + row_offset(p, 4, gid);
-  MPSX_PACKS(T, T, swiglu_gradients<STRIDED>, to_x, to_gate, from_grad, from_x, from_gate, p);
+  MPSX_PACKS(T, T, p.size[0], swiglu_gradients<STRIDED>, to_x, to_gate, from_grad, from_x, from_gate, p);
 }
 
 #define SWIGLU_BACKWARD(T, TAG, ...)                                               \

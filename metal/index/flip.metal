@@ -2,6 +2,7 @@
 #include "index/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
+#include "lib/pack.h"
 
 // Rows back to front: the output is contiguous along x, the input has stride -1.
 template <typename T>
@@ -11,20 +12,23 @@ kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1
   (out + row_offset(p, 0, gid))[gid.x] = from[-long(gid.x)];
 }
 
-// tril and triu: gid = (columns, row, matrix); both tensors are dense.
+// tril and triu: gid = (columns, row, matrix); both tensors are dense. Zero lies left of column `edge`, or from it on.
+template <uint N, typename T>
+inline void keep_triangle(PackLoop<N, true> d, device T* out, device const T* in, uint edge, bool upper) {
+  for (; d.more(); d.next()) {
+    Packs<T, N> v = load_packs(d, in, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = (d.position(i) < edge) == upper ? T(0) : v.at[i];
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T>
 kernel void triangle(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                     constant TriangleParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+                     constant TriangleParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
   const ulong row = (ulong(gid.z) * p.rows + gid.y) * p.columns;
-  device const T* from = in + row;
-  device T* to = out + row;
   const bool upper = p.upper != 0;
   // The first column right of what tril keeps, or that triu does.
   const uint edge = uint(clamp(long(gid.y) + p.diagonal + (upper ? 0 : 1), 0L, long(p.columns)));
-  MPSX_EACH_LANE(T, i, gid.x, p.columns) {
-    const T value = from[i];  // a load under a condition would keep the loop from being vectorized
-    to[i] = (i < edge) == upper ? T(0) : value;
-  }
+  MPSX_PACKS(T, T, p.columns, keep_triangle, out + row, in + row, edge, upper);
 }
 
 #define MOVE(T, TAG)                             \

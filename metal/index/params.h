@@ -85,6 +85,7 @@ struct UniqueParams {
 struct TriangleParams {
   int64_t diagonal;
   uint32_t rows, columns, upper;
+  uint32_t packed;  // whether rows are aligned to packs (lib/pack.h)
 };
 
 // A threadgroup counts kHistogramChunk elements, in its own memory where there are at most kGroupBins bins. histc has

@@ -4,7 +4,7 @@
 //   one(column, q)            the same of a single column
 #pragma once
 
-#include "lib/aligned.h"
+#include "lib/pack.h"
 #include "lib/collective.h"
 
 // Packs that a thread has on their way before it uses the first, and threads that share a tile of columns.
@@ -13,7 +13,7 @@ enum : uint { kAhead = 4, kTileThreads = 256, kTileColumns = 256 };
 
 // Columns that a thread takes at once.
 template <typename T>
-constexpr constant uint column_pack = sizeof(T) == 1 ? 8 : pack_size<T>;
+constexpr constant uint column_pack = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 
 // The result where nothing is reduced.
 template <typename Combine, typename A> struct Identity;

@@ -24,12 +24,3 @@ template <int S, typename Params>
 inline long x_stride(constant Params& p, uint operand) {
   return S == kAnyStride ? p.stride[operand][0] : long(S);
 }
-
-// How many of `count` elements the thread whose first one is `first` takes, in a dense kernel: lanes<T>, or what is
-// left.
-template <typename T>
-inline uint lane_count(uint first, uint count) { return min(lanes<T>, count - first); }
-
-// Loops over the elements i of one thread of a dense kernel.
-#define MPSX_EACH_LANE(T, i, tid, count)                                                         \
-  for (uint i = (tid) * lanes<T>, i##_left = lane_count<T>(i, count); i##_left > 0; ++i, --i##_left)

@@ -1,61 +1,18 @@
-// Dense loops, in packs of 16 bytes: a thread loads a few packs before it stores any, so that their latencies overlap,
-// and neighbouring threads have neighbouring packs.
+// Packs of 16 bytes, and dense loops over them: a thread loads a few packs before it stores any, so that their
+// latencies overlap, and neighbouring threads have neighbouring packs.
 #pragma once
 
 #include "lib/types.h"
 
-// The elements of a pack: 16 bytes of the larger type.
-template <typename T, typename R = T>
-constexpr constant uint pack = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// The packs that a thread loads at once: no more than 16 elements, for the sake of registers and of code.
-template <uint N>
-constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
-
-// The elements of a batch, in registers: loops over them are unrolled.
+// N neighbours, of which a few or all are moved at once: their address is a multiple of their size, or of 16 bytes if
+// they are more.
 template <typename T, uint N>
-struct Packs {
-  enum : uint { count = N * batch<N> };
-  T at[N * batch<N>];
+struct Pack {
+  T v[N];
 };
 
-// A thread's way through the elements [begin, end), which are whole packs of N. It is right for any number of threads:
-// those of a grid's row, or of a threadgroup.
-//
-//   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
-//     store_packs(d, to, 1, load_packs(d, from, 1));
-template <uint N, bool GRID>
-struct PackLoop {
-  uint at, step, end;
-  PackLoop(uint index, uint threads, uint begin, uint past)
-      : at(begin + index * N), step(threads * N), end(past) {}
-  bool more() const { return at < end; }
-  void next() { at += batch<N> * step; }
-  // Where pack k of the batch begins. In place of those past the end the first is loaded and stored again, which costs
-  // less than branches would.
-  uint place(uint k) const { return at + k * step < end ? at + k * step : at; }
-  // Of element i of the batch.
-  uint position(uint i) const { return place(i / N) + i % N; }
-};
-
-// The elements of a row that are moved in packs of N; the rest are moved one by one.
-template <uint N>
-inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
-
-// Of a kernel over rows of p.size[0] elements: its parameters; the calls of a function template, whose first argument
-// is the loop, for the packs of a row and for the rest of it; the loop of a row whose strides are not 1.
-#define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
-#define MPSX_PACKS(T, R, FUNCTION, ...)                                             \
-  const uint whole = whole_packs<pack<T, R>>(p.size[0], p.packed != 0);             \
-  if (pack<T, R> > 1) FUNCTION(PackLoop<pack<T, R>, true>(gid.x, grid.x, 0, whole), __VA_ARGS__); \
-  FUNCTION(PackLoop<1, true>(gid.x, grid.x, whole, p.size[0]), __VA_ARGS__)
-#define MPSX_SINGLE_ELEMENTS PackLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// The same calls by the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
-#define MPSX_GROUP_PACKS(T, COUNT, FUNCTION, ...)                                       \
-  const uint whole = whole_packs<pack<T>>(COUNT, p.packed != 0);                        \
-  if (pack<T> > 1) FUNCTION(PackLoop<pack<T>, false>(tid, tpt, 0, whole), __VA_ARGS__); \
-  FUNCTION(PackLoop<1, false>(tid, tpt, whole, COUNT), __VA_ARGS__)
-
-// Elements of any type within 16 bytes.
+// Elements of any type within 16 bytes, which are loaded as words: what compilers do with an array of halves may fall
+// apart into smaller accesses.
 template <typename T, uint SIZE>
 struct PackWords {};
 template <typename T>
@@ -120,6 +77,79 @@ struct PackAccess<1> {
   static void store(device uchar* p, uint4 w) { *p = uchar(w.x); }
 };
 
+template <typename T, uint N>
+constexpr constant uint at_once = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
+template <uint N, typename T>
+inline Pack<T, N> load_pack(device const T* from) {
+  constexpr uint each = at_once<T, N>;
+  Pack<T, N> values;
+  MPSX_UNROLL for (uint i = 0; i < N; i += each) {
+    const uint4 words = PackAccess<each * sizeof(T)>::load((device const uchar*)(from + i));
+    MPSX_UNROLL for (uint j = 0; j < each; ++j) values.v[i + j] = PackWords<T, sizeof(T)>::get(words, j);
+  }
+  return values;
+}
+template <uint N, typename T>
+inline void store_pack(device T* to, Pack<T, N> values) {
+  constexpr uint each = at_once<T, N>;
+  MPSX_UNROLL for (uint i = 0; i < N; i += each) {
+    uint4 words = uint4(0u);
+    MPSX_UNROLL for (uint j = 0; j < each; ++j) PackWords<T, sizeof(T)>::set(words, j, values.v[i + j]);
+    PackAccess<each * sizeof(T)>::store((device uchar*)(to + i), words);
+  }
+}
+
+// The elements of a pack: 16 bytes of the larger type.
+template <typename T, typename R = T>
+constexpr constant uint pack = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
+// The packs that a thread loads at once: no more than 16 elements, for the sake of registers and of code.
+template <uint N>
+constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
+
+// The elements of a batch, in registers: loops over them are unrolled.
+template <typename T, uint N>
+struct Packs {
+  enum : uint { count = N * batch<N> };
+  T at[N * batch<N>];
+};
+
+// A thread's way through the elements [begin, end), which are whole packs of N. It is right for any number of threads:
+// those of a grid's row, or of a threadgroup.
+//
+//   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
+//     store_packs(d, to, 1, load_packs(d, from, 1));
+template <uint N, bool GRID>
+struct PackLoop {
+  uint at, step, end;
+  PackLoop(uint index, uint threads, uint begin, uint past)
+      : at(begin + index * N), step(threads * N), end(past) {}
+  bool more() const { return at < end; }
+  void next() { at += batch<N> * step; }
+  // Where pack k of the batch begins. In place of those past the end the first is loaded and stored again, which costs
+  // less than branches would.
+  uint place(uint k) const { return at + k * step < end ? at + k * step : at; }
+  // Of element i of the batch.
+  uint position(uint i) const { return place(i / N) + i % N; }
+};
+
+// The elements of a row that are moved in packs of N; the rest are moved one by one.
+template <uint N>
+inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
+
+// Of a kernel over rows (Launch::over): its parameters; the calls of a function template, whose first argument is the
+// loop, for the packs of COUNT elements and for the rest of them; the loop of a row whose strides are not 1.
+#define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
+#define MPSX_PACKS(T, R, COUNT, FUNCTION, ...)                                                    \
+  const uint whole = whole_packs<pack<T, R>>(COUNT, p.packed != 0);                               \
+  if (pack<T, R> > 1) FUNCTION(PackLoop<pack<T, R>, true>(gid.x, grid.x, 0, whole), __VA_ARGS__); \
+  FUNCTION(PackLoop<1, true>(gid.x, grid.x, whole, COUNT), __VA_ARGS__)
+#define MPSX_SINGLE_ELEMENTS PackLoop<1, true>(gid.x, grid.x, 0, p.size[0])
+// The same calls by the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+#define MPSX_GROUP_PACKS(T, COUNT, FUNCTION, ...)                                       \
+  const uint whole = whole_packs<pack<T>>(COUNT, p.packed != 0);                        \
+  if (pack<T> > 1) FUNCTION(PackLoop<pack<T>, false>(tid, tpt, 0, whole), __VA_ARGS__); \
+  FUNCTION(PackLoop<1, false>(tid, tpt, whole, COUNT), __VA_ARGS__)
+
 // The batch at the loop's place. Packs of more than one element lie side by side, or are all one element (stride 0).
 template <uint N, bool GRID, typename T>
 inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T* x, long stride) {
@@ -130,22 +160,21 @@ inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T*
     const T same = x[0];
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = same;
   } else {
-    uint4 words[batch<N>];
-    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k)
-      words[k] = PackAccess<N * sizeof(T)>::load((device const uchar*)(x + d.place(k)));
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = PackWords<T, sizeof(T)>::get(words[i / N], i % N);
+    Pack<T, N> packs[batch<N>];
+    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) packs[k] = load_pack<N>(x + d.place(k));
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = packs[i / N].v[i % N];
   }
   return v;
 }
 template <uint N, bool GRID, typename T>
 inline void store_packs(thread const PackLoop<N, GRID>& d, device T* x, long stride, thread const Packs<T, N>& v) {
-  if (N == 1) {
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) x[long(d.place(i)) * stride] = v.at[i];
-    return;
-  }
   MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
-    uint4 words = uint4(0u);
-    MPSX_UNROLL for (uint i = 0; i < N; ++i) PackWords<T, sizeof(T)>::set(words, i, v.at[k * N + i]);
-    PackAccess<N * sizeof(T)>::store((device uchar*)(x + d.place(k)), words);
+    if (N == 1) {
+      x[long(d.place(k)) * stride] = v.at[k];
+      continue;
+    }
+    Pack<T, N> values;
+    MPSX_UNROLL for (uint i = 0; i < N; ++i) values.v[i] = v.at[k * N + i];
+    store_pack(x + d.place(k), values);
   }
 }

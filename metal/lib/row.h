@@ -13,7 +13,7 @@
 // An input (Plain, …) says how a pack is fetched and what values it has, a function's at() is applied to each value.
 #pragma once
 
-#include "lib/aligned.h"
+#include "lib/pack.h"
 #include "lib/row_params.h"
 #include "lib/team.h"
 

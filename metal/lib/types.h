@@ -1,4 +1,4 @@
-// Included first by every kernel: the Metal standard library, loop hints, and how many elements one thread handles.
+// Included first by every kernel: the Metal standard library and loop hints.
 #pragma once
 
 #include <metal_stdlib>
@@ -21,7 +21,3 @@ using namespace metal;
 #ifndef MPSX_UNROLL
 #define MPSX_UNROLL _Pragma("unroll")
 #endif
-
-// Elements of type T that a thread of a dense kernel takes: 16 bytes.
-template <typename T>
-constexpr constant uint lanes = sizeof(T) < 16 ? 16 / sizeof(T) : 1;

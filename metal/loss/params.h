@@ -18,7 +18,7 @@ struct PointwiseLossParams {
   uint64_t count;
   float parameter;      // beta, delta
   float scale;          // of the sum, or of the gradient
-  uint32_t has_weight;
+  uint32_t has_weight, packed;  // packed: of each element, operands are aligned to packs (lib/pack.h)
 };
 
 // Margin losses of rows of `classes` numbers. `scale`: 1 / classes, and of a mean's gradient 1 / (classes * rows).

@@ -2,9 +2,9 @@
 // added up (by tiles of a fixed size, so that the sum does not depend on the launch), and their gradients.
 #include "lib/compute.h"
 #include "lib/error.h"
-#include "lib/index.h"
 #include "lib/instantiate.h"
 #include "lib/collective.h"
+#include "lib/pack.h"
 #include "loss/params.h"
 
 struct mse {
@@ -45,17 +45,24 @@ struct binary_cross_entropy {
   }
 };
 
+template <typename Op, uint N, typename T>
+inline void losses(PackLoop<N, true> d, device T* out, device const T* x, device const T* target,
+                   device const T* weight, constant PointwiseLossParams& p) {
+  const bool weighted = p.has_weight != 0;
+  for (; d.more(); d.next()) {
+    const Packs<T, N> a = load_packs(d, x, 1), b = load_packs(d, target, 1);
+    Packs<T, N> w = b, y;
+    if (weighted) w = load_packs(d, weight, 1);
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i)
+      y.at[i] = T(Op::loss(float(a.at[i]), float(b.at[i]), p.parameter) * (weighted ? float(w.at[i]) : 1.0f));
+    store_packs(d, out, 1, y);
+  }
+}
 template <typename T, typename Op>
 kernel void pointwise_loss(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                            device const T* target [[buffer(2)]], device const T* weight [[buffer(3)]],
-                           constant PointwiseLossParams& p [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
-  const uint count = uint(p.count);
-  if (p.has_weight) {
-    MPSX_EACH_LANE(T, i, tid, count)
-    out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter) * float(weight[i]));
-  } else {
-    MPSX_EACH_LANE(T, i, tid, count) out[i] = T(Op::loss(float(x[i]), float(target[i]), p.parameter));
-  }
+                           constant PointwiseLossParams& p [[buffer(4)]], MPSX_PACK_PARAMETERS) {
+  MPSX_PACKS(T, T, uint(p.count), losses<Op>, out, x, target, weight, p);
 }
 
 constexpr constant ulong kLossTile = 8192;  // kTile in src/ops/loss/pointwise_loss.cpp
@@ -115,31 +122,35 @@ kernel void loss_total(device T* out [[buffer(0)]], device const float* sums [[b
   if (g.index == 0) out[0] = T(sum * p.scale);
 }
 
-// REDUCED: one gradient for all elements.
-template <typename T, typename Op, bool REDUCED>
+// STEP: 0 if one gradient is that of all elements.
+template <typename Op, uint STEP, uint N, typename T>
+inline void gradients(PackLoop<N, true> d, device T* grad_in, device const T* grad_out, device const T* x,
+                      device const T* target, device const T* weight, constant PointwiseLossParams& p) {
+  const bool weighted = p.has_weight != 0;
+  for (; d.more(); d.next()) {
+    const Packs<T, N> g = load_packs(d, grad_out, STEP), a = load_packs(d, x, 1), b = load_packs(d, target, 1);
+    Packs<T, N> w = b, y;
+    if (weighted) w = load_packs(d, weight, 1);
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
+      const float slope = Op::slope(float(a.at[i]), float(b.at[i]), p.parameter);
+      y.at[i] = T(p.scale * float(g.at[i]) * slope * (weighted ? float(w.at[i]) : 1.0f));
+    }
+    store_packs(d, grad_in, 1, y);
+  }
+}
+template <typename T, typename Op, uint STEP>
 kernel void pointwise_loss_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                device const T* x [[buffer(2)]], device const T* target [[buffer(3)]],
                                device const T* weight [[buffer(4)]], constant PointwiseLossParams& p [[buffer(5)]],
-                               uint tid [[thread_position_in_grid]]) {
-  const uint count = uint(p.count);
-  if (p.has_weight) {
-    MPSX_EACH_LANE(T, i, tid, count) {
-      const float g = p.scale * float(grad_out[REDUCED ? 0 : i]);
-      grad_in[i] = T(g * Op::slope(float(x[i]), float(target[i]), p.parameter) * float(weight[i]));
-    }
-  } else {
-    MPSX_EACH_LANE(T, i, tid, count) {
-      const float g = p.scale * float(grad_out[REDUCED ? 0 : i]);
-      grad_in[i] = T(g * Op::slope(float(x[i]), float(target[i]), p.parameter));
-    }
-  }
+                               MPSX_PACK_PARAMETERS) {
+  MPSX_PACKS(T, T, uint(p.count), (gradients<Op, STEP>), grad_in, grad_out, x, target, weight, p);
 }
 
 #define LOSS(T, TAG, NAME)                                              \
   MPSX_KERNEL(#NAME "_loss_" #TAG, pointwise_loss<T, NAME>)             \
   MPSX_KERNEL(#NAME "_loss_sum_" #TAG, pointwise_loss_sum<T, NAME>)     \
-  MPSX_KERNEL(#NAME "_loss_bwd_" #TAG, pointwise_loss_bwd<T, NAME, false>)    \
-  MPSX_KERNEL(#NAME "_loss_bwd_reduced_" #TAG, pointwise_loss_bwd<T, NAME, true>)
+  MPSX_KERNEL(#NAME "_loss_bwd_" #TAG, pointwise_loss_bwd<T, NAME, 1>)        \
+  MPSX_KERNEL(#NAME "_loss_bwd_reduced_" #TAG, pointwise_loss_bwd<T, NAME, 0>)
 MPSX_FOR_FLOAT(LOSS, mse)
 MPSX_FOR_FLOAT(LOSS, smooth_l1)
 MPSX_FOR_FLOAT(LOSS, huber)

@@ -40,68 +40,15 @@ inline device uchar* pick_buffer(uint index, device uchar* b0, device uchar* b1,
                                  device uchar* b20, device uchar* b21, device uchar* b22, device uchar* b23,
                                  device uchar* b24, device uchar* b25, device uchar* b26, device uchar* b27,
                                  device uchar* b28, device uchar* b29) {
+#define MPSX_PICK(i) case i: return b##i;
   switch (index) {
-    case 0:
-      return b0;
-    case 1:
-      return b1;
-    case 2:
-      return b2;
-    case 3:
-      return b3;
-    case 4:
-      return b4;
-    case 5:
-      return b5;
-    case 6:
-      return b6;
-    case 7:
-      return b7;
-    case 8:
-      return b8;
-    case 9:
-      return b9;
-    case 10:
-      return b10;
-    case 11:
-      return b11;
-    case 12:
-      return b12;
-    case 13:
-      return b13;
-    case 14:
-      return b14;
-    case 15:
-      return b15;
-    case 16:
-      return b16;
-    case 17:
-      return b17;
-    case 18:
-      return b18;
-    case 19:
-      return b19;
-    case 20:
-      return b20;
-    case 21:
-      return b21;
-    case 22:
-      return b22;
-    case 23:
-      return b23;
-    case 24:
-      return b24;
-    case 25:
-      return b25;
-    case 26:
-      return b26;
-    case 27:
-      return b27;
-    case 28:
-      return b28;
-    default:
-      return b29;
+    MPSX_PICK(0) MPSX_PICK(1) MPSX_PICK(2) MPSX_PICK(3) MPSX_PICK(4) MPSX_PICK(5) MPSX_PICK(6) MPSX_PICK(7)
+    MPSX_PICK(8) MPSX_PICK(9) MPSX_PICK(10) MPSX_PICK(11) MPSX_PICK(12) MPSX_PICK(13) MPSX_PICK(14) MPSX_PICK(15)
+    MPSX_PICK(16) MPSX_PICK(17) MPSX_PICK(18) MPSX_PICK(19) MPSX_PICK(20) MPSX_PICK(21) MPSX_PICK(22) MPSX_PICK(23)
+    MPSX_PICK(24) MPSX_PICK(25) MPSX_PICK(26) MPSX_PICK(27) MPSX_PICK(28)
+    default: return b29;
   }
+#undef MPSX_PICK
 }
 
 struct ListChunk {

@@ -1,5 +1,4 @@
 // Dropout: the mask is drawn, stored and applied in one pass.
-#include "lib/aligned.h"
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 #include "random/chunk.h"

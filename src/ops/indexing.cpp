@@ -44,10 +44,9 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
         .run();
     return;
   }
-  constexpr uint32_t kPack = 16, kGroupBytes = 4096;  // of rows that a threadgroup copies together
+  constexpr uint32_t kGroupBytes = 4096;  // of rows that a threadgroup copies together
   const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
-  const auto address = reinterpret_cast<uintptr_t>(out.data_ptr()) | reinterpret_cast<uintptr_t>(in.const_data_ptr());
-  p.packed = (address | row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes) % kPack == 0;
+  p.packed = aligned(out, in) && runtime::in_packs(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
   p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
   Launch(rows.get(bits_tag(in)))
       .pointer(out.data_ptr())

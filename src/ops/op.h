@@ -21,28 +21,17 @@ using runtime::Tag;
 // The tag of an element type; Tag::none where kernels have no such type (float64, complex128, …).
 constexpr Tag tag_of(at::ScalarType type) {
   switch (type) {
-    case at::kFloat:
-      return Tag::f32;
-    case at::kHalf:
-      return Tag::f16;
-    case at::kBFloat16:
-      return Tag::bf16;
-    case at::kLong:
-      return Tag::i64;
-    case at::kInt:
-      return Tag::i32;
-    case at::kShort:
-      return Tag::i16;
-    case at::kChar:
-      return Tag::i8;
-    case at::kByte:
-      return Tag::u8;
-    case at::kBool:
-      return Tag::b8;
-    case at::kComplexFloat:
-      return Tag::c64;
-    default:
-      return Tag::none;
+    case at::kFloat: return Tag::f32;
+    case at::kHalf: return Tag::f16;
+    case at::kBFloat16: return Tag::bf16;
+    case at::kLong: return Tag::i64;
+    case at::kInt: return Tag::i32;
+    case at::kShort: return Tag::i16;
+    case at::kChar: return Tag::i8;
+    case at::kByte: return Tag::u8;
+    case at::kBool: return Tag::b8;
+    case at::kComplexFloat: return Tag::c64;
+    default: return Tag::none;
   }
 }
 inline Tag tag_of(const Tensor& t) { return tag_of(t.scalar_type()); }
@@ -56,6 +45,12 @@ inline bool is_plain(const Tensor& t) {
 // The memory of a tensor that may be undefined (an absent bias).
 inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 inline void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+
+// Whether tensors begin with packs (runtime::in_packs), those that are undefined aside.
+template <typename... Tensors>
+bool aligned(const Tensors&... t) {
+  return runtime::in_packs((runtime::address_of(data_or_null(t)) | ...));
+}
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 

@@ -41,7 +41,7 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
 // Whether rows of these tensors begin at multiples of 16 bytes.
 inline bool lines_packed(uint64_t size, std::initializer_list<Tensor> tensors) {
   for (const Tensor& t : tensors)
-    if ((reinterpret_cast<uintptr_t>(t.const_data_ptr()) | size * t.element_size()) % 16 != 0) return false;
+    if (!aligned(t) || !runtime::in_packs(size * t.element_size())) return false;
   return true;
 }
 

@@ -68,8 +68,12 @@ Launch& Launch::threads(uint64_t x, uint64_t y, uint64_t z) {
 }
 
 Launch& Launch::over(uint64_t n, size_t element_size, uint64_t y, uint64_t z) {
-  const uint64_t each = std::max<uint64_t>(1, driver().traits().dense_bytes / element_size);
-  return threads((n + each - 1) / each, y, z).work(std::min(each, n));
+  const uint64_t bytes = driver().traits().dense_bytes;
+  if (bytes == 0) return threads(n, y, z);
+  constexpr uint64_t each = 4;  // packs or elements a thread
+  const uint64_t pack = element_size ? bytes / element_size : 1, packs = (n + pack - 1) / pack;
+  const uint64_t beside = element_size ? 4 : 32;  // threads that a short row has at least
+  return threads(std::max((packs + each - 1) / each, std::min(packs, beside)), y, z);
 }
 
 Launch& Launch::threads_in_groups(driver::Size threads, driver::Size group) {

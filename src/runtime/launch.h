@@ -33,8 +33,8 @@ class Launch {
 
   // A grid in threads (no tail), threadgroup shape chosen here.
   Launch& threads(uint64_t x, uint64_t y = 1, uint64_t z = 1);
-  // The grid of a dense kernel (metal/lib/index.h: MPSX_EACH_LANE) over rows of `n` elements, of which each thread
-  // handles as many neighbours as the driver's traits say; `y` and `z` are in threads. Sets work() too.
+  // The grid of a kernel that loops over rows of `n` elements (metal/lib/pack.h), in packs of which the largest type's
+  // elements have `element_size` bytes, or one by one where that is 0. `y` and `z` are in threads.
   Launch& over(uint64_t n, size_t element_size, uint64_t y = 1, uint64_t z = 1);
   // A grid in threads with the threadgroup's shape given; a grid that is no multiple of it has smaller threadgroups at
   // its end.
@@ -58,6 +58,10 @@ class Launch {
   size_t count_ = 0, uses_ = 0;
   driver::Dispatch dispatch_;
 };
+
+// Whether packs of 16 bytes (metal/lib/pack.h) begin at these addresses and steps in bytes, all of them or-ed.
+constexpr bool in_packs(uint64_t bits) { return bits % 16 == 0; }
+inline uint64_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
 // The threadgroup size for rows of `n` elements: a multiple of the SIMD width, at most 1024.
 uint32_t threads_for_row(uint64_t n);

@@ -1,7 +1,3 @@
-// A thread takes one element, and the driver's loop over threads becomes one of vectors.
-template <typename T>
-inline uint lane_count(uint, uint) { return 1; }
-
 // Without a condition, so that it moves out of the loop over threads.
 template <typename Params>
 inline long row_offset(constant Params& p, uint operand, uint3 gid) {

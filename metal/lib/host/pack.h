@@ -4,6 +4,11 @@ constexpr constant uint pack = 1;
 template <uint N>
 constexpr constant uint batch = 1;
 
+template <uint N, typename T>
+inline Pack<T, N> load_pack(device const T* from) { return *(device const Pack<T, N>*)from; }
+template <uint N, typename T>
+inline void store_pack(device T* to, Pack<T, N> values) { *(device Pack<T, N>*)to = values; }
+
 // Of a grid, which has as many threads as elements, a thread takes one; the one thread of a threadgroup takes them all.
 template <uint N, bool GRID>
 struct PackLoop {

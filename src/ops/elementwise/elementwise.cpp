@@ -171,7 +171,7 @@ void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) con
     std::array<const void*, kMaxOperands> rows{};
     for (size_t k = 0; k < o.count; ++k) launch.pointer(rows[k] = o.data[k] + offsets[k] * o.element[k]);
     launch.bytes(p).bytes(s);
-    (&set == &strided_ ? over_strided(launch, p) : over_packs(launch, p, element, rows)).run();
+    over_rows(launch, p, &set == &strided_ ? 0 : element, rows).run();
   });
 }
 

@@ -48,31 +48,16 @@ class ElementwiseKernels {
   std::unique_ptr<ElementwiseKernels> mirror_;
 };
 
-// The grid of a kernel that loops over rows (metal/lib/pack.h: MPSX_SINGLE_ELEMENTS).
-template <typename Params>
-Launch& over_strided(Launch& launch, const Params& p) {
-  constexpr uint64_t kEach = 4, kBeside = 32;  // elements a thread; threads that a short row has at least
-  const uint64_t n = p.size[0], planes = uint64_t(p.size[2]) * p.size[3];
-  if (runtime::driver().traits().dense_bytes == 0) return launch.threads(n, p.size[1], planes);
-  return launch.threads(std::max(ceil_div(n, kEach), std::min(n, kBeside)), p.size[1], planes);
-}
-// The same for MPSX_PACKS. `element`: the bytes of its largest type; `rows`: where the first row of each operand
-// begins.
+// The grid of a kernel that loops over rows. `element`: the bytes of the largest type in packs, 0 without them;
+// `first`: where the first row of each operand begins.
 template <typename Params, size_t N>
-Launch& over_packs(Launch& launch, Params& p, size_t element, const std::array<const void*, N>& rows) {
-  constexpr uint64_t kEach = 4, kBeside = 4;  // packs a thread; threads that a short row has at least
-  const uint64_t n = p.size[0], planes = uint64_t(p.size[2]) * p.size[3];
-  const uint64_t pack = runtime::driver().traits().dense_bytes / element;
-  if (pack == 0) return launch.threads(n, p.size[1], planes);
-  bool packed = true;
-  for (size_t k = 0; k < N; ++k) {
-    if (p.stride[k][0] == 0) continue;  // the same element all along
-    packed = packed && reinterpret_cast<uintptr_t>(rows[k]) % (pack * element) == 0;
-    for (size_t d = 1; d < 4; ++d) packed = packed && (p.size[d] == 1 || p.stride[k][d] % int64_t(pack) == 0);
-  }
-  p.packed = packed;
-  const uint64_t packs = ceil_div(n, pack);
-  return launch.threads(std::max(ceil_div(packs, kEach), std::min(packs, kBeside)), p.size[1], planes);
+Launch& over_rows(Launch& launch, Params& p, size_t element, const std::array<const void*, N>& first) {
+  uint64_t bits = 0;
+  for (size_t k = 0; k < N; ++k)
+    if (p.stride[k][0])  // otherwise it is the same element all along
+      bits |= runtime::address_of(first[k]) | uint64_t(p.stride[k][1] | p.stride[k][2] | p.stride[k][3]) * element;
+  p.packed = runtime::in_packs(bits);
+  return launch.over(p.size[0], element, p.size[1], uint64_t(p.size[2]) * p.size[3]);
 }
 
 // Which element types a table row is instantiated for; as MPSX_FOR_* in metal/lib/instantiate.h.
@@ -80,16 +65,11 @@ enum class Types : uint8_t { FLOAT, INT, REAL, BITS, ALL };
 constexpr bool covers(Types types, Tag tag) {
   const bool f = is_float_tag(tag), b = tag == Tag::b8, i = !f && !b && tag < Tag::b8;
   switch (types) {
-    case Types::FLOAT:
-      return f;
-    case Types::INT:
-      return i;
-    case Types::REAL:
-      return f || i;
-    case Types::BITS:
-      return i || b;
-    case Types::ALL:
-      return f || i || b;
+    case Types::FLOAT: return f;
+    case Types::INT: return i;
+    case Types::REAL: return f || i;
+    case Types::BITS: return i || b;
+    case Types::ALL: return f || i || b;
   }
   return false;
 }

@@ -32,30 +32,18 @@ Pattern pattern(Tag tag, T value) {
 // `checked`: what is too large for a half type is an error, and not infinite.
 Pattern pattern(at::ScalarType type, const at::Scalar& s, bool checked) {
   switch (type) {
-    case at::kFloat:
-      return pattern(Tag::i32, s.to<float>());
-    case at::kDouble:
-      return pattern(Tag::i64, s.to<double>());
-    case at::kHalf:
-      return pattern(Tag::i16, checked ? s.to<at::Half>() : at::Half(float(s.toDouble())));
-    case at::kBFloat16:
-      return pattern(Tag::i16, checked ? s.to<at::BFloat16>() : at::BFloat16(float(s.toDouble())));
-    case at::kLong:
-      return pattern(Tag::i64, s.to<int64_t>());
-    case at::kInt:
-      return pattern(Tag::i32, s.to<int32_t>());
-    case at::kShort:
-      return pattern(Tag::i16, s.to<int16_t>());
-    case at::kChar:
-      return pattern(Tag::i8, s.to<int8_t>());
-    case at::kByte:
-      return pattern(Tag::i8, s.to<uint8_t>());
-    case at::kBool:
-      return pattern(Tag::i8, s.to<bool>());
-    case at::kComplexFloat:
-      return pattern(Tag::i64, s.to<c10::complex<float>>());
-    default:
-      return {};
+    case at::kFloat: return pattern(Tag::i32, s.to<float>());
+    case at::kDouble: return pattern(Tag::i64, s.to<double>());
+    case at::kHalf: return pattern(Tag::i16, checked ? s.to<at::Half>() : at::Half(float(s.toDouble())));
+    case at::kBFloat16: return pattern(Tag::i16, checked ? s.to<at::BFloat16>() : at::BFloat16(float(s.toDouble())));
+    case at::kLong: return pattern(Tag::i64, s.to<int64_t>());
+    case at::kInt: return pattern(Tag::i32, s.to<int32_t>());
+    case at::kShort: return pattern(Tag::i16, s.to<int16_t>());
+    case at::kChar: return pattern(Tag::i8, s.to<int8_t>());
+    case at::kByte: return pattern(Tag::i8, s.to<uint8_t>());
+    case at::kBool: return pattern(Tag::i8, s.to<bool>());
+    case at::kComplexFloat: return pattern(Tag::i64, s.to<c10::complex<float>>());
+    default: return {};
   }
 }
 
@@ -69,7 +57,7 @@ void launch_fill(const Tensor& self, const Pattern& value) {
     Launch launch((rows ? dense : strided).get(value.tag));
     const std::array<const void*, 1> first{at_element(self, offsets[0])};
     launch.pointer(first[0]).bytes(value.bytes, sizeof value.bytes).bytes(p);
-    (rows ? over_packs(launch, p, size_t(self.element_size()), first) : over_strided(launch, p)).run();
+    over_rows(launch, p, rows ? size_t(self.element_size()) : 0, first).run();
   });
 }
 

@@ -67,7 +67,7 @@ void launch(at::TensorIteratorBase& iter, Tag tag) {
     for (size_t k = 0; k < kOperands; ++k)
       dispatch.pointer(first[k] = static_cast<char*>(iter.data_ptr(int(k))) + offsets[k] * bytes);
     dispatch.bytes(p);
-    (rows ? over_packs(dispatch, p, size_t(bytes), first) : over_strided(dispatch, p)).run();
+    over_rows(dispatch, p, rows ? size_t(bytes) : 0, first).run();
   });
 }
 

@@ -60,12 +60,14 @@ bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
     p.rows = grid_size("tril", in.size(-2));
     p.columns = grid_size("tril", in.size(-1));
     p.upper = UPPER;
+    const auto element = size_t(self.element_size());
+    p.packed = aligned(out, in) && runtime::in_packs(p.columns * element);
     const uint32_t matrices = grid_size("tril", in.numel() / (int64_t(p.rows) * int64_t(p.columns)));
     Launch(kernel.get(bits_tag(self)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())
         .bytes(p)
-        .over(p.columns, size_t(self.element_size()), p.rows, matrices)
+        .over(p.columns, element, p.rows, matrices)
         .run();
   }
   return outputs.finish(result);

@@ -89,6 +89,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   const Tag tag = tag_of(o.x);
   if (reduction == at::Reduction::None) {
     const Tensor out = at::empty(o.x.sizes(), o.x.options());
+    p.packed = aligned(out, o.x, o.target, o.weight);
     pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
       p.count = count;
       Launch(kernels.each.get(tag))
@@ -157,6 +158,7 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   p.scale = mean_scale(reduction, p.count);
   const Tensor grad_input = at::empty(o.x.sizes(), o.x.options());
   const Tensor grad = reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
+  p.packed = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
     p.count = count;
     Launch((reduced ? kernels.bwd_reduced : kernels.bwd).get(tag_of(o.x)))

@@ -50,12 +50,13 @@ void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buf
       batch.index[p.tensors++] = next;
     }
     if (p.tensors == 0) return;
-    p.packed = 1;
+    uint64_t bits = 0;
     for (size_t l = 0; l < lists.size(); ++l)
       for (uint32_t t = 0; t < p.tensors; ++t) {
         const void* const data = batch.pointers[l * p.tensors + t] = lists[l][batch.index[t]].const_data_ptr();
-        if (reinterpret_cast<uintptr_t>(data) % 16 != 0 && lists[l][batch.index[t]].numel() > 1) p.packed = 0;
+        if (lists[l][batch.index[t]].numel() > 1) bits |= runtime::address_of(data);
       }
+    p.packed = runtime::in_packs(bits);
     launch(batch);
   }
 }

@@ -15,12 +15,6 @@ using Result = std::tuple<Tensor, Tensor>;
 // Threads of 16 bytes each in a quarter of a chunk.
 uint32_t pack_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
-// Whether tensors begin at packs.
-template <typename... Tensors>
-bool aligned(const Tensors&... t) {
-  return ((reinterpret_cast<uintptr_t>(t.const_data_ptr()) | ...) % 16) == 0;
-}
-
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   static const KernelSet kernels("dropout");
   TORCH_CHECK(p >= 0 && p <= 1, "native_dropout: expected a probability in [0, 1], got ", p);
