@@ -190,6 +190,42 @@ add(
 )
 
 
+ENDLESS = [complex(INF, 1), complex(-INF, 0), complex(0, INF), complex(2, -INF), complex(NAN, 1)]
+add("complex_power", **{str(e): lambda d, e=e: torch.pow(t(ENDLESS, d), e) for e in (2.5, 3, 0.5)},
+    exponents=lambda d: torch.pow(t([complex(INF, 1), 2 + 1j, 1 + 0j], d), t([1 + 1j, complex(INF, 0), INF * 1j], d)),
+    exp=lambda d: torch.exp(t([complex(INF, INF), complex(INF, NAN), complex(-INF, NAN)], d)))  # fmt: skip
+add("squares_overflow", var=lambda d: torch.var(t([1e20, -1e20, 3e20, 1e19], d)),
+    rows=lambda d: torch.var(t([[1e20, -1e20, 3e20, 1e19]] * 3, d), 1),
+    columns=lambda d: torch.var(t([[1e20] * 3, [-1e20] * 3, [3e20] * 3], d), 0),
+    infinite=lambda d: torch.var(t([1.0, INF, 3.0], d)))  # fmt: skip
+add("nan", mode=lambda d: torch.mode(t([-1.0, NAN], d)))
+add("out_type", nonzero_static=lambda d: torch.nonzero_static(t([1, 0, 1], d), size=2, out=zeros(d, torch.int32, 2, 1)))
+for name in ("gelu", "hardtanh", "softplus", "elu", "leaky_relu", "silu", "mish", "log_sigmoid", "hardsigmoid",
+             "hardswish", "softshrink", "hardshrink"):  # fmt: skip
+    for given in (torch.float16, torch.float64, torch.int32):
+        add(f"{name}_out", **{str(given): lambda d, name=name, given=given:
+            getattr(torch.ops.aten, name).out(ones(d), out=zeros(d, given))})  # fmt: skip
+
+
+def overlapping(op: Callable[..., object], *shape: int) -> Call:
+    """`out` begins an element behind the operand."""
+    def call(d: str) -> object:
+        base, n = torch.arange(1.0, 20, device=d), torch.Size(shape).numel()
+        return op(base[:n].view(shape), out=base[1 : n + 1].view(shape))
+
+    return call
+
+
+add(
+    "overlapping",
+    cumsum=overlapping(lambda x, out: torch.cumsum(x, 0, out=out), 6),
+    cumprod=overlapping(lambda x, out: torch.cumprod(x, 0, out=out), 6),
+    cross=overlapping(lambda x, out: torch.linalg.cross(x, x + 1, out=out), 2, 3),
+    addr=overlapping(lambda x, out: torch.addr(x, x[:, 0] + 0, x[0] + 0, out=out), 2, 3),
+    addmv=overlapping(lambda x, out: torch.addmv(x, x.view(3, 1) + 0, x[:1] + 0, out=out), 3),
+)
+
+
 def outcome(call: Call, device: str) -> object:
     try:
         return call(device)

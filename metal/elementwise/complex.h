@@ -37,6 +37,7 @@ inline float modulus(float2 z) {
 inline float2 complex_exp(float2 z) {
   const float scale = precise::exp(z.x);
   if (z.x == -INFINITY && !isfinite(z.y)) return float2(0.0f);
+  if (z.x == INFINITY && !isfinite(z.y)) return float2(INFINITY, NAN);
   if (z.y == 0.0f) return float2(scale, z.y);
   return float2(scale * precise::cos(z.y), scale * precise::sin(z.y));
 }

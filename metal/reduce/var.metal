@@ -12,7 +12,8 @@ inline float pivot_of(float x) { return is_nan(x) || is_infinite(x) ? 0.0f : x; 
 
 template <typename T>
 inline void var_finish(device T* var, device T* mean, long o, Moments m, float pivot, constant ReduceParams& p) {
-  const float v = m.m2 / max(p.count - p.p, 0.0f);
+  const bool full = is_nan(m.m2) && !is_nan(m.mean) && !is_infinite(m.mean);  // inf - inf of finite elements
+  const float v = full ? INFINITY : m.m2 / max(p.count - p.p, 0.0f);
   var[o] = T(p.both & kVarRoot ? precise::sqrt(v) : v);
   if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
 }

@@ -1,5 +1,5 @@
 // mode: the most frequent value of a row, the least of several, and its last index. A NaN equals nothing, and comes
-// before values that are as frequent.
+// after values that are as frequent.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
@@ -33,8 +33,7 @@ kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1
   uint begin = first < end ? begin_of_run(x, first) : 0;
   for (uint i = first; i < end; ++i) {
     if (i > first && x[i] != x[i - 1]) begin = i;
-    const long rank = 2 * long(i - begin) + (x[i] != x[i] ? 1 : 0);
-    if (rank > best.key) best = {rank, long(i)};
+    if (long(i - begin) > best.key) best = {long(i - begin), long(i)};
   }
   best = tg_argmax(best, scratch, g);
   if (g.index != 0) return;

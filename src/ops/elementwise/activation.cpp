@@ -32,10 +32,11 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Runs a forward kernel where there is one for `x`.
+// Runs a forward kernel where there is one for `x`. Its result is not cast, on CPUs neither.
 template <OperatorName KERNEL>
 bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
-  if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
+  if (!has_float_kernel(x)) return false;
+  TORCH_CHECK(takes(out, x.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", x.scalar_type());
   at::TensorIterator iter =
       at::TensorIteratorConfig().set_check_mem_overlap(!overlaps).add_output(out).add_const_input(x).build();
   kernels<KERNEL, 1>().run(iter, tag_of(x), s);
@@ -134,7 +135,9 @@ bool softplus_backward(const Tensor& grad, const Tensor& self, const Scalar& bet
 bool threshold(const Tensor& self, const Scalar& at, const Scalar& value, Tensor& out) {
   check_limit(self, value);
   // Doing it twice changes nothing: self may be expanded.
-  if (!is_integral(self)) return forward<"threshold">(self, scalars3(at, value), out, true);
+  if (!is_integral(self)) {
+    return takes(out, self.scalar_type()) && forward<"threshold">(self, scalars3(at, value), out, true);
+  }
   check_holds(self.scalar_type(), at);
   check_holds(self.scalar_type(), value);
   return deliver("threshold", at::where(self.le(at.to<int64_t>()), wrapped_number(value.to<int64_t>()), self), out);
@@ -172,6 +175,7 @@ ScalarParams logit_range(std::optional<double> eps) { return scalars3(eps.value_
 bool logit(const Tensor& self, std::optional<double> eps, Tensor& out) {
   if (is_plain(self) && at::isIntegralType(self.scalar_type(), /*includeBool=*/true))
     return logit(self.to(c10::typeMetaToScalarType(c10::get_default_dtype())), eps, out);
+  if (!takes(out, self.scalar_type())) return false;
   return clamps(eps) ? forward<"logit_clamped">(self, logit_range(eps), out)
                      : forward<"logit">(self, logit_range(eps), out);
 }

@@ -1,4 +1,5 @@
 // linalg.cross; kernels: metal/elementwise/cross.metal.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <torch/library.h>
 
@@ -33,6 +34,8 @@ bool cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
   if (!has_cross_kernel(self) || !has_cross_kernel(other) || self.scalar_type() != other.scalar_type()) return false;
   Structured<at::meta::structured_linalg_cross> outputs(out);
   outputs.meta(self, other, dim);
+  for (const Tensor* t : {&self, &other})
+    if (out.defined()) at::assert_no_partial_overlap(out, *t);
   const Tensor& result = outputs.result();
   if (result.numel() > 0)  // which the meta function makes contiguous
     launch_cross(result, self.expand(result.sizes()).contiguous(), other.expand(result.sizes()).contiguous(),

@@ -1,5 +1,6 @@
 // Products of which a factor is a vector: dot, vdot, addmv, addr; mv and outer go through them.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/stack.h>
 #include <ATen/native/LinearAlgebra.h>
 #include <ATen/ops/addmv_meta.h>
@@ -39,6 +40,7 @@ bool addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
   outputs.meta(self, mat, vec, beta, alpha);
   check_product_types(mat, vec);
   check_product_self(self, mat);
+  if (out.defined() && !out.is_same(self)) at::assert_no_partial_overlap(out, self);
   const Tensor& result = outputs.result();
   if (result.is_complex() || result.is_alias_of(mat) || result.is_alias_of(vec) ||
       (result.is_alias_of(self) && !result.is_same(self))) {
@@ -118,6 +120,7 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
     at::native::resize_output(out, c.sizes());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
               " for the in-place form, got ", out.sizes());
+  for (const Tensor* t : {&c, &vec1, &vec2}) at::assert_no_partial_overlap(out, *t);
   const bool over_c = out.is_alias_of(c) && !(out.data_ptr() == c.data_ptr() && out.strides() == c.strides());
   if (out.is_complex() || over_c || out.is_alias_of(vec1) || out.is_alias_of(vec2)) {
     matrix_product(out, vec1.unsqueeze(1), vec2.unsqueeze(0), {alpha, beta, c});

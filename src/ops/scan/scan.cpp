@@ -1,4 +1,5 @@
 // Launchers of metal/scan: cumsum, cumprod, logcumsumexp, cummax, cummin.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cumprod_meta.h>
 #include <ATen/ops/cumsum_meta.h>
@@ -64,6 +65,7 @@ bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   if (!has_number_kernel(x) || tag_of(result) >= Tag::b8) return false;
   Structured<Meta> outputs(out);
   outputs.meta(x, dim, type);
+  if (out.defined()) at::assert_no_partial_overlap(out, x);
   accumulate(NAME.text, kernels, x, dim, outputs.result());
   return outputs.finish(out);
 }
