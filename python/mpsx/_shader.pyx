@@ -1,7 +1,7 @@
 """Kernels compiled at run time: loading a compiled shader, and calling its kernels."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 import torch
@@ -50,7 +50,7 @@ DEF MAX_SHARED = 32768    # bytes of threadgroup memory, on every Apple GPU sinc
 DEF MAX_ARGUMENTS = 62
 
 cdef dict _TYPES = {
-    "fp32": ("f", 4), "fp16": ("h", 2), "bf16": ("b", 2),
+    "fp32": ("f", 4), "fp16": (torch.float16, 2), "bf16": (torch.bfloat16, 2),
     "int64": ("i", 8), "int32": ("i", 4), "int16": ("i", 2), "int8": ("i", 1),
     "uint64": ("i", 8), "uint32": ("i", 4), "uint16": ("i", 2), "uint8": ("i", 1),
 }
@@ -59,32 +59,6 @@ cdef dict _TYPES = {
 cdef int check(const char* message) except -1:
     if message != NULL:
         raise (SyntaxError if mpsx_error_kind() == MPSX_SYNTAX_ERROR else RuntimeError)(message.decode())
-
-
-cdef uint16_t half_bits(float value) noexcept:
-    """Rounded to nearest even; below 2^-14 the float adder rounds at the right bit when 0.5 is added."""
-    cdef uint32_t u, sign, a
-    cdef float small
-    memcpy(&u, &value, 4)
-    sign, a = (u >> 16) & 0x8000u, u & 0x7fffffffu
-    if a > 0x7f800000u:
-        return <uint16_t>(sign | 0x7e00u)
-    if a >= 0x477ff000u:
-        return <uint16_t>(sign | 0x7c00u)
-    if a >= 0x38800000u:
-        return <uint16_t>(sign | ((a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13))
-    memcpy(&small, &a, 4)
-    small += 0.5
-    memcpy(&u, &small, 4)
-    return <uint16_t>(sign | (u - 0x3f000000u))
-
-
-cdef uint16_t bfloat_bits(float value) noexcept:
-    cdef uint32_t u
-    memcpy(&u, &value, 4)
-    if (u & 0x7fffffffu) > 0x7f800000u:
-        return <uint16_t>((u >> 16) | 0x40u)
-    return <uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)
 
 
 cdef class Shader
@@ -291,14 +265,22 @@ cdef class Kernel:
         return n
 
     cdef int add_value(self, mpsx_shader_argument* argument, int i, object arg, object casts, list kept) except -1:
-        """A number or a list of numbers, as bytes that `kept` keeps alive."""
+        """A number, or a list of numbers or of tensors, as bytes that `kept` keeps alive."""
         cast = casts.get(i) if type(casts) is dict else casts
         if cast is not None and cast not in _TYPES:
             raise RuntimeError(f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
         if isinstance(arg, (list, tuple)):
             if not arg:
                 raise RuntimeError(f"{self.name}: argument {i}: expected at least one number, got an empty list")
-            many = arg
+            if all([isinstance(one, Tensor) and one.device.type == "mpsx" for one in arg]):
+                if self.shader.addresses_differ:
+                    raise RuntimeError(f"{self.name}: argument {i}: a list of tensors is not supported on metal")
+                many, cast = [one.data_ptr() for one in arg], "uint64"  # an array of pointers
+                kept.append(arg)
+            elif any([isinstance(one, Tensor) for one in arg]):
+                raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or of tensors on mpsx alone")
+            else:
+                many = arg
         else:
             many = (arg,)
         if hasattr(many[0], "__index__"):
@@ -316,7 +298,6 @@ cdef class Kernel:
         cdef char* to = PyBytes_AS_STRING(data)
         cdef float f
         cdef uint64_t n
-        cdef uint16_t h
         for number in many:
             try:
                 if kind == "i":
@@ -330,8 +311,8 @@ cdef class Kernel:
                     if kind == "f":
                         memcpy(to, &f, 4)
                     else:
-                        h = half_bits(f) if kind == "h" else bfloat_bits(f)
-                        memcpy(to, &h, 2)
+                        n = torch.tensor(f, dtype=kind).view(torch.int16).item() & 0xffff
+                        memcpy(to, &n, 2)
             except (AttributeError, TypeError, ValueError, OverflowError) as error:
                 raise RuntimeError(f"{self.name}: argument {i}: cannot pass {number!r} as {cast or natural}: {error}"
                                    ) from None
@@ -346,9 +327,11 @@ cdef class Shader:
     """A loaded shader."""
 
     cdef mpsx_shader* handle
+    cdef bint addresses_differ  # whether the addresses that a kernel knows are not those of this process
 
     def __init__(self, str name, str path=None, str text=None):
         """`path`: a compiled kernel library (host driver), or `text`: Metal source."""
+        self.addresses_differ = text is not None
         cdef bytes name_bytes = name.encode()
         cdef bytes path_bytes = path.encode() if path is not None else None
         cdef bytes text_bytes = text.encode() if text is not None else None
@@ -392,6 +375,9 @@ cdef class Shader:
             kernel.trouble = message.decode()  # on Metal: it needs values
         elif kernel.handle == NULL:
             return None
+        elif kernel.info.static_threadgroup_bytes > MAX_SHARED:
+            raise RuntimeError(f"Failed to create pipeline state object for {name}: expected at most {MAX_SHARED} bytes of "
+                               f"threadgroup memory, got {kernel.info.static_threadgroup_bytes}")
         elif kernel.info.bindings_known:
             kernel.optional = frozenset([i for i in range(MAX_BUFFERS) if not kernel.info.buffers >> i & 1])
             kernel.shared = tuple([i for i in range(MAX_BUFFERS) if kernel.info.threadgroups >> i & 1])

@@ -47,6 +47,28 @@ MPSX_MATRIX_TYPE(half)
 #undef MPSX_VECTOR_TYPE
 #undef MPSX_MATRIX_TYPE
 
+namespace metal {
+template <class X>
+struct vec_elements {
+  static constexpr int value = mpsx_vector<X>::size;
+};
+// Whether SIMD groups exchange values of this type.
+template <class X, class T = typename mpsx_vector<X>::scalar>
+struct __is_valid_simdgroup_type : bool_constant<is_arithmetic_v<T> && !is_same_v<T, bool> && sizeof(T) <= 4> {};
+// `uint4 v = {a, b};`: the components that a list does not have are zero.
+template <class V, class... A>
+MPSX_FN constexpr V mpsx_list_of(const A&... a) {
+  constexpr int size = (0 + ... + mpsx_vector<A>::size), missing = mpsx_vector<V>::size - size;
+  if constexpr (missing == 1) return V(a..., 0);
+  if constexpr (missing == 2) return V(a..., 0, 0);
+  if constexpr (missing < 1 || missing > 2) return V(a...);
+}
+}  // namespace metal
+// Others specialise what Apple's numeric_limits inherits from.
+#define _numeric_limits_impl numeric_limits
+// C++ has it, and Metal does not: it may be anybody's name.
+#define forward forward_
+
 // <simd/simd.h> in a shader names the same types.
 namespace simd {
 using namespace metal;

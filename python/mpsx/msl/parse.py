@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from .constants import Evaluator
+from .deduction import template_arguments
 
 SPACES = ("device", "constant", "threadgroup")
 UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
@@ -44,7 +45,7 @@ class Instance:
     kernel: Kernel
     scope: tuple
     token: int
-    parameters: int | None = None   # how many, where the instantiation repeats them
+    signature: list | None = None   # token ranges of the parameters, where the instantiation repeats them
 
 
 @dataclass
@@ -169,7 +170,8 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
     if i >= len(src) or src.texts[i] != "(" or src.kinds[name_at] != "word":
         raise src.error(begin, "expected a function after 'kernel'")
     name, close = src.texts[name_at], src.match[i]
-    if src.texts[marker_end:name_at].count("void") != 1:
+    marker = begin - (src.texts[begin - 1:begin] == ["void"])   # void kernel f(…)
+    if (*src.texts[marker:begin], *src.texts[marker_end:name_at]).count("void") != 1:
         raise src.error(name_at, f"kernel '{name}' must return void")
     body = close + 1
     while body < len(src) and src.attribute_end(body) is not None:
@@ -184,7 +186,7 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
     if name_at != i - 1:   # a specialisation is called through the template
         return src.match[body]
     kernel = Kernel(name, i - 1, is_template, parameters, attrs, (body, src.match[body] + 1), scope,
-                    head=head, marker=begin)
+                    head=head, marker=marker)
     if (*scope, name) in module.kernels:
         if not is_template:
             raise src.error(i - 1, f"kernel '{name}' is defined twice")
@@ -226,7 +228,7 @@ def parse_instantiation(src, module, begin, scope):
         raise src.error(begin, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>`, "
                         "`void f<...>(...)` or `type f<...>`")
     name = next((src.texts[i] for i in range(first, last) if i + 1 >= last or src.texts[i + 1] == "<"), "")
-    signature = len(src.split(last + 1, src.match[last])) if src.texts[last] == "(" else None
+    signature = src.split(last + 1, src.match[last]) if src.texts[last] == "(" else None
     module.instances.append(Instance(host, src.span(first, last), name, scope, first, signature))
     module.removed.append((begin, end + 1))
     return end
@@ -311,12 +313,12 @@ def takes(src, kernel, arguments):
     return pack or len(arguments) <= len(head)
 
 
-def overload(src, kernels, first, last, parameters):
+def overload(src, kernels, first, last, signature):
     """Which of several templates an instantiation of `name<arguments>`, tokens [first, last), means."""
     angle = next((i for i in range(first, last) if src.texts[i] == "<"), None)
     arguments = [src.texts[a:b] for a, b in src.split(angle + 1, src.angle_end(angle))] if angle else []
     fitting = [k for k in kernels if takes(src, k, arguments)
-               and (parameters is None or len(k.parameters) == parameters)]
+               and (signature is None or len(k.parameters) == len(signature))]
     return (fitting or kernels)[0]
 
 
@@ -335,6 +337,18 @@ def rename_overloads(src, module):
             src.replace(i, i + 1, kernel.name)
 
 
+def deduced(src, kernel, inst):
+    """The template arguments that an instantiation leaves to its parameters' types, as text."""
+    pairs = [(p.text.split(), [src.texts[i] for i in attributes(src, *span)[1]])
+             for p, span in zip(kernel.parameters, inst.signature, strict=False)]
+    head = [src.texts[a:b] for a, b in src.split(kernel.head[0] + 2, kernel.head[1] - 1)]
+    found = template_arguments(head, pairs)
+    if found is None:
+        raise src.error(inst.token, f"host_name(\"{inst.host_name}\"): the parameters of '{kernel.name}' do not tell "
+                        "its template arguments")
+    return f" < {' , '.join(found)} >"
+
+
 def resolve(src, module):
     """Ties instances to their kernels and refuses host names given twice."""
     seen = {}
@@ -344,11 +358,14 @@ def resolve(src, module):
             if not found:
                 raise src.error(inst.token, f"host_name(\"{inst.host_name}\"): no kernel named '{inst.kernel}'")
             kernel = found[0]
+            angle = next((i for i in range(inst.token, len(src)) if src.texts[i] in ("<", "(", ";")), inst.token)
             if len(found) > 1:
-                end = src.angle_end(next(i for i in range(inst.token, len(src)) if src.texts[i] == "<")) + 1
-                kernel = overload(src, found, inst.token, end, inst.parameters)
+                end = src.angle_end(angle) + 1 if src.texts[angle] == "<" else angle
+                kernel = overload(src, found, inst.token, end, inst.signature)
                 said = kernel.overload_of or kernel.name
                 inst.expression = re.sub(rf"\b{said}\b", kernel.name, inst.expression, count=1)
+            if kernel.head and inst.signature is not None and src.texts[angle] != "<":
+                inst.expression += deduced(src, kernel, inst)
             inst.kernel = kernel
         if inst.host_name in seen:
             first = src.location(seen[inst.host_name])

@@ -35,6 +35,7 @@ DEFINES = [
     "__METAL_FAST_MATH__=1",
     "__METAL_MAYBE_FAST_MATH__=1",
     "__METAL_PRECISE_MATH__=0",
+    "assert(...)=((void)0)",   # <metal_assert>
     "MPSX_REDUCE(...)=MPSX_REDUCE_LOOP(__VA_ARGS__)",
     "MPSX_VECTORIZE=MPSX_VECTORIZE_LOOP",
     "MPSX_FEW=MPSX_FEW_LOOP",

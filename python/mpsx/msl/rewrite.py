@@ -4,7 +4,7 @@ argument, so that one walk over the tokens serves them all."""
 import re
 
 from .conditionals import mark
-from .constant_vectors import constant_components
+from .constant_vectors import VECTOR, constant_components
 from .constants import function_constants
 from .declarations import CLASS, declarations
 from .overloads import duplicates, without_arguments_namespaces
@@ -79,6 +79,7 @@ def constant(src, i, depth):
     const = "" if "const" in words or "constexpr" in words else "const"
     end = at_declaration(src, i)
     variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
+    variable = variable and src.texts[end - 2] != "::"   # a member's definition outside of its class
     if not variable:
         return const
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
@@ -106,9 +107,15 @@ def share(src, i, first_key):
         after = src.specifier_end(end)
         drop_alignment(src, end, after)
         end = after
+        if src.texts[end] in ("=", "{"):   # Apple's compiler takes an initial value, and the memory has none
+            stop = end
+            while src.texts[stop] not in (",", ";"):
+                stop = src.match[stop] + 1 if src.texts[stop] in "([{" else stop + 1
+            src.replace(end, stop)
+            end = stop
         if src.kinds[name] != "word" or src.texts[end] not in (",", ";"):
             raise src.error(end, f"threadgroup variable '{src.texts[name]}': expected ';' or ',', "
-                            f"got '{src.texts[end]}' (it has no initial value)")
+                            f"got '{src.texts[end]}'")
         names.append(name)
         if src.texts[end] == ";":
             break
@@ -134,9 +141,30 @@ def vectors_of_swizzles(src, vectors):
             src.wrap(i, i + 1, "", "()")
 
 
+def is_listed(src, d, tag):
+    """Whether a class has constructors of its own, or is made of lists, which one with constructors could not be."""
+    names = {tag, src.texts[d.end - 2]} - {"}"}   # typedef union { … } name;
+    tags = [i for i, t in enumerate(src.texts) if t in names]
+    return any(src.texts[i + 1] == "(" for i in tags if d.body < i < d.end) or any(
+        "{" in (src.texts[i + 1], src.texts[i + 2]) or src.texts[i + 2:i + 4] == ["=", "{"] for i in tags
+        if not d.begin <= i < d.body)
+
+
+def lists_of_components(src):
+    """`uint4 v = {a, b};` becomes a call, which adds what is missing."""
+    for i, t in enumerate(src.texts):
+        if t != "{" or src.texts[i - 1] != "=" or src.kinds[i - 2] != "word" or not VECTOR.match(src.texts[i - 3]):
+            continue
+        end = src.match[i]
+        count = len(src.split(i + 1, end))
+        if 1 < count < int(src.texts[i - 3][-1]) and "{" not in src.texts[i + 1:end] and src.texts[end - 1] != ",":
+            src.replace(i, i + 1, f"::metal::mpsx_list_of<{src.texts[i - 3]}>(")
+            src.replace(end, end + 1, ")")
+
+
 def assignable_unions(src, found):
-    """A union is assigned as bytes, and so is a class with one in it: C++ would not, as vectors have an assignment of
-    their own."""
+    """A union is copied and assigned as bytes, and so is a class with one in it: C++ would not, as vectors have copies
+    and an assignment of their own."""
     for d in found:
         head = src.texts[d.begin:d.body] if d.kind == CLASS else ()
         if "union" not in head and (not head or "union" not in src.texts[d.body:d.end]):
@@ -146,10 +174,11 @@ def assignable_unions(src, found):
             continue
         if not name and "typedef" not in head:   # an anonymous member: it is assigned with what it is in
             continue
-        tag = name or f"mpsx_class_{d.begin}"
+        tag, copy = name or f"mpsx_class_{d.begin}", "__builtin_memcpy(this, &mpsx_other, sizeof *this);"
+        made = f"inline {tag}() = default; inline {tag}(const {tag}& mpsx_other) {{ {copy} }}"
         src.replace(d.body, d.body + 1,
-                    f"{'' if name else tag} {{ inline {tag}& operator=(const {tag}& mpsx_other) {{ "
-                    "__builtin_memcpy(this, &mpsx_other, sizeof *this); return *this; }")
+                    f"{'' if name else tag} {{ {'' if is_listed(src, d, tag) else made} "
+                    f"inline {tag}& operator=(const {tag}& mpsx_other) {{ {copy} return *this; }}")
 
 
 def limits(src, module):
@@ -186,9 +215,10 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
         vectors_of_swizzles(src, constant_components(src, found))
         without_arguments_namespaces(src, found)
         assignable_unions(src, found)
+        lists_of_components(src)
         mark(src, {src.texts[d.name] for d in found if d.name >= 0 and src.texts[d.begin] == "template"}, done)
     namespaces = namespace_braces(src)
-    keys, depth, i = 0, 0, 0   # depth counts brackets that are not namespaces
+    keys, depth, i, around = 0, 0, 0, []   # depth counts brackets that are not namespaces
     while i < len(src):
         kind, t = src.kinds[i], src.texts[i]
         if i in done:
@@ -203,8 +233,10 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
                 continue
             if t in "([{" and i not in namespaces:
                 depth += 1
+                around.append(t)
             elif t in ")]}" and i not in namespaces:
                 depth -= 1
+                around.pop()
         elif kind == "number":
             new = literal(t)
             if new != t:
@@ -221,7 +253,7 @@ def rewrite(src, module, kernel_word="inline", shared=False, general=False):
             elif t == "threadgroup":
                 at = at_declaration(src, i)
                 of_this = src.texts[i + 1] in ("{", ":", ";", "=")   # of a member function's object
-                pointer = of_this or src.texts[at] in ("*", "&", ")", ",", ">")
+                pointer = of_this or around[-1:] == ["("] or src.texts[at] in ("*", "&", ")", ",", ">")
                 pointer = pointer or src.texts[at:at + 2] in (["(", "*"], ["(", "&"])
                 if pointer or not shared:
                     src.replace(i, i + 1)

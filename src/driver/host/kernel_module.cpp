@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "driver/host/division_trap.h"
 #include "driver/host/simt/engine.h"
 
 namespace mpsx::driver::host {
@@ -69,6 +70,7 @@ void KernelModule::open(const std::string& path) {
   if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION)
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
   *table->simt = &simt::kServices;
+  tolerate_division_by_zero(table);
   compiler_ = table->compiler;
   isa_ = table->isa;
   const std::vector<std::string> here = supported_isas();

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 
-from .clang_source import LIMIT, NUMBERS, source_text
+from .clang_source import NUMBERS, source_text
 from .diagnostic import Diagnostic, Places
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -195,9 +195,8 @@ class AddressSpaceCheck:
         clang, self.process = clang_of(command), None
         if clang is None:
             return
-        self.src, self.text = unit.src, source_text(unit)
+        self.text = source_text(unit)
         self.places = Places(self.text, texts)
-        self.original = Places(unit.src.text, texts)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             [*clang, *FLAGS, "-"], stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, text=True,
@@ -214,12 +213,8 @@ class AddressSpaceCheck:
         if self.process is None:
             return []
         self.reader.join()
-        found, full = set(), set()
+        found = set()
         for m, notes in parse(self.stderr):
-            size = re.search(r"mpsx threadgroup (\d+) (\d+)", m["text"])
-            if size:
-                full.add(self.too_large(*size.groups(), notes))
-                continue
             message = verdict(m["text"], notes)
             if message is None or m["file"].startswith(HERE):
                 continue
@@ -231,25 +226,14 @@ class AddressSpaceCheck:
                 message += f", in {named(where[1])}"
             line, column = int(m["line"]), int(m["column"])
             found.add(Diagnostic(m["file"], line, self.places.of_output(m["file"], line, column), message))
-        return first_of_each(sorted(found) + first_of_each(sorted(full - {None}), by_place=False))
-
-    def too_large(self, variable, kernel, notes):
-        """The diagnostic of threadgroup variables that do not fit."""
-        size = next((m[1] for n in notes if (m := re.search(r"evaluates to '(\d+) <=", n))), None)
-        if size is None:
-            return None
-        name = self.src.texts[int(kernel)]
-        text = f"threadgroup memory of kernel '{name}': {size} bytes, and at most {LIMIT} are available (section 4.4)"
-        return Diagnostic(*self.original.of_token(self.src, int(variable)), text)
+        return first_of_each(sorted(found))
 
 
-def first_of_each(diagnostics, by_place=True):
-    """One diagnostic a place, since further instances of a template say the same again; or one a message up to its
-    first colon."""
+def first_of_each(diagnostics):
+    """One diagnostic a place, since further instances of a template say the same again."""
     seen, kept = set(), []
     for d in diagnostics:
-        key = (d.file, d.line, d.column) if by_place else d.message.partition(":")[0]
-        if key not in seen:
-            seen.add(key)
+        if (d.file, d.line, d.column) not in seen:
+            seen.add((d.file, d.line, d.column))
             kept.append(d)
     return kept

@@ -27,7 +27,7 @@ ORDERS = (
     "memory_order_seq_cst",
 )
 SIMDGROUP_TYPES = ("simdgroup_float8x8", "simdgroup_half8x8", "simdgroup_bfloat8x8")
-SIMDGROUP_TYPE = re.compile(r"simdgroup_[a-z]+\d+x\d+")
+SIMDGROUP_TYPE = re.compile(r"simdgroup_(bool|u?char|u?short|u?int|u?long|half|bfloat|float)\d+x\d+")
 MATRIX = {"half", "bfloat", "float", "bfloat16_t"}
 
 

@@ -3,14 +3,12 @@
 import copy
 import re
 
-from .. import threadgroup_bytes
 from ..rewrite import literal
 from .structure import SPACES
 from .types import BUILTIN
 
 SUFFIX = re.compile(r"[hH]$|bf$|BF$")
 NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
-LIMIT = 32768  # bytes of threadgroup memory, on every Apple GPU since family 4 (Metal feature set tables)
 
 
 def source_text(unit):
@@ -48,7 +46,6 @@ def source_text(unit):
             if len(words) == 1 and words[0] in types and is_cast(src, begin):
                 wrap_operand(src, edit, begin, "thread")
     static_variables(unit, edit)
-    threadgroup_sizes(unit, edit)
     member_spaces(src, edit, structure)
     return edit.result()
 
@@ -119,28 +116,6 @@ def static_variables(unit, edit):
                     end += 1
                 if src.texts[end] not in ("*", "&", "("):
                     edit.replace(i, i + 1, f"static {t}")
-
-
-def threadgroup_sizes(unit, edit):
-    """After every declaration of threadgroup variables in a kernel, that it and those before it fit."""
-    src = unit.src
-    for f in unit.bodies():
-        if f.entry != "kernel":
-            continue
-        mine = threadgroup_bytes.variables(src, *f.body)
-        for v in mine:
-            visible = [w for w in mine if w.begin <= v.begin and block_end(src, w.begin) > v.begin]
-            sizes = " + ".join(f"sizeof({src.texts[w.name]})" for w in visible)
-            edit.replace(
-                v.end, v.end + 1, f'; static_assert({sizes} <= {LIMIT}, "mpsx threadgroup {v.name} {f.name}");'
-            )
-
-
-def block_end(src, i):
-    """The '}' of the block that token i is in."""
-    while src.texts[i] != "}":
-        i = src.match[i] + 1 if src.texts[i] in ("(", "[", "{") else i + 1
-    return i
 
 
 def member_spaces(src, edit, structure):

@@ -2,6 +2,7 @@
 
 import ast
 
+from ..overloads import library_names
 from ..source import MslError
 from .rules import rule
 from .structure import attributes
@@ -72,7 +73,7 @@ def declared_in(unit, function):
 def kernels_are_not_called(unit):
     """5.1: kernels cannot call one another."""
     src, names = unit.src, {unit.name(f) for f in kernels(unit)}
-    plain = {unit.name(f) for f in unit.structure.functions if not f.entry}
+    plain = library_names() | {unit.name(f) for f in unit.structure.functions if not f.entry}
     for f in unit.bodies():
         if f.entry != "kernel":
             continue

@@ -59,6 +59,8 @@ def constants_are_initialised(unit):
         words = unit.src.texts[v.begin : v.name]
         if "constant" not in words or (v.where == "class" and "static" not in words) or "extern" in words:
             continue
+        if unit.src.texts[v.name - 1] == "::":  # a static member, which has its value in the class
+            continue
         if declarator(unit.src, v.begin, v.end).pointers:
             continue
         if not v.initialised and not any(a.name == "function_constant" for a in v.attributes):

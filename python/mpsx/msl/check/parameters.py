@@ -159,6 +159,18 @@ def types_of_positions(unit):
 
 
 @rule
+def types_of_the_grid_agree(unit):
+    """5.2.3.6: the thread's place in the grid and the grid's size have one type."""
+    for f in kernels(unit):
+        found = [(a, p) for begin, end in f.parameters for p in [declarator(unit.src, begin, end)]
+                 for a in p.attributes if a.name in ("thread_position_in_grid", "threads_per_grid")]
+        types = [CANONICAL.get(base, base) for _, p in found for base in [p.base.replace("metal :: ", "")]]
+        if len(found) == 2 and types[0] != types[1] and set(types) <= {*POSITIONS[found[0][0].name].types}:
+            yield found[1][1].begin, (f"'{found[1][0].name}' of type '{types[1]}' and '{found[0][0].name}' of type "
+                                      f"'{types[0]}' must have the same type (section 5.2.3.6)")
+
+
+@rule
 def resource_indices(unit):
     """5.2.1: indices go from 0 to 30, and belong to one parameter."""
     for f in kernels(unit):

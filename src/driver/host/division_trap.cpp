@@ -1,0 +1,102 @@
+#include "driver/host/division_trap.h"
+
+#if defined(__linux__) && defined(__x86_64__)
+#  include <dlfcn.h>
+#  include <elf.h>
+#  include <link.h>
+#  include <signal.h>
+#  include <ucontext.h>
+
+#  include <atomic>
+#  include <cstdint>
+#  include <mutex>
+
+namespace mpsx::driver::host {
+namespace {
+
+struct Code {
+  uintptr_t begin, end;
+  const Code* next;
+};
+// Libraries stay loaded, and so do these.
+std::atomic<const Code*> libraries{nullptr};
+struct sigaction previous;
+
+bool is_kernel_code(uintptr_t at) {
+  for (const Code* c = libraries.load(); c; c = c->next)
+    if (c->begin <= at && at < c->end) return true;
+  return false;
+}
+
+// How long a `div` or `idiv` is, or 0 for anything else; `bytes`: whether its operands are bytes.
+size_t division_length(const uint8_t* code, bool& bytes) {
+  const uint8_t* p = code;
+  while (*p == 0x66) ++p;        // 16 bits
+  if ((*p & 0xf0) == 0x40) ++p;  // REX
+  if ((*p & 0xfe) != 0xf6) return 0;
+  bytes = *p++ == 0xf6;
+  const unsigned mode = *p >> 6, operation = *p >> 3 & 7, base = *p & 7;
+  if (operation < 6) return 0;
+  ++p;
+  if (mode != 3) {
+    const bool indexed = base == 4;
+    const bool wide = mode == 0 && (indexed ? *p & 7 : base) == 5;  // a displacement of 32 bits, and no base
+    p += (indexed ? 1 : 0) + (wide || mode == 2 ? 4 : mode == 1 ? 1 : 0);
+  }
+  return size_t(p - code);
+}
+
+// The quotient is the low half of the dividend, which is right for the least integer by -1; nothing remains.
+void handle(int signal, siginfo_t* info, void* context) {
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto at = uintptr_t(registers[REG_RIP]);
+  bool bytes = false;
+  if (const size_t length = is_kernel_code(at) ? division_length(reinterpret_cast<const uint8_t*>(at), bytes) : 0) {
+    if (bytes)
+      registers[REG_RAX] &= ~greg_t(0xff00);
+    else
+      registers[REG_RDX] = 0;
+    registers[REG_RIP] += greg_t(length);
+    return;
+  }
+  if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+  struct sigaction plain = {};
+  plain.sa_handler = SIG_DFL;
+  sigaction(signal, &plain, nullptr);  // the division is tried again, and then ends the process
+}
+
+}  // namespace
+
+void tolerate_division_by_zero(const void* symbol) {
+  Dl_info library;
+  if (!dladdr(symbol, &library)) return;
+  const auto base = reinterpret_cast<uintptr_t>(library.dli_fbase);
+  const auto* header = static_cast<const ElfW(Ehdr)*>(library.dli_fbase);
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(base + header->e_phoff);
+  uintptr_t size = 0;
+  for (unsigned i = 0; i < header->e_phnum; ++i)
+    if (segment[i].p_type == PT_LOAD && segment[i].p_vaddr + segment[i].p_memsz > size)
+      size = segment[i].p_vaddr + segment[i].p_memsz;
+  const Code* first = libraries.load();
+  auto* code = new Code{base, base + size, first};
+  while (!libraries.compare_exchange_weak(first, code)) code->next = first;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action = {};
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGFPE, &action, &previous);
+  });
+}
+
+}  // namespace mpsx::driver::host
+
+#else
+
+namespace mpsx::driver::host {
+void tolerate_division_by_zero(const void*) {}
+}  // namespace mpsx::driver::host
+
+#endif

@@ -1,0 +1,9 @@
+// Integer division by zero, and of the least integer by -1: x86 traps, and GPUs give something.
+#pragma once
+
+namespace mpsx::driver::host {
+
+// From now on such a division gives something in the library that `symbol` is in.
+void tolerate_division_by_zero(const void* symbol);
+
+}  // namespace mpsx::driver::host
