@@ -196,3 +196,41 @@ def test_functions_that_are_not_defined(translated, source, name):
 def test_textures_are_refused_wherever_they_are(translated, source):
     with pytest.raises(SyntaxError, match=r"^program_source:1:\d+: error: '\w+' is not supported: kernels take"):
         mpsx.compile_shader(source + "\nkernel void k(device float* x) { x[0] = 1; }")
+
+
+def test_absent_kernels_raise_what_torch_raises(lib):
+    with pytest.raises(RuntimeError, match="Failed to create function state object for: absent"):
+        lib.absent  # noqa: B018
+    assert not hasattr(lib, "absent")
+
+
+def test_tensors_of_one_number_on_the_cpu_are_scalars(lib):
+    x = torch.arange(5.0).to("mpsx")
+    lib.axpy(y := torch.zeros(5, device="mpsx"), x, torch.tensor(2.0))
+    assert y.tolist() == [0, 2, 4, 6, 8]
+    for name, dtype in (("half", torch.float16), ("bfloat", torch.bfloat16), ("long", torch.int64),
+                        ("char", torch.int8)):  # fmt: skip
+        getattr(lib, f"fill_{name}")(out := torch.zeros(3, dtype=dtype, device="mpsx"), torch.tensor(-7, dtype=dtype))
+        assert out.tolist() == [-7] * 3
+
+
+def test_lists_of_tensors_are_arrays_of_pointers():
+    lib = mpsx.compile_shader("""
+        #include <metal_stdlib>
+        using namespace metal;
+        struct pointers { device float* at[3]; };
+        kernel void sum(device float* out, constant pointers& in, constant array<device float*, 2>& more,
+                        uint i [[thread_position_in_grid]]) {
+          out[i] = in.at[0][i] + in.at[1][i] * in.at[2][i] + more[1][0];
+          in.at[0][i] = -1;
+        }""")
+    if mpsx._runtime.driver()["name"] == "metal":
+        pytest.skip("there an address that a kernel knows is not one of this process")
+    a, b, c = (torch.rand(7) for _ in range(3))
+    sent = [x.to("mpsx") for x in (a, b, c)]
+    out = torch.zeros(7, device="mpsx")
+    lib.sum(out, sent, (sent[0], sent[1][3:]))
+    torch.testing.assert_close(out.cpu(), a + b * c + b[3])
+    assert sent[0].tolist() == [-1.0] * 7
+    with pytest.raises(RuntimeError, match="argument 1: expected a list of numbers, or of tensors on mpsx alone"):
+        lib.sum(out, [sent[0], a], sent)

@@ -106,7 +106,7 @@ class _Build:
         self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":
             self.flags.append("-DMPSX_SIMT=1")
-        self.stamp = shader_build.compiler_stamp() + shader_build.translator_hash(str(store.folder))
+        self.stamp = shader_build.compiler_stamp() + shader_build.headers_hash(str(store.folder))
         (store.folder / "objects").mkdir(exist_ok=True)
         self.objects = Cache(store.folder / "objects", OBJECT_CACHE_BYTES)
         self.work = Path(store.temporary())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from . import _runtime, shader_build
 from ._shader import Kernel, Shader
@@ -11,10 +13,14 @@ from ._shader import Kernel, Shader
 SOURCE_NAME = "program_source"  # what Metal calls the file of a library made from source
 
 
+class MissingKernel(AttributeError, RuntimeError):
+    """A RuntimeError, as torch.mps raises it, and an AttributeError for hasattr."""
+
+
 class ShaderLibrary:
     """The kernels of one Metal source, as attributes; `dir()` lists them."""
 
-    def __init__(self, shader: Shader, facts: Sequence[dict] = ()) -> None:
+    def __init__(self, shader: Shader | Parts, facts: Sequence[dict] = ()) -> None:
         self.__dict__["__shader"] = shader
         self.__dict__["__facts"] = {kernel["name"]: kernel for kernel in facts}
 
@@ -23,7 +29,8 @@ class ShaderLibrary:
         kernel = None if name.startswith("__") else shader.kernel(name, self.__dict__["__facts"].get(name))
         if kernel is None:
             found = ", ".join(shader.names()) or "none"
-            raise AttributeError(f"the shader library has no kernel named {name!r}; it has {found}")
+            raise MissingKernel(f"Failed to create function state object for: {name} (the shader library has no kernel "
+                                f"named {name!r}; it has {found})")
         self.__dict__[name] = kernel  # found without this method from now on
         return kernel
 
@@ -51,8 +58,9 @@ def compile_shader(source: str) -> ShaderLibrary:
     nothing of it. `torch.library.custom_op` makes an operator of it, with a gradient if you have one.
 
     `#include <c10/metal/utils.h>` and the other headers of PyTorch are found. Without a Mac the source is translated to
-    C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`; results are kept in
-    `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
+    C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`: all kernels at once,
+    or of a source with many each when it is first used. Results are kept in `$MPSX_CACHE_DIR` (default:
+    `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
     On a Mac, Metal compiles the text as `torch.mps.compile_shader` has it compiled: in the newest language that macOS
     has, without fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may fuse a product with the sum it is added to, and
@@ -78,14 +86,44 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
     built = shader_build.build(source, name, target, include_dirs)
-    shader_build.sources[built.path] = shader_build.ShaderSource(source, name, tuple(include_dirs))
+    text = shader_build.ShaderSource(source, name, tuple(include_dirs))
+    shader = Parts(text, built) if built.parts else _open(text, built.path)
+    return ShaderLibrary(shader, built.kernels), built.kernels
+
+
+def _open(source: shader_build.ShaderSource, path: str) -> Shader:
+    """Loads a compiled library of a source."""
+    shader_build.sources[path] = source
     try:
-        return ShaderLibrary(Shader(name, path=built.path), built.kernels), built.kernels
+        return Shader(source.name, path=path)
     except RuntimeError as error:
         missing = shader_build.undefined(str(error))
         if missing:
-            raise SyntaxError(f"{name}: error: function '{missing}' is called, but not defined") from None
+            raise SyntaxError(f"{source.name}: error: function '{missing}' is called, but not defined") from None
         raise
+
+
+class Parts:
+    """A Shader whose kernels are compiled when they are first asked for, each by itself."""
+
+    def __init__(self, source: shader_build.ShaderSource, built: shader_build.Built) -> None:
+        self.source, self.parts = source, built.parts
+
+    def names(self) -> list[str]:
+        return sorted(self.parts.exports)
+
+    def kernel(self, name: str, facts: dict | None) -> Kernel | None:
+        if name not in self.parts.exports:
+            return None
+        return _open(self.source, self.parts.library(name)).kernel(name, facts)
+
+
+def compile_all(library: ShaderLibrary) -> None:
+    """Compiles the kernels of a library that are not compiled yet, on all cores."""
+    shader = library.__dict__["__shader"]
+    if isinstance(shader, Parts):
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(shader.parts.library, shader.names()))
 
 
 @functools.cache

@@ -198,6 +198,7 @@ def main(arguments: argparse.Namespace) -> int:
         includes = [str(arguments.file.parent), *arguments.include]
         library, kernels = shader.load_with_kernels(source, str(arguments.file), includes)
         if arguments.run is None:
+            shader.compile_all(library)
             print(listing(kernels))
             print(f"{arguments.file}: {len(kernels)} kernels, compiled for {_runtime.driver()['name']}, no errors")
         else:

@@ -1,5 +1,6 @@
 """A whole kernel library as one C++ file, for compile_shader."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .emit_simt import words
@@ -11,10 +12,27 @@ from .translate import emitter_of, macros
 
 @dataclass(frozen=True)
 class Library:
-    text: str
+    """A translated source. Its text in two: the source itself, and what exports some of its kernels."""
+
+    source: str
     # Of dicts: name, location, buffers [{index, space, name, text, optional, constant}], constants [{name, index, type,
     # required}]. The constant of a buffer is the one that says whether it is there.
     kernels: list
+    exports: Callable   # of instances: the text behind the source
+    instances: list
+
+    @property
+    def text(self):
+        """All of it, in one file."""
+        return self.source + self.exports(self.instances)
+
+    def parts(self):
+        """The text behind the source that exports one kernel, by its name."""
+        return {i.host_name: self.exports([i]) for i in self.instances}
+
+    def samples(self):
+        """The text behind the source that has one instance of each kernel."""
+        return self.exports(list({i.kernel.token: i for i in reversed(self.instances)}.values()))
 
 
 def translate_library(src, mode, compiler, isa):
@@ -27,14 +45,17 @@ def translate_library(src, mode, compiler, isa):
     emitter.general = True
     used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
     kernels = [describe(src, i, used[i.kernel.token]) for i in module.instances]
-    table = "mpsx_records"
-    entries = emitter.entries(module.instances, module)
-    text = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
-            f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n"
-            f"{entries}{emitter.table(module.instances, table, '')}")
-    if mode == "cuda":
-        return Library(emitter.description(module.instances) + text, kernels)
-    return Library(text + export(table, len(kernels), compiler, isa), kernels)
+    source = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
+              f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n")
+
+    def exports(instances):
+        table = "mpsx_records"
+        text = emitter.entries(instances, module) + emitter.table(instances, table, "")
+        if mode == "cuda":
+            return emitter.description(instances) + text
+        return text + export(table, len(instances), compiler, isa)
+
+    return Library(source, kernels, exports, module.instances)
 
 
 def constants_of(src, bodies, kernel, module):

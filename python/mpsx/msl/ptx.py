@@ -106,7 +106,7 @@ def pack(described, compiler):
 def read_description(path):
     """Out of a C++ file that `translate` wrote."""
     with open(path) as f:
-        for line in (f.readline(), f.readline()):
+        for line in f:
             if line.startswith(DESCRIPTION):
                 return json.loads(line[len(DESCRIPTION):])
     raise MslError(f"{path}: not a file that `translate --mode cuda` wrote")

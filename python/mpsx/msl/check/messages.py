@@ -1,6 +1,7 @@
 """Complaints of the compiler about translated C++, in Metal's terms: the user's file, line and column, types as
 Metal spells them, nothing of the C++ around it."""
 
+import os
 import re
 
 from .diagnostic import Diagnostic, Places
@@ -81,7 +82,10 @@ def parse(stderr, files):
             if not raw.startswith((" ", "In file")):
                 required = None
             continue
-        file, place = m["file"], (m["file"], int(m["line"]), int(m["column"]))
+        file = m["file"]
+        if file not in files:  # clang has absolute names of what is in a precompiled header
+            file = next((f for f in files if os.path.abspath(f) == file), file)
+        place = (file, int(m["line"]), int(m["column"]))
         if m["kind"] in ("error", "fatal error"):
             found.append([place if file in files else required, m["text"]])
             required = None

@@ -1,0 +1,279 @@
+"""Builds kernel libraries of Metal sources: preprocesses, checks, translates and compiles.
+
+All in this process but for the compiler. A source of few kernels is one library. Of one with more than AT_ONCE, whose
+instances would take minutes, the translated source becomes a precompiled header and is checked, and each kernel is a
+library of its own, compiled when it is first used (shader_parts.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import shader_build
+from .shader_cache import Cache, digest
+from .shader_parts import Parts
+
+AT_ONCE = 16  # kernels
+
+
+class Builder:
+    """One build."""
+
+    def __init__(self, store: Cache, target: shader_build.Target, includes: list[str]) -> None:
+        self.store, self.target, self.includes = store, target, includes
+        try:
+            self.compiler = shader_build.compiler_of(store)
+        except RuntimeError as error:
+            raise RuntimeError(f"mpsx.compile_shader: {error}") from None
+        self.clang = self.compiler.clang
+        self.started: list[subprocess.Popen] = []
+
+    def build(self, source: str, name: str, key: str) -> shader_build.Built:
+        from .msl import check
+        from .msl.check.messages import explain
+        from .msl.library import translate_library
+        from .msl.source import MslError, Source
+
+        texts = {name: source}
+        on_gpu = self.target.mode == "cuda"
+        with self.working() as folder:
+            header, calls = (None, None) if on_gpu else self.start_parts(folder)
+            text, files = self.preprocess(source, name)
+            try:
+                src = Source(text)
+                unit = check.unit_of(src)
+            except MslError as error:
+                self.refuse(check.from_text(str(error)), texts)
+                raise SyntaxError(str(error)) from None
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts)  # beside what follows
+            self.started += [spaces.process] if spaces.process else []
+            found = check.check_unit(unit, texts)
+            if found:
+                self.refuse(check.merge(found, spaces.wait()), texts)
+            try:
+                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
+            except MslError as error:
+                self.refuse(check.merge(check.from_text(str(error)), spaces.wait()), texts)
+                raise SyntaxError(str(error)) from None
+            record = {
+                "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
+                "kernels": translation.kernels,
+            }
+            parts = header and self.finish(header), calls and self.finish(calls)
+            path = ""
+            try:
+                if len(translation.kernels) > AT_ONCE:
+                    self.check(translation.source, translation.samples(), folder, name)
+                    record["source"], record["exports"] = translation.source, translation.parts()
+                else:
+                    library = (self.compile_ptx(translation.text, folder, name) if on_gpu
+                               else self.compile(translation.text, folder, *parts))  # fmt: skip
+                    record |= shader_build.publish(self.store, library, self.target)
+                    path = str(self.store.path(f"{record['library']}{self.target.suffix}"))
+            except SyntaxError as error:
+                self.refuse(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
+                raise
+            self.refuse(spaces.wait(), texts)
+            self.store.write(f"{key}.json", record)
+        self.store.trim()
+        parts = Parts.of(record, self.store, self.target, name, key)
+        return shader_build.Built(path, record["kernels"], False, parts)
+
+    def build_part(self, source: str, exports: str, name: str) -> dict:
+        """The record of the library that a part of the exports of a source makes."""
+        from .msl.check.messages import explain
+
+        with self.working() as folder:
+            try:
+                if self.target.mode == "cuda":
+                    library = self.compile_ptx(source + exports, folder, name)
+                elif "clang" not in self.compiler.description:
+                    library = self.compile(source + exports, folder, None, self.finish(self.start_parts(folder)[1]))
+                else:
+                    calls, header = self.start_calls(folder), self.finish(self.start_source(source, folder))
+                    library = self.compile(exports, folder, header, self.finish(calls))
+            except SyntaxError as error:
+                self.refuse(explain(str(error), source + exports), {})
+                raise
+            record = shader_build.publish(self.store, library, self.target)
+        self.store.trim()
+        return record
+
+    def check(self, source: str, exports: str, folder: Path, name: str) -> None:
+        """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
+        from .msl.check.messages import CLANG_FLAGS, FLAGS
+
+        clang = "clang" in self.compiler.description
+        readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
+        if self.target.mode == "cuda":  # zig's driver does nothing less
+            self.compile_ptx(source + exports, folder, name)
+        elif clang:
+            header = self.finish(self.start_source(source, folder))
+            self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
+        else:
+            self.run([*self.clang, *self.flags(), *readable], source + exports)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[Path]:
+        """A folder to write in; it goes in the end, and so does every process that was started."""
+        folder = Path(self.store.temporary())
+        try:
+            yield folder
+        except (KeyboardInterrupt, SystemExit):
+            for process in self.started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            for process in self.started:
+                process.wait()
+            self.started.clear()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def refuse(found: Sequence, texts: dict[str, str]) -> None:
+        """Raises SyntaxError if there is something to complain about."""
+        from .msl import check
+
+        if found:
+            raise SyntaxError(check.render(sorted(set(found)), check.Places("", texts)))
+
+    def flags(self) -> list[str]:
+        """Of the compiler proper."""
+        simt = self.target.mode == "simt"
+        flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
+        return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
+
+    def run(self, command: list[str], text: str | None = None) -> str:
+        """Standard output; SyntaxError with what the compiler said where it fails."""
+        process = self.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        out, said = process.communicate(text or "")
+        if process.returncode:
+            raise SyntaxError(said.strip() or f"{shlex.join(command)} failed with {process.returncode}")
+        return out
+
+    def start(self, command: list[str], **pipes: int) -> subprocess.Popen:
+        """A compiler in a process group of its own, to be ended with all that it starts."""
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **pipes)
+        self.started.append(process)
+        return process
+
+    def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
+        """The text after the preprocessor, and the files that were included."""
+        from .msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS, included
+
+        apple = self.apple_headers([*APPLE_HEADERS, *EMPTY_HEADERS])
+        command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
+        command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
+        text = self.run(command, f'#line 1 "{name}"\n{source}\n')
+        return text, [file for file in included(text) if not file.startswith(str(apple))]
+
+    def apple_headers(self, names: Sequence[str]) -> Path:
+        """A folder of empty files in place of Apple's headers, whose contents are in mpsx/metal_stdlib."""
+        folder = self.store.path(f"apple-{digest(*names)[:16]}")
+        if not folder.is_dir():
+            made = self.store.temporary()
+            for name in names:
+                Path(made, name).parent.mkdir(exist_ok=True)
+                Path(made, name).touch()
+            with contextlib.suppress(OSError):  # another process was quicker
+                os.rename(made, folder)
+        return folder
+
+    def start_parts(self, folder: Path) -> tuple[Part | None, Part]:
+        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a
+        precompiled header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
+        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(shader_build.LIBRARY / "msl.h")]
+        is_clang = "clang" in self.compiler.description
+        started = self.start_part(folder, "msl.pch", header) if is_clang else None
+        return started, self.start_calls(folder)
+
+    def start_calls(self, folder: Path) -> Part:
+        return self.start_part(folder, "calls.o", ["-x", "c++", "-c", str(shader_build.LIBRARY / "simt_calls.h")])
+
+    def start_source(self, source: str, folder: Path) -> Part:
+        """A translated source as a precompiled header."""
+        from .msl.check.messages import CLANG_FLAGS
+
+        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", "-"]
+        return self.start_part(folder, "source.pch", [*CLANG_FLAGS, *header], source)
+
+    def start_part(self, folder: Path, name: str, arguments: list[str], text: str = "") -> Part:
+        """One of them. `text`: what the compiler is to read."""
+        command = [*self.clang, *self.flags(), *arguments, "-o"]
+        stamp = digest(shader_build.compiler_stamp(), shader_build.headers_hash(str(self.store.folder)), *command, text)
+        part = Part(f"{name}-{stamp[:32]}.json", folder / name, text)
+        record = self.store.read(part.record)
+        if record is not None:
+            path = self.store.path(record["file"])
+            with contextlib.suppress(OSError):
+                if hashlib.sha256(path.read_bytes()).hexdigest() == path.stem:
+                    self.store.touch(path)
+                    part.path = path
+                    return part
+        part.process = self.start([*command, str(part.written)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        return part
+
+    def finish(self, part: Part) -> Path:
+        """Waits for a part and stores it."""
+        if part.path is None:
+            said = part.process.communicate(part.text)[1]
+            if part.process.returncode and part.text:
+                raise SyntaxError(said.strip())
+            if part.process.returncode:
+                raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal library: {said.strip()}")
+            name = hashlib.sha256(part.written.read_bytes()).hexdigest() + part.written.suffix
+            part.path = self.store.publish(part.written, name)
+            self.store.write(part.record, {"file": name})
+        return part.path
+
+    def compile_ptx(self, text: str, folder: Path, name: str) -> Path:
+        """A library of PTX out of translated text."""
+        from .msl.check.messages import CLANG_FLAGS
+        from .msl.ptx import pack_files
+
+        code, library = folder / "shader.cpp", folder / "shader.ptx"
+        code.write_text(text)
+        # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
+        flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
+        self.run([*self.compiler.command, *flags, "-S", str(code), "-o", f"{code}.ptx"])
+        missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
+        if missing:
+            function = shader_build.undefined(f"undefined symbol: {missing[1]}")
+            raise SyntaxError(f"{name}: error: function '{function}' is called, but not defined")
+        pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
+        return library
+
+    def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
+        """A shared library out of translated text."""
+        from .msl.check.messages import CLANG_FLAGS, FLAGS
+
+        readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
+        code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
+        code.write_text(text)
+        command = [*self.clang, *self.flags(), *readable, "-c", str(code), "-o", str(written)]
+        self.run([*command, "-include-pch", str(header)] if header else command)
+        libraries = [] if self.compiler.is_zig else ["-lgcc"]
+        self.run([*self.compiler.link(), str(written), str(calls), "-o", str(library), *libraries])
+        return library
+
+
+@dataclass
+class Part:
+    """A file that several builds share."""
+
+    record: str
+    written: Path
+    text: str = ""  # which the compiler reads
+    path: Path | None = None
+    process: subprocess.Popen | None = None

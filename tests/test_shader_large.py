@@ -1,0 +1,116 @@
+"""mpsx.compile_shader of sources with many kernels: checked at once, and each compiled when it is first used."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+import mpsx
+from mpsx import shader, shader_build, shader_compiler
+
+COUNT = shader_compiler.AT_ONCE + 4
+SOURCE = """
+#include <metal_stdlib>
+using namespace metal;
+constant int extra [[function_constant(0)]];
+template <int N>
+kernel void add(device int* x, uint i [[thread_position_in_grid]]) {
+  x[i] += N;
+}
+template <int N>
+kernel void fill(device int* x, uint i [[thread_position_in_threadgroup]]) {
+  threadgroup int shared[N];
+  shared[i] = extra;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  x[i] = shared[0] + BROKEN;
+}
+template [[host_name("fill_64")]] kernel decltype(fill<64>) fill<64>;
+template [[host_name("fill_16384")]] kernel decltype(fill<16384>) fill<16384>;
+""" + "".join(f'template [[host_name("add_{n}")]] kernel decltype(add<{n}>) add<{n}>;\n' for n in range(COUNT))
+GOOD = SOURCE.replace("BROKEN", "0")
+
+pytestmark = pytest.mark.skipif(mpsx._runtime.driver()["name"] == "metal", reason="Metal compiles the text itself")
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The files that the compiler is asked for, from an empty cache on."""
+    monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
+    commands, start = [], subprocess.Popen.__init__
+
+    def watched(self: subprocess.Popen, command: list[str], **options: object) -> None:
+        commands.append(command)
+        start(self, command, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", watched)
+    return commands
+
+
+def objects(commands: list[list[str]]) -> int:
+    """How many kernels were compiled."""
+    return sum("-o" in c and c[c.index("-o") + 1].endswith(("shader.o", "shader.cpp.ptx")) for c in commands)
+
+
+def test_kernels_are_compiled_when_they_are_used(compiled: list) -> None:
+    lib = mpsx.compile_shader(GOOD)
+    assert dir(lib) == sorted(["fill_64", "fill_16384", *(f"add_{n}" for n in range(COUNT))])
+    assert objects(compiled) == 0
+    x = torch.zeros(3, dtype=torch.int32, device="mpsx")
+    lib.add_7(x)
+    lib.add_7(x)
+    lib.add_9(x)
+    assert x.tolist() == [23] * 3
+    assert objects(compiled) == 2
+    lib.fill_64.with_constants(extra=5)(x, group_size=3)
+    assert x.tolist() == [5] * 3
+    assert objects(compiled) == 3
+    with pytest.raises(RuntimeError, match="fill_64: expected values for the function constants int extra"):
+        lib.fill_64(x)
+    with pytest.raises(AttributeError, match="no kernel named 'add_99'"):
+        lib.add_99  # noqa: B018
+    # Threadgroup memory that does not fit is an error of that kernel alone.
+    with pytest.raises(RuntimeError, match="fill_16384: expected at most 32768 bytes of threadgroup memory, got 65536"):
+        lib.fill_16384  # noqa: B018
+
+    before = len(compiled)
+    again = mpsx.compile_shader(GOOD)
+    again.add_7(x)
+    assert x.tolist() == [12] * 3
+    assert len(compiled) == before  # the cache has it
+    shader.compile_all(again)
+    assert objects(compiled) == COUNT + 2
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: getattr(again, f"add_{n}")(x), range(COUNT)))
+    assert x.tolist() == [12 + sum(range(COUNT))] * 3
+
+
+def test_a_large_source_is_checked_when_it_is_opened(compiled: list) -> None:
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
+        mpsx.compile_shader(SOURCE)
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found by an instance alone
+        mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
+    assert objects(compiled) == 0
+
+
+def test_an_error_of_one_instance_is_raised_when_it_is_used(compiled: list) -> None:
+    lib = mpsx.compile_shader(SOURCE.replace("BROKEN", "int(sizeof(int[100 - N]))"))
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: "):
+        lib.fill_16384  # noqa: B018
+    lib.add_1(x := torch.zeros(3, dtype=torch.int32, device="mpsx"))
+    assert x.tolist() == [1] * 3
+
+
+def test_damaged_parts_are_compiled_again(compiled: list) -> None:
+    mpsx.compile_shader(GOOD).add_3(x := torch.zeros(3, dtype=torch.int32, device="mpsx"))
+    for path in shader_build.shader_cache.cache().folder.iterdir():
+        if path.suffix in (".so", ".ptx", ".pch") or (path.suffix == ".json" and path.name.count("-") == 1):
+            kept = path.read_bytes()
+            path.unlink()  # it may be loaded
+            path.write_bytes(kept[: len(kept) // 2])
+    mpsx.compile_shader(GOOD).add_3(x)
+    assert x.tolist() == [6] * 3
+    assert objects(compiled) == 2
