@@ -129,9 +129,3 @@ def test_training():
     assert_same(step(compiled, x.to("mpsx"), target.to("mpsx")).detach(), step(model, x, target).detach())
     for a, b in zip(there.parameters(), model.parameters(), strict=True):
         assert_same(a.grad, b.grad)
-
-
-def test_double_is_refused():
-    compiled = torch.compile(lambda x: x.sin() + 1, backend="inductor")
-    with pytest.raises(Exception, match="float64"):
-        compiled(torch.rand(3, dtype=torch.float64).to("mpsx"))
