@@ -186,8 +186,10 @@ class Builder:
             for name in names:
                 Path(made, name).parent.mkdir(exist_ok=True)
                 Path(made, name).touch()
-            with contextlib.suppress(OSError):  # another process was quicker
+            try:
                 os.rename(made, folder)
+            except OSError:  # another process was quicker
+                shutil.rmtree(made)
         return folder
 
     def start_parts(self, folder: Path) -> tuple[Part | None, Part]:
