@@ -1,5 +1,5 @@
-// mode: the most frequent value of a row, the least of several, and its last index. A NaN equals nothing, and comes
-// after values that are as frequent.
+// mode: the most frequent value of a row, the least of several, and its last index. A NaN equals nothing. Where no
+// value comes twice it is the result if the row begins with it, as on the CPU, which sorts as if it were equal to all.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
@@ -33,7 +33,9 @@ kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1
   uint begin = first < end ? begin_of_run(x, first) : 0;
   for (uint i = first; i < end; ++i) {
     if (i > first && x[i] != x[i - 1]) begin = i;
-    if (long(i - begin) > best.key) best = {long(i - begin), long(i)};
+    const bool leads = x[i] != x[i] && order[ulong(g.group.x) * size + i] == 0;
+    const long rank = 2 * long(i - begin) + long(leads);
+    if (rank > best.key) best = {rank, long(i)};
   }
   best = tg_argmax(best, scratch, g);
   if (g.index != 0) return;
