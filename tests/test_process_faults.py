@@ -178,3 +178,15 @@ assert grown < 24, f"{grown} MiB more"
 @pytest.mark.parametrize("seconds", [6, pytest.param(600, marks=pytest.mark.sweep)])
 def test_memory_stays_flat_under_changing_lengths(seconds: int) -> None:
     assert_ended(in_a_process(f"SECONDS = {seconds}\n" + SOAK))
+
+
+def test_division_by_zero_beside_faulthandler() -> None:
+    """Python's handler of SIGFPE, put in place after the driver's, would end the process."""
+    code = """
+import faulthandler, torch, mpsx
+x = torch.zeros(2, dtype=torch.int32, device="mpsx") + 0
+faulthandler.enable()
+mpsx.compile_shader("kernel void f(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7 / x[i]; }").f(x)
+print(x.cpu())
+"""
+    assert_ended(in_a_process(code))

@@ -47,7 +47,7 @@ size_t division_length(const uint8_t* code, bool& bytes) {
 }
 
 // The quotient is the low half of the dividend, which is right for the least integer by -1; nothing remains.
-void handle(int signal, siginfo_t* info, void* context) {
+void handle(int signal, siginfo_t*, void* context) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto at = uintptr_t(registers[REG_RIP]);
   bool bytes = false;
@@ -59,11 +59,11 @@ void handle(int signal, siginfo_t* info, void* context) {
     registers[REG_RIP] += greg_t(length);
     return;
   }
-  if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-  struct sigaction plain = {};
-  plain.sa_handler = SIG_DFL;
-  sigaction(signal, &plain, nullptr);  // the division is tried again, and then ends the process
+  // Another's: the division is tried again with what was there before, and the second time ends the process.
+  static std::atomic<bool> returned{false};
+  struct sigaction next = previous;
+  if (returned.exchange(true)) next = {}, next.sa_handler = SIG_DFL;
+  sigaction(signal, &next, nullptr);
 }
 
 }  // namespace
@@ -81,14 +81,17 @@ void tolerate_division_by_zero(const void* symbol) {
   const Code* first = libraries.load();
   auto* code = new Code{base, base + size, first};
   while (!libraries.compare_exchange_weak(first, code)) code->next = first;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action = {};
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGFPE, &action, &previous);
-  });
+  // Again for every library: somebody may have put a handler in place since (Python's faulthandler does).
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  struct sigaction now = {}, action = {};
+  sigaction(SIGFPE, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) return;
+  previous = now;
+  action.sa_sigaction = handle;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGFPE, &action, nullptr);
 }
 
 }  // namespace mpsx::driver::host
