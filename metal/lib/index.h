@@ -12,15 +12,5 @@ inline long row_offset(constant Params& p, uint operand, uint3 gid) {
   return y + long(z0) * p.stride[operand][2] + long(z1) * p.stride[operand][3];
 }
 
-// The element of a thread that takes one.
-template <typename Params>
-inline long grid_offset(constant Params& p, uint operand, uint3 gid) {
-  return row_offset(p, operand, gid) + long(gid.x) * p.stride[operand][0];
-}
-
-// The stride along x: a constant where the kernel is specialised for it (0 or 1), else from the parameters.
+// A kernel's stride along x, where it is specialised for some strides and takes this one from its parameters.
 enum : int { kAnyStride = -1 };
-template <int S, typename Params>
-inline long x_stride(constant Params& p, uint operand) {
-  return S == kAnyStride ? p.stride[operand][0] : long(S);
-}

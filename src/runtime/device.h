@@ -15,7 +15,6 @@ void configure(std::function<std::string()> find_libraries, driver::ParallelFor 
 // Throws an error that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
 driver::Driver& driver();
 bool driver_started();  // whether driver() has been called with success
-void restart_check();   // throws in a forked child: a device cannot be used across fork on an asynchronous
-                        // driver
+void restart_check();   // throws in a forked child of a process that has used the device
 
 }  // namespace mpsx::runtime
