@@ -149,7 +149,8 @@ def test_command_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mpsx", "shader", str(file), "--run", "neighbours", "--threads", "256"]
     command += ["--arg", "zeros:float32:256", "--arg", "ones:float32:256", "--profile"]
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path)}  # nothing of the project's is compiled for this
-    runs = [subprocess.run([*command, *how], env=environment, capture_output=True, text=True, check=True)
+    runs = [subprocess.run([*command, *how], cwd=tmp_path.parent, env=environment, capture_output=True, text=True,
+                           check=True)
             for how in ([], ["source"])]  # fmt: skip
     shown = [run.stdout for run in runs]
     assert not any(run.stderr for run in runs)

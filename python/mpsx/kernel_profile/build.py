@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 1 << 28
 OWN = ("build.py", "debug_lines.py", "instrument.py", "profile_abi.h", "wide_accesses.py")  # that make a library
-# As for a GPU (CUDA_FLAGS in msl/compiler.py): no vectors, and no assumptions about types. Lines are for the report.
-FLAGS = """-g1 -gdwarf-4 -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing -mllvm -disable-vector-combine
-    -DMPSX_SIMT=1""".split()
+# As for a GPU (CUDA_FLAGS in msl/compiler.py): no vectors, and no assumptions about types. Lines are for the report;
+# clang cuts what a source's path shares with the compilation directory from its name, and nothing is shared with "/".
+FLAGS = """-g1 -gdwarf-4 -fdebug-compilation-dir=/ -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing
+    -mllvm -disable-vector-combine -DMPSX_SIMT=1""".split()
 LOOP_HINTS = """
 #undef MPSX_VECTORIZE_LOOP
 #define MPSX_VECTORIZE_LOOP
