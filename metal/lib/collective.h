@@ -40,10 +40,10 @@ inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
 
 // A value and where it was found; the lower index wins a tie.
-template <typename K>
+template <typename K, typename I = long>
 struct Indexed {
   K key;
-  long index;
+  I index;
 };
 // Count, mean and sum of squared deviations of a set of values.
 struct Moments {
@@ -58,8 +58,8 @@ inline long lane_above(long v, ushort distance) {  // shuffles take at most 32 b
   return as_type<long>(uint2(simd_shuffle_down(halves.x, distance), simd_shuffle_down(halves.y, distance)));
 }
 inline ulong lane_above(ulong v, ushort distance) { return ulong(lane_above(long(v), distance)); }
-template <typename K>
-inline Indexed<K> lane_above(Indexed<K> v, ushort distance) {
+template <typename K, typename I>
+inline Indexed<K, I> lane_above(Indexed<K, I> v, ushort distance) {
   return {lane_above(v.key, distance), lane_above(v.index, distance)};
 }
 inline Moments lane_above(Moments v, ushort distance) {
@@ -80,8 +80,8 @@ struct CombineMin {
   template <typename T> static T apply(T a, T b) { return propagating_min(a, b); }
 };
 struct CombineArgMax {
-  template <typename K>
-  static Indexed<K> apply(Indexed<K> a, Indexed<K> b) {
+  template <typename K, typename I>
+  static Indexed<K, I> apply(Indexed<K, I> a, Indexed<K, I> b) {
     return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
   }
 };

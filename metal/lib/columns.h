@@ -18,7 +18,7 @@ constexpr constant uint column_pack = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
 // The result where nothing is reduced.
 template <typename Combine, typename A> struct Identity;
 template <typename A> struct Identity<CombineSum, A> {
-  static A value() { return A(0); }
+  static A value() { return A{}; }
 };
 template <typename A> struct Identity<CombineProduct, A> {
   static A value() { return A(1); }
@@ -31,6 +31,9 @@ template <> struct Identity<CombineMax, float> {
 };
 template <> struct Identity<CombineMax, long> {
   static long value() { return LONG_MIN; }
+};
+template <> struct Identity<CombineMoments, Moments> {
+  static Moments value() { return {0.0f, 0.0f, 0.0f}; }
 };
 
 // Adds the result of a block to the running one. Sums of float keep their rounding errors (D. E. Knuth, TwoSum), so
@@ -71,7 +74,7 @@ inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines li
     const uint row = g.index / across, column = g.index % across * N;
     A total[Q][N], low[Q][N];
 #pragma unroll
-    for (uint i = 0; i < Q * N; ++i) total[i / N][i % N] = Identity<Combine, A>::value(), low[i / N][i % N] = A(0);
+    for (uint i = 0; i < Q * N; ++i) total[i / N][i % N] = Identity<Combine, A>::value(), low[i / N][i % N] = A{};
     for (ulong line = row < down ? first + row : last; line < last; line += kAhead * down) {
       Line at[kAhead];
       typename Line::template Raw<N> raw[kAhead];
@@ -128,13 +131,13 @@ inline void store_columns(device O* out, ulong pitch, Lines lines, ulong first, 
   }
 }
 
-// Lines of partial results, `pitch` apart.
+// Lines of partial results, `pitch` apart, which are read one column at a time.
 template <typename A>
 struct PartialLine {
-  template <uint N> using Raw = Pack<A, N>;
+  template <uint> using Raw = A;
   device const A* x;
-  template <uint N> Pack<A, N> fetch(uint c) const { return load_pack<N>(x + c); }
-  template <uint N> A value(Pack<A, N> raw, uint j, uint) const { return raw.v[j]; }
+  template <uint> A fetch(uint c) const { return x[c]; }
+  template <uint> A value(A raw, uint, uint) const { return raw; }
   A one(uint c, uint) const { return x[c]; }
 };
 template <typename A>

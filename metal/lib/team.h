@@ -21,6 +21,10 @@ inline long lane_across(long v, ushort mask) {  // shuffles take at most 32 bits
   return as_type<long>(uint2(simd_shuffle_xor(halves.x, mask), simd_shuffle_xor(halves.y, mask)));
 }
 inline ulong lane_across(ulong v, ushort mask) { return ulong(lane_across(long(v), mask)); }
+template <typename K, typename I>
+inline Indexed<K, I> lane_across(Indexed<K, I> v, ushort mask) {
+  return {lane_across(v.key, mask), lane_across(v.index, mask)};
+}
 inline Moments lane_across(Moments v, ushort mask) {
   return {lane_across(v.count, mask), lane_across(v.mean, mask), lane_across(v.m2, mask)};
 }

@@ -9,53 +9,74 @@
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
 
-// The best of n elements that this thread sees, and the first place of it: two loops, the extremum, then where it is.
+template <typename K, typename I> struct Identity<CombineArgMax, Indexed<K, I>> {
+  static Indexed<K, I> value() { return {least_key<K>::value(), numeric_limits<I>::max()}; }
+};
+
+// The best of this thread's share of n neighbours, and its place. They begin `past` elements after a multiple of 16
+// bytes.
 template <typename Key, typename T, typename K>
-inline Indexed<K> best_of(device const T* x, long stride, ulong n, GroupThread g) {
+inline Indexed<K> best_of_run(device const T* x, ulong past, ulong n, Team team) {
   typedef compute_t<T> C;
-  enum : uint { kBlock = 8192 };
-  Indexed<K> best = {least_key<K>::value(), LONG_MAX};
-  for (ulong first = 0; first < n; first += kBlock) {
-    device const T* block = x + long(first) * stride;
-    const uint size = uint(smaller(kBlock, n - first));
-    K key = least_key<K>::value();
-    uint place = UINT_MAX;
-    if (stride == 1) {
-      MPSX_REDUCE(max : key)
-      for (uint i = g.index; i < size; i += g.count) {
-        const K k = arg_key<Key>(C(block[i]));
-        key = key < k ? k : key;
+  enum : uint { kPack = 16 / sizeof(T) };
+  const uint head = uint(smaller((kPack - past % kPack) % kPack, n));
+  const ulong packs = (n - head) / kPack;
+  Indexed<K> best = Identity<CombineArgMax, Indexed<K>>::value();
+  for (ulong first = team.index; first < packs; first += kAhead * team.count) {
+    Pack<T, kPack> raw[kAhead];
+#pragma unroll
+    for (uint k = 0; k < kAhead; ++k)
+      if (first + k * team.count < packs) raw[k] = load_pack<kPack>(x + head + (first + k * team.count) * kPack);
+#pragma unroll
+    for (uint k = 0; k < kAhead; ++k) {
+      if (first + k * team.count >= packs) continue;
+      // Of a pack's elements the first of the best, which are 32 bits to compare and to number.
+      K key = arg_key<Key>(C(raw[k].v[0]));
+      uint place = 0;
+#pragma unroll
+      for (uint j = 1; j < kPack; ++j) {
+        const K other = arg_key<Key>(C(raw[k].v[j]));
+        place = other > key ? j : place;
+        key = other > key ? other : key;
       }
-      if (key <= best.key && best.index != LONG_MAX) continue;
-      MPSX_REDUCE(min : place)
-      for (uint i = g.index; i < size; i += g.count) {
-        const uint candidate = arg_key<Key>(C(block[i])) == key ? i : UINT_MAX;
-        place = candidate < place ? candidate : place;
-      }
-    } else {
-      for (uint i = g.index; i < size; i += g.count) {
-        const K k = arg_key<Key>(C(block[long(i) * stride]));
-        if (k > key || place == UINT_MAX) key = k, place = i;
-      }
+      const long index = long(head + (first + k * team.count) * kPack + place);
+      best = CombineArgMax::apply(best, Indexed<K>{key, index});
     }
-    if (place != UINT_MAX && (key > best.key || best.index == LONG_MAX)) best = Indexed<K>{key, long(first) + place};
+  }
+  const uint edges = uint(n - packs * kPack);
+  for (uint e = team.index; e < edges; e += team.count) {
+    const ulong i = e < head ? e : e + packs * kPack;
+    best = CombineArgMax::apply(best, Indexed<K>{arg_key<Key>(C(x[i])), long(i)});
   }
   return best;
 }
+// The same of elements that are not neighbours.
+template <typename Key, typename T, typename K>
+inline Indexed<K> best_of_strided(device const T* x, long stride, ulong n, Team team) {
+  Indexed<K> best = Identity<CombineArgMax, Indexed<K>>::value();
+  for (ulong i = team.index; i < n; i += team.count)
+    best = CombineArgMax::apply(best, Indexed<K>{arg_key<Key>(compute_t<T>(x[long(i) * stride])), long(i)});
+  return best;
+}
 
+// A team looks through a row (or, of a split one, a part).
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
-                     device Indexed<key_of_t<compute_t<T>>>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
+                     device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
                      constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef key_of_t<compute_t<T>> K;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Indexed<K> scratch[kScratch];
-  const ReduceRange r = reduce_row_range(p, g.group.xy);
-  device const T* row = x + (r.input + long(r.begin) * p.inner_stride);
-  Indexed<K> best = best_of<Key, T, K>(row, p.inner_stride, r.end - r.begin, g);
-  if (best.index != LONG_MAX) best.index += long(r.begin);
-  best = tg_argmax(best, scratch, g);
-  if (g.index != 0) return;
+  threadgroup Indexed<long> scratch[kScratch];
+  const Team team = team_of(uint(p.outputs), p.team, g);
+  if (team.row >= p.outputs) return;
+  const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
+  const long start = r.input + long(r.begin) * p.inner_stride;
+  const Indexed<K> own = p.inner_stride == 1
+                             ? best_of_run<Key, T, K>(x + start, ulong(start) + p.offset, r.end - r.begin, team)
+                             : best_of_strided<Key, T, K>(x + start, p.inner_stride, r.end - r.begin, team);
+  Indexed<long> best = team_reduce<CombineArgMax>(Indexed<long>{own.key, own.index}, scratch, team, g);
+  if (team.index != 0) return;
+  best.index += long(r.begin);
   if (p.splits > 1) {
     parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = best;
     return;
@@ -64,32 +85,52 @@ kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buff
   if (p.both) values[r.output] = x[r.input + best.index * p.inner_stride];
 }
 
+// Places as wide as keys, so that no accumulator has padding.
+template <typename K> struct place_of { typedef uint type; };
+template <> struct place_of<long> { typedef ulong type; };
+template <typename K> using place_of_t = typename place_of<K>::type;
+
+// Lines of the input, numbered from the first that the threadgroup reads.
+template <typename T, typename Key>
+struct NumberedLine {
+  typedef key_of_t<compute_t<T>> K;
+  typedef Indexed<K, place_of_t<K>> A;
+  template <uint N> using Raw = Pack<T, N>;
+  device const T* x;
+  place_of_t<K> number;
+  template <uint N> Pack<T, N> fetch(uint c) const { return load_pack<N>(x + c); }
+  template <uint N> A value(Pack<T, N> raw, uint j, uint) const {
+    return {arg_key<Key>(compute_t<T>(raw.v[j])), number};
+  }
+  A one(uint c, uint) const { return {arg_key<Key>(compute_t<T>(x[c])), number}; }
+};
+template <typename T, typename Key>
+struct NumberedLines {
+  typedef NumberedLine<T, Key> Line;
+  device const T* x;
+  constant ReduceParams* p;
+  ulong first;
+  Line line(ulong i) const { return {x + line_offset(*p, i), place_of_t<typename Line::K>(i - first)}; }
+};
+
 template <typename T, typename Key>
 kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
-                        device Indexed<key_of_t<compute_t<T>>>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
+                        device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
                         constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
-  typedef compute_t<T> C;
-  typedef key_of_t<C> K;
+  typedef typename NumberedLine<T, Key>::A A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup K best[kReduceColumns];
-  threadgroup uint place[kReduceColumns];
+  threadgroup A best[kTileColumns], scratch[kTileThreads * column_pack<T>];
   const ReduceRange r = reduce_column_range(p, g.group);
-  const uint n = uint(r.end - r.begin), lines = uint(r.last - r.first);
-  device const T* top = x + (r.input + line_offset(p, r.first) + long(r.begin));
-  for (uint c = g.index; c < n; c += g.count) best[c] = arg_key<Key>(C(top[c])), place[c] = 0;
-  for (uint line = 1; line < lines; ++line) {
-    device const T* row = x + (r.input + line_offset(p, r.first + line) + long(r.begin));
-    MPSX_VECTORIZE
-    for (uint c = g.index; c < n; c += g.count) {
-      const K k = arg_key<Key>(C(row[c])), was = best[c];
-      place[c] = k > was ? line : place[c];
-      best[c] = k > was ? k : was;
-    }
-  }
+  const uint n = uint(r.end - r.begin);
+  const NumberedLines<T, Key> lines = {x + (r.input + long(r.begin)), &p, r.first};
+  if (p.packed)
+    fold_columns<CombineArgMax, column_pack<T>, 1>(best, scratch, lines, r.first, r.last, n, g);
+  else
+    fold_columns<CombineArgMax, 1, 1>(best, scratch, lines, r.first, r.last, n, g);
   for (uint c = g.index; c < n; c += g.count) {
-    const long o = r.output + long(r.begin + c) * p.inner_out, index = long(r.first) + long(place[c]);
+    const long o = r.output + long(r.begin + c) * p.inner_out, index = long(r.first) + long(best[c].index);
     if (p.splits > 1) {
-      parts[ulong(g.group.y) * p.outputs + ulong(o)] = Indexed<K>{best[c], index};
+      parts[ulong(g.group.y) * p.outputs + ulong(o)] = Indexed<long>{best[c].key, index};
     } else {
       indices[o] = index;
       if (p.both) values[o] = x[r.input + line_offset(p, ulong(index)) + long(r.begin + c)];
@@ -97,17 +138,22 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
   }
 }
 
-// A thread per output: the best of its splits, which come in the order of their elements.
+// The best of each output's splits.
 template <typename T, typename Key>
 kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
-                      device const Indexed<key_of_t<compute_t<T>>>* parts [[buffer(2)]],
-                      constant ReduceParams& p [[buffer(3)]], uint o [[thread_position_in_grid]]) {
+                      device const Indexed<long>* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
+                      MPSX_GROUP_PARAMETERS) {
   typedef compute_t<T> C;
-  typedef key_of_t<C> K;
-  Indexed<K> best = parts[o];
-  for (uint s = 1; s < p.splits; ++s) best = CombineArgMax::apply(best, parts[ulong(s) * p.outputs + o]);
-  indices[o] = best.index;
-  if (p.both) values[o] = T(Key::template Back<C>::value(best.key));
+  typedef Indexed<long> A;
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup A best[kTileColumns], scratch[kTileThreads];
+  const ulong begin = ulong(g.group.x) * kMergeColumns;
+  const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
+  fold_columns<CombineArgMax, 1, 1>(best, scratch, PartialLines<A>{parts + begin, p.outputs}, 0, p.splits, n, g);
+  for (uint c = g.index; c < n; c += g.count) {
+    indices[begin + c] = best[c].index;
+    if (p.both) values[begin + c] = T(Key::template Back<C>::value(key_of_t<C>(best[c].key)));
+  }
 }
 
 #define MPSX_ARG(T, TAG, NAME, KEY)                           \

@@ -114,14 +114,19 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
   }
 }
 
-// A thread per output. After the splits the parts hold the pivots.
+// The splits of each output become its result. After them the parts hold the pivots.
 template <typename T>
 kernel void var_merge(device T* var [[buffer(0)]], device T* mean [[buffer(1)]],
                       device const Moments* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
-                      uint o [[thread_position_in_grid]]) {
-  Moments total = parts[o];
-  for (uint s = 1; s < p.splits; ++s) total = CombineMoments::apply(total, parts[ulong(s) * p.outputs + o]);
-  var_finish(var, mean, long(o), total, parts[ulong(p.splits) * p.outputs + o].mean, p);
+                      MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup Moments total[kTileColumns], scratch[kTileThreads];
+  const ulong begin = ulong(g.group.x) * kMergeColumns;
+  const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
+  fold_columns<CombineMoments, 1, 1>(total, scratch, PartialLines<Moments>{parts + begin, p.outputs}, 0, p.splits, n,
+                                     g);
+  for (uint c = g.index; c < n; c += g.count)
+    var_finish(var, mean, long(begin + c), total[c], parts[ulong(p.splits) * p.outputs + begin + c].mean, p);
 }
 
 #define MPSX_VAR(T, TAG, ...)                     \

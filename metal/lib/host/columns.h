@@ -9,7 +9,7 @@ inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulo
                          GroupThread) {
   A low[Q * kTileColumns], block[Q * kTileColumns];
   for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
-    for (uint c = 0; c < n; ++c) result[q + c] = Identity<Combine, A>::value(), low[q + c] = A(0);
+    for (uint c = 0; c < n; ++c) result[q + c] = Identity<Combine, A>::value(), low[q + c] = A{};
   for (ulong from = first; from < last; from += kLineBlock) {
     const ulong to = smaller(from + kLineBlock, last);
     for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)

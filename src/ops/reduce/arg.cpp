@@ -18,14 +18,15 @@ void run(const ReduceKernels& kernels, const Tensor& indices, const Tensor& valu
   const void* parts_data = data_or_null(parts);
   void* values_data = mutable_data_or_null(values);
   const Tag tag = tag_of(x);
-  Launch launch((plan.columns ? kernels.columns : kernels.rows).get(tag));
+  auto& kernel = (plan.columns ? kernels.columns : kernels.rows).get(tag);
+  Launch launch(kernel);
   launch.pointer(indices.mutable_data_ptr()).pointer(values_data).pointer(parts_data);
   launch.pointer(plan.input.const_data_ptr()).bytes(plan.params);
-  launch_plan(launch, plan);
+  launch_reduction(kernel, launch, plan);
   if (!parts.defined()) return;
   Launch merge(kernels.merge.get(tag));
   merge.pointer(indices.mutable_data_ptr()).pointer(values_data).pointer(parts_data).bytes(plan.params);
-  merge.threads(plan.params.outputs).work(plan.params.splits).run();
+  launch_merge(merge, plan);
 }
 
 // NAME: argmax or argmin; `indices` of everything, or along a dimension.

@@ -128,20 +128,14 @@ Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_ro
   return at::empty({int64_t(ceil_div(bytes, 8))}, plan.input.options().dtype(at::kLong));
 }
 
-void launch_plan(Launch& launch, const ReducePlan& plan) {
-  const ReduceParams& p = plan.params;
-  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results pass the limit of 2^32-1");
-  if (plan.columns)
-    launch.groups({uint32_t(plan.column_blocks), p.splits, uint32_t(plan.kept)}, kReduceColumns);
-  else
-    launch.groups({uint32_t(p.outputs), p.splits}, runtime::threads_for_row(p.split_inner));
-  launch.work(plan.work()).run();
-}
-
 void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan) {
-  if (plan.columns) return launch_plan(launch, plan);
   ReduceParams& p = plan.params;
-  TORCH_CHECK(p.outputs <= UINT32_MAX, "reduction: ", p.outputs, " results pass the limit of 2^32-1");
+  TORCH_CHECK(plan.groups() <= UINT32_MAX, "reduction: ", plan.groups(), " results pass the limit of 2^32-1");
+  if (plan.columns) {
+    launch.groups({uint32_t(plan.column_blocks), p.splits, uint32_t(plan.kept)}, kReduceColumns);
+    launch.work(plan.work()).run();
+    return;
+  }
   const uint64_t pack = std::max<uint64_t>(1, 16 / plan.input.element_size());
   const runtime::Teams teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kHeldValues);
   p.team = teams.team;

@@ -37,10 +37,8 @@ ReducePlan plan_reduction(const Tensor& x, DimMask mask, ReduceOrder order = Red
 // Memory for the partial results of a plan (undefined without splits), and for more rows of [output] after them.
 Tensor reduce_parts(const ReducePlan& plan, size_t bytes_each, uint32_t extra_rows = 0);
 
-// Grids and threadgroups of the kernel that reads the input: of rows a team of threads for each output and split
-// (launch_plan: a threadgroup).
+// Grids and threadgroups of the kernel that reads the input: of rows a team of threads for each output and split.
 void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& plan);
-void launch_plan(Launch& launch, const ReducePlan& plan);
 void launch_merge(Launch& launch, const ReducePlan& plan);
 
 // Runs a reduction of metal/reduce/reduce.def from `x` into `out` (contiguous, of the result's shape).

@@ -38,7 +38,7 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   if (!parts.defined()) return;
   Launch merge(kernels.merge.get(tag_of(x)));
   merge.pointer(var.mutable_data_ptr()).pointer(mean_data).pointer(parts_data).bytes(plan.params);
-  merge.threads(plan.params.outputs).work(plan.params.splits).run();
+  launch_merge(merge, plan);
 }
 
 template <uint32_t FLAGS>
