@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from accuracy import assert_as_exact
 from layouts import LAYOUTS, make, on_device
+from opinfo.common import samples
 from tables import DTYPES, FLOAT, INT
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
@@ -56,7 +57,7 @@ def cases() -> Iterator[object]:
 
 @pytest.mark.parametrize(("op", "dtype"), cases())
 def test_samples(op: object, dtype: torch.dtype) -> None:
-    for sample in op.sample_inputs("cpu", dtype):
+    for sample in samples(op, dtype, None):
         expected = op(sample.input, *sample.args, **sample.kwargs)
         kwargs = {k: "mpsx" if k == "device" else v for k, v in sample.kwargs.items()}
         result = op(on("mpsx", sample.input), *on("mpsx", sample.args), **on("mpsx", kwargs))

@@ -24,6 +24,7 @@ from .common import (
     on_device,
     op_id,
     samples,
+    seed,
     storage,
     tensors,
 )
@@ -115,7 +116,7 @@ def gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watch: Watc
     if not outputs or not inputs:
         return ()
     weights = cotangents(outputs, 2)
-    torch.manual_seed(2)
+    seed(2)
     with watch():
         return torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
 
@@ -126,7 +127,7 @@ def second_gradients(op: OpInfo, sample: SampleInput, arguments: Arguments, watc
     if not outputs or not inputs:
         return ()
     weights = [c.requires_grad_() for c in cotangents(outputs, 2)]
-    torch.manual_seed(2)
+    seed(2)
     first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, allow_unused=True)
     first = [g for g in first if g is not None and g.requires_grad and g.layout == torch.strided]
     if not first:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import cmath
 import copy
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.common_utils import set_rng_seed
-from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.testing._internal.common_utils import SEED
+from torch.testing._internal.opinfo.core import ErrorInput, OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = "mpsx"
@@ -84,10 +87,39 @@ def has_backward(op: OpInfo, dtype: torch.dtype) -> bool:
     return dtype in backward_dtypes(op)
 
 
+Sample = TypeVar("Sample", SampleInput, ErrorInput)
+
+
+def seed(value: int) -> None:
+    """torch.manual_seed of CPU and mpsx alone: it also notes the call stack for every other kind of GPU."""
+    torch.default_generator.manual_seed(value)
+    torch.mpsx.manual_seed(value)
+
+
+def seeded(made: Iterable[Sample]) -> Iterator[Sample]:
+    """Each sample from the same state of the generators: torch's own iterator does that too, but first searches the
+    call stack for the test, which takes longer than the test."""
+    made = iter(made)
+    while True:
+        seed(SEED)
+        random.seed(SEED)
+        np.random.seed(SEED)
+        try:
+            sample = next(made)
+        except StopIteration:
+            return
+        yield sample
+
+
 def samples(op: OpInfo, dtype: torch.dtype, count: int | None, requires_grad: bool = False) -> Iterator[SampleInput]:
     """The first `count` samples (None: all), the same in every process."""
-    set_rng_seed(0)
-    return islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), count)
+    seed(0)
+    return islice(seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad)), count)
+
+
+def error_samples(op: OpInfo) -> Iterator[ErrorInput]:
+    """Inputs that are to be refused."""
+    return seeded(op.error_inputs_func(op, "cpu"))
 
 
 def comparable(op: OpInfo, dtype: torch.dtype) -> bool:
@@ -127,7 +159,7 @@ def on_device(op: OpInfo, sample: SampleInput) -> Arguments:
 
 def call(function: Callable[..., object], arguments: Arguments, **more: object) -> object:
     """Calls with a fixed seed."""
-    torch.manual_seed(1)
+    seed(1)
     first, args, kwargs = arguments
     return function(first, *args, **kwargs, **more)
 

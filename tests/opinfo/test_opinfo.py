@@ -17,6 +17,7 @@ from .common import (
     backward_dtypes,
     call,
     comparable,
+    error_samples,
     forward_dtypes,
     has_backward,
     in_double,
@@ -123,7 +124,7 @@ INDEX_ERRORS = {"gather", "scatter", "scatter_add", "narrow_copy"}
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=op_id)
 def test_errors(op: OpInfo) -> None:
     """Inputs that the CPU refuses are refused, with an error of the same type."""
-    for wrong in op.error_inputs("cpu"):
+    for wrong in error_samples(op):
         sample = wrong.sample_input
         if any(t.is_meta for t in tensors((sample.input, sample.args, sample.kwargs))):
             continue  # has no numbers to move
