@@ -63,6 +63,13 @@ def test_rows(dtype: torch.dtype, columns: int) -> None:
             (a.expand(3, 7, 2, columns).contiguous(), a_d.expand(3, 7, 2, columns).contiguous()),
             (a.to(torch.bfloat16), a_d.to(torch.bfloat16)),
         ]
+        k, k_d = a > 25, a_d > 25
+        pairs += [
+            (torch.where(k, a, b[..., :1]), torch.where(k_d, a_d, b_d[..., :1])),
+            (torch.where(k, b[..., :1], a), torch.where(k_d, b_d[..., :1], a_d)),
+            (torch.where(k, b[..., :1], 7), torch.where(k_d, b_d[..., :1], 7)),
+            (torch.where(k[..., :1], b[..., :1], a), torch.where(k_d[..., :1], b_d[..., :1], a_d)),
+        ]
         for cpu, device in pairs:
             assert torch.equal(device.cpu(), cpu), f"pitch {pitch}"
 

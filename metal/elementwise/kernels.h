@@ -1,7 +1,8 @@
 // The kernels that every elementwise operator is an instance of. An operator is a struct with
 // `template <typename C> static … apply(C x, …, Scalars<C> s)`, where C is the type it computes in.
 //
-//   dense             every operand's stride along x is 1; threads move packs of 16 bytes
+//   dense             every operand's stride along x is 1; threads move packs of 16 bytes. Of three inputs, the
+//                     second and third may be broadcast columns
 //   rows_10, rows_01  the same, but one input does not move along x (a broadcast column)
 //   strided           any strides; a thread takes a few elements, and its neighbours those beside them
 //
@@ -13,6 +14,10 @@
 #include "lib/instantiate.h"
 #include "lib/index.h"
 #include "lib/pack.h"
+
+// An operand's value: the number in its place, or what was loaded.
+template <typename C>
+inline C operand(bool inlined, C number, C loaded) { return inlined ? number : loaded; }
 
 template <typename Op, uint N, typename T, typename R>
 inline void unary(PackLoop<N, true> d, device R* out, long to, device const T* x, long from, constant ScalarParams& s) {
@@ -43,20 +48,20 @@ kernel void unary_strided(device R* out [[buffer(0)]], device const T* x [[buffe
 
 template <typename Op, uint N, typename T, typename R>
 inline void binary(PackLoop<N, true> d, device R* out, long to, device const T* a, long from_a, device const T* b,
-                   long from_b, constant ScalarParams& s) {
+                   long from_b, constant ScalarParams& s, uint inlined) {
   typedef compute_t<T> C;
   const Scalars<C> scalar = scalars<C>(s);
   for (; d.more(); d.next()) {
     const Packs<T, N> ma = load_packs(d, a, from_a), mb = load_packs(d, b, from_b);
     Packs<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
-      const C va = s.inlined & 2 ? scalar.c : C(ma.at[i]), vb = s.inlined & 4 ? scalar.c : C(mb.at[i]);
+      const C va = operand(inlined & 2, scalar.c, C(ma.at[i])), vb = operand(inlined & 4, scalar.c, C(mb.at[i]));
       y.at[i] = R(Op::template apply<C>(va, vb, scalar));
     }
     store_packs(d, out, to, y);
   }
 }
-// SA, SB: the inputs' strides along x, 0 or 1.
+// SA, SB: the inputs' strides along x, 0 or 1. They differ only where both inputs are memory.
 template <typename T, typename R, typename Op, uint SA, uint SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
@@ -64,14 +69,14 @@ kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(
   device R* to = out + row_offset(p, 0, gid);
   device const T* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
-  MPSX_PACKS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s);
+  MPSX_PACKS(T, R, p.size[0], binary<Op>, to, 1, from_a, SA, from_b, SB, s, SA == SB ? s.inlined : 0);
 }
 template <typename T, typename R, typename Op>
 kernel void binary_strided(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                            device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
                            constant ScalarParams& s [[buffer(4)]], MPSX_PACK_PARAMETERS) {
   binary<Op>(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], a + row_offset(p, 1, gid),
-             p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s);
+             p.stride[1][0], b + row_offset(p, 2, gid), p.stride[2][0], s, s.inlined);
 }
 
 // Three operands; the first may have a type of its own (where's condition).
@@ -86,7 +91,7 @@ inline void ternary(PackLoop<N, true> d, device T* out, long to, device const A*
     const Packs<T, N> mb = load_packs(d, b, from_b), mc = load_packs(d, c, from_c);
     Packs<T, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
-      const C vb = s.inlined & 4 ? scalar.c : C(mb.at[i]), vc = s.inlined & 8 ? scalar.c : C(mc.at[i]);
+      const C vb = operand(s.inlined & 4, scalar.c, C(mb.at[i])), vc = operand(s.inlined & 8, scalar.c, C(mc.at[i]));
       y.at[i] = T(Op::template apply<CA, C>(CA(va.at[i]), vb, vc, scalar));
     }
     store_packs(d, out, to, y);
@@ -101,7 +106,7 @@ kernel void ternary_dense(device T* out [[buffer(0)]], device const A* a [[buffe
   device const A* from_a = a + row_offset(p, 1, gid);
   device const T* from_b = b + row_offset(p, 2, gid);
   device const T* from_c = c + row_offset(p, 3, gid);
-  MPSX_PACKS(A, T, p.size[0], ternary<Op>, to, 1, from_a, 1, from_b, 1, from_c, 1, s);
+  MPSX_PACKS(A, T, p.size[0], ternary<Op>, to, 1, from_a, 1, from_b, p.stride[2][0], from_c, p.stride[3][0], s);
 }
 template <typename A, typename T, typename Op>
 kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buffer(1)]],

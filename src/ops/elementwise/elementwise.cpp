@@ -140,8 +140,8 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
 
 const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
   if (!o.steps(0, 1)) return strided_;
-  bool dense = true;
-  for (size_t k = 1; k < o.count; ++k) dense = dense && o.steps(k, 1);
+  bool dense = o.steps(1, 1);
+  for (size_t k = 2; k < o.count; ++k) dense = dense && (o.steps(k, 1) || (inputs_ == 3 && o.steps(k, 0)));
   if (dense) return dense_;
   if (inputs_ == 2 && o.steps(1, 1) && o.steps(2, 0) && rows_10_.has(tag)) return rows_10_;
   if (inputs_ == 2 && o.steps(1, 0) && o.steps(2, 1) && rows_01_.has(tag)) return rows_01_;

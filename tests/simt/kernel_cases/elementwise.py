@@ -140,6 +140,9 @@ def three_operands() -> Iterator[Case]:
             reference = "exact" if name == "lerp" else "same"
             yield case(f"{name} {TAGS[dtype]}", function, *inputs, reference=reference)
             yield case(f"{name} of gapped {TAGS[dtype]}", function, *map(gapped, inputs), reference=reference)
+            a, b, c = inputs
+            yield case(f"{name}, column second {TAGS[dtype]}", function, a, b[:, :1], c, reference=reference)
+            yield case(f"{name}, column third {TAGS[dtype]}", function, a, b, c[:, :1], reference=reference)
 
 
 ACTIVATIONS = {
