@@ -30,11 +30,6 @@ void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to
   });
 }
 
-// Contiguous along y in the source, and along x in the target.
-bool is_transposition(const Strided<2>& loops) {
-  return loops.rank() >= 2 && loops.inner(0) == 1 && loops.inner(1) > 1 && loops.strides[1][1] == 1 &&
-         std::min(loops.sizes[0], loops.sizes[1]) >= kTransposeTile / 2;
-}
 void transpose(runtime::KernelEntry& kernel, void* to, const void* from, int64_t bytes, const Strided<2>& loops) {
   constexpr uint32_t kThreads = 256;
   const uint32_t side = transpose_side(uint32_t(bytes));
@@ -72,6 +67,11 @@ bool cast_on_device(const Tensor& target, const Tensor& source, const Strided<2>
 }
 
 }  // namespace
+
+bool is_transposition(const Strided<2>& loops) {
+  return loops.rank() >= 2 && loops.inner(0) == 1 && loops.inner(1) > 1 && loops.strides[1][1] == 1 &&
+         std::min(loops.sizes[0], loops.sizes[1]) >= kTransposeTile / 2;
+}
 
 void copy_strided(void* to, const void* from, int64_t bytes, const Strided<2>& loops) {
   static const KernelSet dense("copy_dense"), repeated("copy_repeated"), strided("copy_strided"),

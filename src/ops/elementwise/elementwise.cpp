@@ -3,6 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
 
 #include <limits>
 
@@ -13,6 +14,7 @@ namespace mpsx::ops {
 namespace {
 
 constexpr size_t kMaxOperands = 4;
+constexpr int64_t kWorthTransposing = 1 << 15;  // elements that are worth a launch of their own
 
 // A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
 int64_t integer_part(double x) {
@@ -79,6 +81,39 @@ struct ElementwiseKernels::Operands {
     }
   }
   bool steps(size_t k, int64_t stride) const { return loops.inner(k) == stride; }
+  // The dimensions from `first` on, which may coalesce now.
+  Strided<kMaxOperands> dimensions(size_t first) const {
+    Strided<kMaxOperands> result;
+    for (size_t d = first; d < loops.rank(); ++d) {
+      std::array<int64_t, kMaxOperands> strides;
+      for (size_t k = 0; k < kMaxOperands; ++k) strides[k] = loops.strides[k][d];
+      result.push(loops.sizes[d], strides);
+    }
+    return result;
+  }
+  // Copies an input that is contiguous across the output's rows into rows like them: a transposition moves tiles, which
+  // costs less than fetching a sector an element. Returns their memory, undefined where the input stays as it is.
+  Tensor transpose(size_t k, const at::TensorOptions& options) {
+    Tensor rows;
+    if (!steps(0, 1) || loops.inner(k) <= 1) return rows;
+    Strided<2> copy;
+    at::DimVector dense;
+    int64_t elements = 1;
+    for (size_t d = 0; d < loops.rank(); ++d) {
+      const int64_t stride = loops.strides[k][d];
+      dense.push_back(stride ? elements : 0);
+      if (!stride) continue;
+      copy.push(loops.sizes[d], {elements, stride});
+      elements *= loops.sizes[d];
+    }
+    if (elements < kWorthTransposing || !is_transposition(copy)) return rows;
+    rows = at::empty({elements * element[k]}, options.dtype(at::kByte));
+    copy_strided(rows.mutable_data_ptr(), data[k], element[k], copy);
+    data[k] = static_cast<char*>(rows.mutable_data_ptr());
+    loops.strides[k] = dense;
+    loops = dimensions(0);
+    return rows;
+  }
   // Every input is the same along x, and the output is not.
   bool repeats() const {
     for (size_t k = 1; k < count; ++k)
@@ -124,6 +159,9 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     for (size_t k = 0; k < o.count; ++k) strides[k] = iter.strides(int(k))[size_t(d)] / o.element[k];
     o.loops.push(iter.shape()[size_t(d)], strides);
   }
+  std::array<Tensor, kMaxOperands> rows;  // hold the memory until the kernel is launched
+  for (size_t k = 1; k < o.count; ++k)
+    if (!o.inlined[k]) rows[k] = o.transpose(k, iter.tensor_base(int(k)).options());
   const ElementwiseKernels* kernels = this;
   const bool column_left = inputs_ == 2 && !o.inlined[2] && (o.inlined[1] || (o.steps(1, 0) && o.steps(2, 1)));
   if (column_left && (order_ == Order::SWAPS || mirror_)) {
@@ -154,12 +192,7 @@ void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) con
     Strided<2> along;
     for (size_t d = 0; d < o.loops.rank(); ++d)
       along.push(o.loops.sizes[d], {o.loops.strides[0][d], d ? o.loops.strides[0][d] : 0});
-    once.loops = {};
-    for (size_t d = 1; d < o.loops.rank(); ++d) {
-      std::array<int64_t, kMaxOperands> strides;
-      for (size_t k = 0; k < kMaxOperands; ++k) strides[k] = o.loops.strides[k][d];
-      once.loops.push(o.loops.sizes[d], strides);
-    }
+    once.loops = o.dimensions(1);
     launch(once, tag, s);
     return copy_strided(o.data[0], o.data[0], o.element[0], along);
   }
