@@ -11,6 +11,11 @@ inline Scalars<float2> scalars<float2>(constant ScalarParams& s) {
   return {float2(s.f[0], s.f[1]), float2(0.0f), float2(s.f[3], s.f[2])};
 }
 
+// As in kernels.h, but part by part: a loop that selects pairs is not vectorized on a CPU.
+inline float2 operand(bool inlined, float2 number, float2 loaded) {
+  return float2(inlined ? number.x : loaded.x, inlined ? number.y : loaded.y);
+}
+
 inline float2 conjugate(float2 z) { return float2(z.x, -z.y); }
 inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
 inline float2 over_i(float2 z) { return float2(z.y, -z.x); }

@@ -48,7 +48,7 @@ struct Parts<float2> {
 template <uint N, bool GRID, typename T>
 inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T* x, long stride) {
   if (stride == 1) return {{Parts<T>::load(x, d.at)}};
-  return {{x[long(d.at) * stride]}};
+  return {{Parts<T>::load(x, ulong(long(d.at) * stride))}};
 }
 template <uint N, bool GRID, typename T>
 inline void store_packs(thread const PackLoop<N, GRID>& d, device T* x, long stride, thread const Packs<T, N>& v) {
