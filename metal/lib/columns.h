@@ -9,7 +9,7 @@
 
 // Packs that a thread has on their way before it uses the first, and threads that share a tile of columns.
 // The columns of such a tile.
-enum : uint { kAhead = 4, kTileThreads = 256, kTileColumns = 256 };
+enum : uint { kAhead = 4, kFoldThreads = 256, kFoldColumns = 256 };
 
 // Columns that a thread takes at once.
 template <typename T>
@@ -61,14 +61,14 @@ template <> struct Fold<CombineSum> {
 
 inline ulong smaller(ulong a, ulong b) { return a < b ? a : b; }
 
-// Reduces the lines [first, last) of n columns into result[q * kTileColumns + column], for each of Q quantities. A
+// Reduces the lines [first, last) of n columns into result[q * kFoldColumns + column], for each of Q quantities. A
 // thread takes N neighbouring columns; threads side by side cover the columns, and what is left of the threadgroup
-// takes other lines, whose results are then combined. `scratch` has kTileThreads * N elements.
+// takes other lines, whose results are then combined. `scratch` has kFoldThreads * N elements.
 template <typename Combine, uint N, uint Q, typename A, typename Lines>
 inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines lines, ulong first, ulong last, uint n,
                          GroupThread g) {
   typedef typename Lines::Line Line;
-  const uint threads = min(g.count, uint(kTileThreads));
+  const uint threads = min(g.count, uint(kFoldThreads));
   for (uint begin = 0; begin < n; begin += threads * N) {
     const uint columns = min(n - begin, threads * N), across = columns / N, down = threads / across;
     const uint row = g.index / across, column = g.index % across * N;
@@ -106,7 +106,7 @@ inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines li
       for (uint c = g.index; c < columns; c += g.count) {
         A v = scratch[c];
         for (uint d = 1; d < down; ++d) v = Combine::apply(v, scratch[d * columns + c]);
-        result[q * kTileColumns + begin + c] = v;
+        result[q * kFoldColumns + begin + c] = v;
       }
       tg_barrier();
     }

@@ -20,6 +20,7 @@ struct MatmulParams {
   uint32_t activation, has_c, has_scale;
   uint32_t wide_a, wide_b;        // whether 16 bytes of a factor's neighbours are aligned
   uint32_t splits, split_depth;  // the parts of the depth that threadgroups of their own add up, and a part's depth
+  uint32_t team, unused;         // matmul_rows: threads that share an element of the result (lib/team.h)
 };
 
 // Weights of four bits, two a byte: a row's depth is in blocks, whose byte i has element i in its low half and element

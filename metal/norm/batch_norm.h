@@ -56,7 +56,7 @@ inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint 
 }
 
 // The rows of such a tile, of two arrays. F says what becomes of their elements and of F::kFacts numbers that the
-// threadgroup knows about each column: facts[k * kTileColumns + column].
+// threadgroup knows about each column: facts[k * kFoldColumns + column].
 enum : uint { kColumnPack = 4 };
 template <typename T, typename F>
 struct ChannelLine {
@@ -75,7 +75,7 @@ struct ChannelLine {
     raw.x = load_pack<N>(x + c), raw.y = load_pack<N>(y + c);
 #pragma unroll
     for (uint i = 0; i < N * F::kFacts; ++i)
-      raw.facts[i / F::kFacts][i % F::kFacts] = facts[i % F::kFacts * kTileColumns + c + i / F::kFacts];
+      raw.facts[i / F::kFacts][i % F::kFacts] = facts[i % F::kFacts * kFoldColumns + c + i / F::kFacts];
     return raw;
   }
   template <uint N>
@@ -85,7 +85,7 @@ struct ChannelLine {
   float one(uint c, uint q) const {
     float own[F::kFacts];
 #pragma unroll
-    for (uint k = 0; k < F::kFacts; ++k) own[k] = facts[k * kTileColumns + c];
+    for (uint k = 0; k < F::kFacts; ++k) own[k] = facts[k * kFoldColumns + c];
     return f.at(float(x[c]), float(y[c]), own, q);
   }
 };
@@ -100,7 +100,7 @@ struct ChannelLines {
   Line line(ulong i) const { return {x + i * width, y + i * width, facts, f}; }
 };
 
-// Sums of Q quantities over a tile: result[q * kTileColumns + column].
+// Sums of Q quantities over a tile: result[q * kFoldColumns + column].
 template <uint Q, typename Lines>
 inline void fold_tile(threadgroup float* result, threadgroup float* scratch, Lines lines, ColumnTile t,
                       constant BatchNormParams& p, GroupThread g) {
@@ -110,7 +110,7 @@ inline void fold_tile(threadgroup float* result, threadgroup float* scratch, Lin
     fold_columns<CombineSum, 1, Q>(result, scratch, lines, 0, t.rows, t.count, g);
   tg_barrier();
   for (uint c = g.index; c < t.tail; c += g.count)
-    for (uint q = 0; q < Q; ++q) result[q * kTileColumns + c] += lines.line(t.rows).one(c, q);
+    for (uint q = 0; q < Q; ++q) result[q * kFoldColumns + c] += lines.line(t.rows).one(c, q);
 }
 template <typename T, typename Lines>
 inline void store_tile(device T* out, Lines lines, ColumnTile t, constant BatchNormParams& p, GroupThread g) {
@@ -125,6 +125,6 @@ template <uint K>
 inline void load_facts(threadgroup float* facts, device const float* coefficients, ColumnTile t, GroupThread g) {
   device const float* from = coefficients + (t.span * K * t.width + t.column);
   for (uint k = 0; k < K; ++k)
-    for (uint c = g.index; c < t.count; c += g.count) facts[k * kTileColumns + c] = from[k * t.width + c];
+    for (uint c = g.index; c < t.count; c += g.count) facts[k * kFoldColumns + c] = from[k * t.width + c];
   tg_barrier();
 }

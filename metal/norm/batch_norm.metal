@@ -50,7 +50,7 @@ template <typename T>
 kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                                   constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float mean[kTileColumns], result[2 * kTileColumns], scratch[kTileThreads * kColumnPack];
+  threadgroup float mean[kFoldColumns], result[2 * kFoldColumns], scratch[kFoldThreads * kColumnPack];
   const ColumnTile t = column_tile(p, g.group.xy);
   device const T* x = in + t.offset;
   const ChannelLines<T, Deviations> lines = {x, x, t.width, mean, {}};
@@ -65,7 +65,7 @@ kernel void batch_norm_stats_last(device float* partial [[buffer(0)]], device co
     const float count = float(t.rows) + (c < t.tail ? 1.0f : 0.0f), off = result[c] / max(count, 1.0f);
     partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
     partial[slot_of(p, t.column + c, g.group.y, 1)] = mean[c] + off;
-    partial[slot_of(p, t.column + c, g.group.y, 2)] = result[kTileColumns + c] - result[c] * off;
+    partial[slot_of(p, t.column + c, g.group.y, 2)] = result[kFoldColumns + c] - result[c] * off;
   }
 }
 
@@ -150,7 +150,7 @@ kernel void batch_norm_scale_last(device T* out [[buffer(0)]], device const T* i
                                   device const float* coefficients [[buffer(2)]],
                                   constant BatchNormParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float facts[3 * kTileColumns];
+  threadgroup float facts[3 * kFoldColumns];
   const ColumnTile t = column_tile(p, g.group.xy);
   load_facts<3>(facts, coefficients, t, g);
   device const T* x = in + t.offset;

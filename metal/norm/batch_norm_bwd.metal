@@ -43,7 +43,7 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
                                      device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
                                      constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float mean[kTileColumns], result[2 * kTileColumns], scratch[kTileThreads * kColumnPack];
+  threadgroup float mean[kFoldColumns], result[2 * kFoldColumns], scratch[kFoldThreads * kColumnPack];
   const ColumnTile t = column_tile(p, g.group.xy);
   for (uint c = g.index; c < t.count; c += g.count)
     mean[c] = float(means[ulong(t.span) * p.groups + (t.column + c) % p.channels / p.group_channels]);
@@ -52,7 +52,7 @@ kernel void batch_norm_bwd_sums_last(device float* partial [[buffer(0)]], device
   fold_tile<2>(result, scratch, lines, t, p, g);
   for (uint c = g.index; c < t.count; c += g.count) {
     partial[slot_of(p, t.column + c, g.group.y, 0)] = result[c];
-    partial[slot_of(p, t.column + c, g.group.y, 1)] = result[kTileColumns + c];
+    partial[slot_of(p, t.column + c, g.group.y, 1)] = result[kFoldColumns + c];
   }
 }
 
@@ -132,7 +132,7 @@ kernel void batch_norm_bwd_input_last(device T* grad_in [[buffer(0)]], device co
                                       device const T* in [[buffer(2)]], device const float* coefficients [[buffer(3)]],
                                       constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float facts[4 * kTileColumns];
+  threadgroup float facts[4 * kFoldColumns];
   const ColumnTile t = column_tile(p, g.group.xy);
   load_facts<4>(facts, coefficients, t, g);
   const ChannelLines<T, ColumnInputGradient> lines = {grad_out + t.offset, in + t.offset, t.width, facts,

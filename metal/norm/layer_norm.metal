@@ -70,7 +70,7 @@ kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device
                                        device const S* rstds [[buffer(4)]], constant RowNormParams& p [[buffer(5)]],
                                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float result[2 * kTileColumns], scratch[kTileThreads * kGradientPack];
+  threadgroup float result[2 * kFoldColumns], scratch[kFoldThreads * kGradientPack];
   weight_gradient<2>(parts, GradientLines<T, S>{grad, in, means, rstds, p.shape.size}, result, scratch, p, g);
 }
 

@@ -55,7 +55,7 @@ kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device c
                                      device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],
                                      constant RowNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float result[kTileColumns], scratch[kTileThreads * kGradientPack];
+  threadgroup float result[kFoldColumns], scratch[kFoldThreads * kGradientPack];
   weight_gradient<1>(parts, GradientLines<T, float>{grad, in, nullptr, rstds, p.shape.size}, result, scratch, p, g);
 }
 

@@ -96,5 +96,5 @@ inline void weight_gradient(device float* parts, Lines lines, threadgroup float*
     fold_columns<CombineSum, 1, Q>(result, scratch, lines.from(first), row, end, n, g);
   for (uint q = 0; q < Q; ++q)
     for (uint c = g.index; c < n; c += g.count)
-      parts[(ulong(q) * p.splits + g.group.y) * p.shape.size + first + c] = result[q * kTileColumns + c];
+      parts[(ulong(q) * p.splits + g.group.y) * p.shape.size + first + c] = result[q * kFoldColumns + c];
 }

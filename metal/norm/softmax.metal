@@ -166,7 +166,7 @@ kernel void softmax_columns(device O* out [[buffer(0)]], device const T* in [[bu
   typedef typename conditional<LOG, ColumnMinus, ColumnExp>::type Result;
   enum : uint { kPack = 4 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float top[kTileColumns], sum[kTileColumns], rest[kTileColumns], scratch[kTileThreads * kPack];
+  threadgroup float top[kFoldColumns], sum[kFoldColumns], rest[kFoldColumns], scratch[kFoldThreads * kPack];
   const ulong begin = tile_begin(p, g.group);
   const uint n = tile_columns(p, g.group);
   device const T* x = in + begin;
@@ -185,7 +185,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
                                      MPSX_GROUP_PARAMETERS) {
   enum : uint { kPack = 4 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float sum[kTileColumns], scratch[kTileThreads * kPack];
+  threadgroup float sum[kFoldColumns], scratch[kFoldThreads * kPack];
   const ulong begin = tile_begin(p, g.group);
   const uint n = tile_columns(p, g.group);
   device const Y* dy = grad + begin;

@@ -119,7 +119,7 @@ kernel void arg_columns(device long* indices [[buffer(0)]], device T* values [[b
                         constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef typename NumberedLine<T, Key>::A A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A best[kTileColumns], scratch[kTileThreads * column_pack<T>];
+  threadgroup A best[kFoldColumns], scratch[kFoldThreads * column_pack<T>];
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
   const NumberedLines<T, Key> lines = {x + (r.input + long(r.begin)), &p, r.first};
@@ -146,7 +146,7 @@ kernel void arg_merge(device long* indices [[buffer(0)]], device T* values [[buf
   typedef compute_t<T> C;
   typedef Indexed<long> A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A best[kTileColumns], scratch[kTileThreads];
+  threadgroup A best[kFoldColumns], scratch[kFoldThreads];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
   const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
   fold_columns<CombineArgMax, 1, 1>(best, scratch, PartialLines<A>{parts + begin, p.outputs}, 0, p.splits, n, g);

@@ -108,7 +108,7 @@ kernel void reduce_columns(device O* out [[buffer(0)]], device typename Op::Acc*
   typedef typename Op::Acc A;
   typedef typename Op::Combine Combine;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A result[kTileColumns], scratch[kTileThreads * column_pack<T>];
+  threadgroup A result[kFoldColumns], scratch[kFoldThreads * column_pack<T>];
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
   const InputLines<T, Op> lines = {x + (r.input + long(r.begin)), &p};
@@ -132,7 +132,7 @@ kernel void reduce_merge(device O* out [[buffer(0)]], device const typename Op::
                          constant ReduceParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   typedef typename Op::Acc A;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup A result[kTileColumns], scratch[kTileThreads];
+  threadgroup A result[kFoldColumns], scratch[kFoldThreads];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
   const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
   fold_columns<typename Op::Combine, 1, 1>(result, scratch, PartialLines<A>{parts + begin, p.outputs}, 0, p.splits, n,

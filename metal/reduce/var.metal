@@ -120,7 +120,7 @@ kernel void var_merge(device T* var [[buffer(0)]], device T* mean [[buffer(1)]],
                       device const Moments* parts [[buffer(2)]], constant ReduceParams& p [[buffer(3)]],
                       MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Moments total[kTileColumns], scratch[kTileThreads];
+  threadgroup Moments total[kFoldColumns], scratch[kFoldThreads];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
   const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
   fold_columns<CombineMoments, 1, 1>(total, scratch, PartialLines<Moments>{parts + begin, p.outputs}, 0, p.splits, n,

@@ -21,21 +21,24 @@ inline Launch& over_tiles(Launch& launch, uint64_t rows, uint64_t columns, uint6
 inline uint64_t tiles_of(uint64_t rows, uint64_t columns, uint64_t batch, uint32_t size) {
   return ceil_div(rows, size) * ceil_div(columns, size) * batch;
 }
+inline uint64_t tile_threads(uint64_t rows, uint64_t columns, uint64_t batch) {
+  return tiles_of(rows, columns, batch, kTileRows) * kTileThreads;
+}
 // Whether large tiles, which kernels of 16-bit elements have, keep the device busy.
 inline bool takes_large_tiles(uint64_t rows, uint64_t columns, uint64_t batch, size_t element_size) {
   return element_size == 2 && std::min(rows, columns) >= kLargeTile &&
          tiles_of(rows, columns, batch, kLargeTile) * kLargeTileThreads * 2 >= uint64_t(runtime::threads_to_fill());
 }
 
-// The parts that the depth is cut into where there are too few tiles to keep the device busy, and a part's depth.
+// The parts that the depth is cut into where too few threads would keep the device busy, and a part's depth, which is
+// at least `least`.
 struct Split {
   uint32_t parts, depth;
 };
-inline Split split_of(uint64_t rows, uint64_t columns, uint64_t batch, uint32_t depth) {
-  constexpr uint32_t kLeast = 256, kMost = 32, kSlices = kTileBytes;  // whole slices of every type
-  const uint64_t threads = tiles_of(rows, columns, batch, kTileRows) * kTileThreads;
+inline Split split_of(uint64_t threads, uint32_t depth, uint32_t least = 256) {
+  constexpr uint32_t kMost = 32, kSlices = kTileBytes;  // whole slices of every type
   const uint64_t wanted = uint64_t(runtime::threads_to_fill()) / 2 / threads;
-  const uint64_t parts = std::min<uint64_t>(wanted, std::min(depth / kLeast, kMost));
+  const uint64_t parts = std::min<uint64_t>(wanted, std::min(depth / least, kMost));
   if (parts <= 1) return {1, depth};
   const uint32_t part = uint32_t(ceil_div(ceil_div(depth, parts), kSlices) * kSlices);
   return {uint32_t(ceil_div(depth, part)), part};

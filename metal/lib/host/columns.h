@@ -7,12 +7,12 @@ enum : uint { kLineBlock = 32 };
 template <typename Combine, uint N, uint Q, typename A, typename Lines>
 inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulong first, ulong last, uint n,
                          GroupThread) {
-  A low[Q * kTileColumns], block[Q * kTileColumns];
-  for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+  A low[Q * kFoldColumns], block[Q * kFoldColumns];
+  for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
     for (uint c = 0; c < n; ++c) result[q + c] = Identity<Combine, A>::value(), low[q + c] = A{};
   for (ulong from = first; from < last; from += kLineBlock) {
     const ulong to = smaller(from + kLineBlock, last);
-    for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+    for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
       for (uint c = 0; c < n; ++c) block[q + c] = Identity<Combine, A>::value();
     for (ulong line = from; line < to; line += 4) {
       const auto l0 = lines.line(line), l1 = lines.line(smaller(line + 1, to - 1));
@@ -26,19 +26,19 @@ inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulo
           const A v1 = l1.one(c, q), v2 = l2.one(c, q), v3 = l3.one(c, q);
           const A a = Combine::apply(l0.one(c, q), count > 1 ? v1 : none);
           const A b = Combine::apply(count > 2 ? v2 : none, count > 3 ? v3 : none);
-          const uint i = q * kTileColumns + c;
+          const uint i = q * kFoldColumns + c;
           block[i] = Combine::apply(block[i], Combine::apply(a, b));
         }
       }
     }
-    for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+    for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
       for (uint c = 0; c < n; ++c) {
         A t = result[q + c], l = low[q + c];
         Fold<Combine>::add(t, l, block[q + c]);
         result[q + c] = t, low[q + c] = l;
       }
   }
-  for (uint q = 0; q < Q * kTileColumns; q += kTileColumns)
+  for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
     for (uint c = 0; c < n; ++c) result[q + c] = Fold<Combine>::settle(result[q + c], low[q + c]);
 }
 

@@ -187,7 +187,7 @@ Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, con
   const bool few = g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels;
   p.wide_matrix = positions * int64_t(grad.element_size()) % 16 == 0 &&
                   reads_wide(grad.const_data_ptr(), grad.element_size(), positions, 1);
-  const Split split = few ? Split{1, p.depth} : split_of(p.rows, p.columns, uint64_t(g.groups), p.depth);
+  const Split split = few ? Split{1, p.depth} : split_of(tile_threads(p.rows, p.columns, uint64_t(g.groups)), p.depth);
   p.splits = split.parts;
   p.split_depth = split.depth;
   static const KernelSet tiles("conv_weight"), lines("conv_depthwise_weight"), join("conv_join");

@@ -10,10 +10,12 @@
 #include <ATen/ops/mm_meta.h>
 #include <ATen/ops/view_as_real.h>
 
+#include "lib/row_params.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
 #include "ops/tiles.h"
+#include "runtime/teams.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -35,65 +37,105 @@ const Kernels& plain_kernels() {
   return k;
 }
 
-void launch_tiles(const Kernels& kernels, Tag in, Tag second, const Tensor& out, const Tensor& a, const Tensor& b,
-                  const Tensor& c, const Tensor& scale, MatmulParams p, uint64_t batch) {
-  static const KernelSet large_tiles("matmul_large"), join("matmul_join");
-  p.wide_a = reads_wide(a.const_data_ptr(), a.element_size(), p.a.row, p.a.column, p.a.batch);
-  p.wide_b = reads_wide(b.const_data_ptr(), b.element_size(), p.b.column, p.b.row, p.b.batch);
-  const bool large =
-      a.scalar_type() == b.scalar_type() && takes_large_tiles(p.rows, p.columns, batch, a.element_size());
-  const Split split = large ? Split{1, p.depth} : split_of(p.rows, p.columns, batch, p.depth);
-  p.splits = split.parts;
-  p.split_depth = split.depth;
-  const auto c_data = p.has_c ? c.const_data_ptr() : nullptr,
-             scale_data = p.has_scale ? scale.const_data_ptr() : nullptr;
-  const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits * p.rows, p.columns},
-                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
-                                    : Tensor();
-  Launch l((large ? large_tiles : kernels.tiles).get(in, second));
-  l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data);
-  l.pointer(scale_data).bytes(p).pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
-  over_tiles(l, p.rows, p.columns, batch * p.splits, p.split_depth, large).run();
-  if (p.splits == 1) return;
-  Launch last(join.get(tag_of(out)));
-  last.pointer(out.mutable_data_ptr()).pointer(c_data).pointer(scale_data).bytes(p).pointer(parts.const_data_ptr());
-  last.threads(p.columns, p.rows, batch).work(p.splits).run();
+// The operands of a product's kernels. `from`: the type of the factors where the result's is another.
+struct Product {
+  const Kernels& kernels;
+  Tag from;
+  Tensor out, a, b, c, scale;
+  MatmulParams p;
+  uint64_t batch;
+
+  runtime::KernelEntry& of(const KernelSet& set) const {
+    const Tag tag = tag_of(out);
+    return from == Tag::none ? set.get(tag) : set.get(from, tag);
+  }
+  const void* c_data() const { return p.has_c ? c.const_data_ptr() : nullptr; }
+  const void* scale_data() const { return p.has_scale ? scale.const_data_ptr() : nullptr; }
+
+  // The sums of the parts of the depth, of which there are `split.parts`.
+  Tensor split_depth(Split split) {
+    p.splits = split.parts;
+    p.split_depth = split.depth;
+    if (split.parts == 1) return Tensor();
+    return at::empty({int64_t(batch) * p.splits * p.rows, p.columns},
+                     out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  }
+  Launch& bind(Launch& l, const Tensor& parts) const {
+    l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data());
+    return l.pointer(scale_data()).bytes(p).pointer(parts.defined() ? parts.mutable_data_ptr() : nullptr);
+  }
+  void join(const Tensor& parts) const {
+    static const KernelSet join("matmul_join");
+    if (!parts.defined()) return;
+    Launch l(join.get(tag_of(out)));
+    l.pointer(out.mutable_data_ptr()).pointer(c_data()).pointer(scale_data()).bytes(p).pointer(parts.const_data_ptr());
+    l.threads(p.columns, p.rows, batch).work(p.splits).run();
+  }
+};
+
+void launch_tiles(Product& product) {
+  static const KernelSet large_tiles("matmul_large");
+  const MatmulParams& p = product.p;
+  const bool large = product.a.scalar_type() == product.b.scalar_type() &&
+                     takes_large_tiles(p.rows, p.columns, product.batch, product.a.element_size());
+  const uint64_t threads = tile_threads(p.rows, p.columns, product.batch);
+  const Tensor parts = product.split_depth(large ? Split{1, p.depth} : split_of(threads, p.depth));
+  Launch l(product.of(large ? large_tiles : product.kernels.tiles));
+  product.bind(l, parts);
+  over_tiles(l, p.rows, p.columns, product.batch * p.splits, p.split_depth, large).run();
+  product.join(parts);
 }
 
-// `from`: the type of the factors where the result's is another.
+// Columns of b lie along memory: an element of the result is the sum along two rows.
+void launch_rows(Product& product) {
+  MatmulParams& p = product.p;
+  runtime::KernelEntry& kernel = product.of(product.kernels.rows);
+  const uint64_t pack = std::max<uint64_t>(1, 16 / product.b.element_size());
+  const runtime::Teams teams =
+      runtime::teams_for(kernel, uint64_t(p.columns) * p.rows * product.batch, p.depth, pack, kHeldValues);
+  p.team = teams.team;
+  product.split_depth({1, p.depth});
+  Launch l(kernel);
+  product.bind(l, Tensor());
+  l.groups({uint32_t(ceil_div(p.columns, teams.rows)), p.rows, uint32_t(product.batch)}, teams.per_group);
+  l.work((p.depth + 16) * teams.rows).run();
+}
+
+// Rows of b lie along memory.
+void launch_columns(Product& product) {
+  const MatmulParams& p = product.p;
+  const uint64_t blocks = ceil_div(p.columns, kMatmulColumns),
+                 threads = blocks * p.rows * product.batch * kMatmulColumns;
+  const bool splits = is_float_tag(tag_of(product.out));
+  const Tensor parts = product.split_depth(splits ? split_of(threads, p.depth, 64) : Split{1, p.depth});
+  Launch l(product.of(product.kernels.columns));
+  product.bind(l, parts);
+  l.groups({uint32_t(blocks), p.rows, uint32_t(product.batch) * p.splits}, kMatmulColumns);
+  l.work(uint64_t(p.split_depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
+  product.join(parts);
+}
+
 void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
             const Tensor& scale, MatmulParams p) {
-  const uint64_t batch = out.dim() == 3 ? uint64_t(out.size(0)) : 1;
   if (out.numel() == 0) return;
-  const Tensor *left = &a, *right = &b;
+  Product product{kernels, from, out, a, b, c, scale, p, out.dim() == 3 ? uint64_t(out.size(0)) : 1};
+  MatmulParams& q = product.p;
   // A column is the row of the transposed product.
-  if (p.columns == 1 && p.rows > 1 && !p.has_scale) {
-    std::swap(left, right);
-    std::swap(p.a, p.b);
-    std::swap(p.rows, p.columns);
-    for (MatmulStrides* s : {&p.a, &p.b, &p.c, &p.out}) transpose(*s);
+  if (q.columns == 1 && q.rows > 1 && !q.has_scale) {
+    std::swap(product.a, product.b);
+    std::swap(q.a, q.b);
+    std::swap(q.rows, q.columns);
+    for (MatmulStrides* s : {&q.a, &q.b, &q.c, &q.out}) transpose(*s);
   }
-  const Tag tag = tag_of(out), in = from == Tag::none ? tag : from, second = from == Tag::none ? Tag::none : tag;
-  const bool has_tiles = is_float_tag(tag);
-  const auto bind = [&](Launch& l) -> Launch& {
-    return l.pointer(out.mutable_data_ptr())
-        .pointer(left->const_data_ptr())
-        .pointer(right->const_data_ptr())
-        .pointer(p.has_c ? c.const_data_ptr() : nullptr)
-        .pointer(p.has_scale ? scale.const_data_ptr() : nullptr)
-        .bytes(p);
-  };
-  if (has_tiles && p.rows > 1) {
-    launch_tiles(kernels, in, second, out, *left, *right, c, scale, p, batch);
-  } else if (p.b.row == 1 || p.b.column != 1 || p.has_scale) {
-    Launch l(kernels.rows.get(in, second));
-    bind(l).groups({p.columns, p.rows, uint32_t(batch)}, runtime::threads_for_row(p.depth)).work(p.depth + 16).run();
-  } else {
-    Launch l(kernels.columns.get(in, second));
-    const uint32_t blocks = (p.columns + kMatmulColumns - 1) / kMatmulColumns;
-    bind(l).groups({blocks, p.rows, uint32_t(batch)}, kMatmulColumns);
-    l.work(uint64_t(p.depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
-  }
+  if (q.rows == 1) q.a.row = 0;
+  q.wide_a = reads_wide(product.a.const_data_ptr(), product.a.element_size(), q.a.row, q.a.column, q.a.batch);
+  q.wide_b = reads_wide(product.b.const_data_ptr(), product.b.element_size(), q.b.column, q.b.row, q.b.batch);
+  if (is_float_tag(tag_of(out)) && q.rows > 1)
+    launch_tiles(product);
+  else if (q.b.row == 1 || q.b.column != 1 || q.has_scale)
+    launch_rows(product);
+  else
+    launch_columns(product);
 }
 
 MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
