@@ -29,7 +29,7 @@ HOST = ROOT / "src" / "driver" / "host"
 STDLIB = ROOT / "python" / "mpsx" / "metal_stdlib"
 EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
-FLAGS = "-std=c++20 -g -O1 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
+FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
 # GNU's Objective-C runtime: classes of its old layout, whose strings have a class of their own.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
@@ -79,8 +79,11 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     compiler, objcopy, runtime = toolchain()
     objective = source.suffix == ".mm"
     command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
+    if flags:
+        command += ["-g", "-O1"]  # a sanitizer names lines
     if HOST in source.parents:
-        command.append("-w")  # the package's own build looks at its warnings, with its own compiler
+        # It runs every thread of a kernel. The package's own build looks at its warnings, with its own compiler.
+        command += ["-O1", "-w"]
     name = digest(source.name, source.read_text(), context, " ".join(command))  # paths do not matter
     command += [f"-I{folder}" for folder in include]
     if objective:

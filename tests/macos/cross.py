@@ -96,7 +96,10 @@ class Cross:
             compile_ = f"exec '{zig()}' {name} -target {TARGET} -fno-sanitize=undefined \"$@\""
             # zig 0.17 crashes where it links a bundle, as Python's modules are; a dynamic library shows as much.
             bundle = 'for w; do shift; [ "$w" = -bundle ] && w=-dynamiclib; set -- "$@" "$w"; done\n'
-            script(tools / name, f"#!/bin/sh\n{version}\n{bundle if name == 'cc' else ''}{compile_}\n")
+            # CMake links the program by which it knows a compiler, for which zig first compiles libc++ for macOS, in a
+            # minute; of an object it reads as much.
+            known = 'case "$*" in *CMake*CompilerId.*) set -- -c "$@" ;; esac'
+            script(tools / name, f"#!/bin/sh\n{version}\n{known}\n{bundle if name == 'cc' else ''}{compile_}\n")
         for name in ("ar", "ranlib"):
             script(tools / name, f"#!/bin/sh\nexec '{zig()}' {name} \"$@\"\n")
         # Nothing is renamed: libraries are linked with the names and paths that they are installed with.
