@@ -28,7 +28,7 @@ def cross(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A configured build with its kernels built; with Apple's Metal compiler and without."""
     folder = tmp_path_factory.mktemp("cross")
     found = Cross(folder, torch_for_macos(folder / "torch"), metal=request.param)
-    # What compiles is the question, not how fast it runs.
+    # Nothing of it runs: the optimiser has nothing to say.
     found.said = found.configure("-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG", "-DCMAKE_OBJCXX_FLAGS_RELEASE=-DNDEBUG")
     found.make("mpsx_metal_library")
     return found
