@@ -66,6 +66,14 @@ inline Moments lane_above(Moments v, ushort distance) {
   return {lane_above(v.count, distance), lane_above(v.mean, distance), lane_above(v.m2, distance)};
 }
 
+// The value of the lane `distance` below; anything if there is none.
+template <typename T> inline T lane_below(T v, ushort distance) { return simd_shuffle_up(v, distance); }
+inline long lane_below(long v, ushort distance) {
+  const uint2 halves = as_type<uint2>(v);
+  return as_type<long>(uint2(simd_shuffle_up(halves.x, distance), simd_shuffle_up(halves.y, distance)));
+}
+inline ulong lane_below(ulong v, ushort distance) { return ulong(lane_below(long(v), distance)); }
+
 // How two partial results become one. max and min propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }

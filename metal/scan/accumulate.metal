@@ -7,6 +7,7 @@
 struct Pair {
   float high, low;
 };
+inline Pair lane_below(Pair v, ushort distance) { return {lane_below(v.high, distance), lane_below(v.low, distance)}; }
 inline void add_to(thread Pair& a, float high, float low) {
   const float sum = a.high + high, shadow = sum - a.high;
   const float error = (a.high - (sum - shadow)) + (high - shadow) + a.low + low;
@@ -39,6 +40,9 @@ struct Sum<float> {
   struct State {
     Pair before;
     float block;
+    friend State lane_below(State v, ushort distance) {
+      return {lane_below(v.before, distance), lane_below(v.block, distance)};
+    }
   };
   static State identity() { return {{0.0f, 0.0f}, 0.0f}; }
   static void next(thread State& s, float x, uint i) {
@@ -112,6 +116,9 @@ struct LogSumExp {
   struct State {
     float top;
     Pair sum;
+    friend State lane_below(State v, ushort distance) {
+      return {lane_below(v.top, distance), lane_below(v.sum, distance)};
+    }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
   // One exponential an element: of the difference, whichever of the two is larger.
@@ -138,25 +145,32 @@ template <typename T> struct LogSumExpOf { typedef LogSumExp type; };
 
 template <typename T, typename S>
 struct Accumulated {
+  typedef typename S::State State;
+  template <uint N>
+  struct Block {
+    Pack<T, N> v;
+    void set(uint j, thread const State& s) { v.v[j] = T(S::value(s)); }
+  };
   device T* out;
-  void write(uint i, thread const typename S::State& s) const { out[i] = T(S::value(s)); }
+  void write(uint i, thread const State& s) const { out[i] = T(S::value(s)); }
+  template <uint N> void store(uint i, Block<N> b) const { store_pack(out + i, b.v); }
   Accumulated at(ulong offset) const { return {out + offset}; }
 };
 
 template <typename T, typename S>
 kernel void accumulate_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                            constant ScanParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+                            constant ScanParams& p [[buffer(2)]], device typename S::State* states [[buffer(3)]],
+                            MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup typename S::State scratch[kScanThreads];
-  const ulong begin = ulong(g.group.x) * p.size;
-  scan_row<S>(in + begin, Accumulated<T, S>{out + begin}, p.size, scratch, g);
+  threadgroup typename S::State scratch[kScratch];
+  scan_rows<S>(in, Accumulated<T, S>{out}, p, states, scratch, g);
 }
 template <typename T, typename S>
 kernel void accumulate_columns(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                               constant ScanParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+                               constant ScanParams& p [[buffer(2)]], device typename S::State* states [[buffer(3)]],
+                               MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const ulong begin = scan_column_begin(p, g.group);
-  scan_columns<S>(in + begin, Accumulated<T, S>{out + begin}, p, scan_column_count(p, g.group), g);
+  scan_columns<S>(in, Accumulated<T, S>{out}, p, states, g);
 }
 
 #define MPSX_ACCUMULATE(T, TAG, NAME, OP)                                           \

@@ -1,11 +1,18 @@
 // cummax and cummin: the extremum so far and its index. The last of equal elements wins; a NaN stays.
 #include "scan/scan.h"
 
+// An index is as wide as a value, so that there is no padding.
+template <typename C> struct index_of { typedef uint type; };
+template <> struct index_of<long> { typedef ulong type; };
 template <typename C>
 struct Best {
   C value;
-  uint index;  // kNone: of no element
+  typename index_of<C>::type index;  // kNone: of no element
 };
+template <typename C>
+inline Best<C> lane_below(Best<C> v, ushort distance) {
+  return {lane_below(v.value, distance), lane_below(v.index, distance)};
+}
 enum : uint { kNone = UINT_MAX };
 
 struct AtLeast {
@@ -31,11 +38,25 @@ struct Extremum {
 
 template <typename T, typename S>
 struct Found {
+  typedef typename S::State State;
+  template <uint N>
+  struct Block {
+    Pack<T, N> values;
+    Pack<long, N> indices;
+    void set(uint j, thread const State& s) {
+      values.v[j] = T(s.value);
+      indices.v[j] = long(s.index);
+    }
+  };
   device T* values;
   device long* indices;
-  void write(uint i, thread const typename S::State& s) const {
+  void write(uint i, thread const State& s) const {
     values[i] = T(s.value);
     indices[i] = long(s.index);
+  }
+  template <uint N> void store(uint i, Block<N> b) const {
+    store_pack(values + i, b.values);
+    store_pack(indices + i, b.indices);
   }
   Found at(ulong offset) const { return {values + offset, indices + offset}; }
 };
@@ -43,21 +64,19 @@ struct Found {
 template <typename T, typename Order>
 kernel void extremum_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                           device const T* in [[buffer(2)]], constant ScanParams& p [[buffer(3)]],
-                          MPSX_GROUP_PARAMETERS) {
+                          device Best<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup typename S::State scratch[kScanThreads];
-  const ulong begin = ulong(g.group.x) * p.size;
-  scan_row<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p.size, scratch, g);
+  threadgroup typename S::State scratch[kScratch];
+  scan_rows<S>(in, Found<T, S>{values, indices}, p, states, scratch, g);
 }
 template <typename T, typename Order>
 kernel void extremum_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                              device const T* in [[buffer(2)]], constant ScanParams& p [[buffer(3)]],
-                             MPSX_GROUP_PARAMETERS) {
+                             device Best<compute_t<T>>* states [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef Extremum<compute_t<T>, Order> S;
   const GroupThread g = MPSX_GROUP_THREAD;
-  const ulong begin = scan_column_begin(p, g.group);
-  scan_columns<S>(in + begin, Found<T, S>{values + begin, indices + begin}, p, scan_column_count(p, g.group), g);
+  scan_columns<S>(in, Found<T, S>{values, indices}, p, states, g);
 }
 
 #define MPSX_EXTREMUM(T, TAG, NAME, ORDER)                          \

@@ -1,76 +1,130 @@
 // Scans of rows and columns. A scan is a struct with
-//   State                                     what is known of the elements so far
+//   State                                     what is known of the elements so far; lane_below() takes it
 //   State identity()                          of none
 //   void next(thread State& s, C x, uint i)   takes one element more
 //   State join(State a, State b)              of a's elements, then b's
 // and an output is one with
 //   void write(uint i, thread const State& s) stores the result at element i
+//   Block<N>, store(uint i, Block<N> b)       the same of N neighbours, each of them set before
 //   at(offset)                                the same output further on
+//
+// Where there are too few rows or columns to keep a GPU busy they are cut into chunks: a first launch finds the states
+// at the chunks' ends, a second one (p.writes) begins each chunk with those of the chunks before it.
 #pragma once
 
 #include "lib/collective.h"
 #include "lib/compute.h"
 #include "lib/instantiate.h"
+#include "lib/pack.h"
 #include "scan/params.h"
-
-enum : uint { kScanEach = 4 };  // neighbours that a thread takes at a time
 
 // The state of all threads before this one; `all` gets that of the whole group.
 template <typename S, typename State>
 inline State scan_threads(State mine, thread State& all, threadgroup State* scratch, GroupThread g) {
-  State sum = mine;
-  scratch[g.index] = sum;
-  tg_barrier();
-  for (uint distance = 1; distance < g.count; distance *= 2) {
-    if (g.index >= distance) sum = S::join(scratch[g.index - distance], sum);
-    tg_barrier();
-    scratch[g.index] = sum;
-    tg_barrier();
+  const uint simdgroup = g.index / g.width, simdgroups = (g.count + g.width - 1) / g.width;
+  const uint active = min(g.width, g.count - simdgroup * g.width);
+  State sum = mine;  // of this lane and those below
+  for (uint distance = 1; distance < g.width; distance *= 2) {
+    const State below = lane_below(sum, ushort(distance));
+    if (g.lane >= distance) sum = S::join(below, sum);
   }
-  all = scratch[g.count - 1];
-  State before = S::identity();
-  if (g.index > 0) before = scratch[g.index - 1];
+  if (g.lane == active - 1) scratch[simdgroup] = sum;
+  const State below = lane_below(sum, 1);
   tg_barrier();
-  return before;
+  State before = S::identity(), total = S::identity();
+  for (uint i = 0; i < simdgroups; ++i) {
+    if (i == simdgroup) before = total;
+    total = S::join(total, scratch[i]);
+  }
+  tg_barrier();
+  all = total;
+  return g.lane == 0 ? before : S::join(before, below);
 }
 
-// A row by the threads of a group.
+// The state before a chunk, of those at the ends of the `count` chunks before it, `step` apart.
+template <typename S, typename State>
+inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
+  State all = S::identity();
+  if (count == 0) return all;
+  const uint each = (count + g.count - 1) / g.count, begin = min(g.index * each, count);
+  State mine = S::identity();
+  for (uint i = begin, end = min(begin + each, count); i < end; ++i) mine = S::join(mine, states[i]);
+  scan_threads<S>(mine, all, scratch, g);
+  return all;
+}
+
+// The elements [begin, end) of a row by the threads of a group, after those that `carry` is of: the state at the end.
 template <typename S, typename T, typename Out>
-inline void scan_row(device const T* x, Out out, uint n, threadgroup typename S::State* scratch, GroupThread g) {
+inline typename S::State scan_row(device const T* x, Out out, uint begin, uint end, typename S::State carry,
+                                  constant ScanParams& p, threadgroup typename S::State* scratch, GroupThread g) {
   typedef compute_t<T> C;
   typedef typename S::State State;
-  State carry = S::identity();
-  for (ulong tile = 0; tile < n; tile += ulong(kScanEach) * g.count) {
-    const ulong first = tile + ulong(kScanEach) * g.index;
-    const uint begin = uint(min(first, ulong(n))), end = uint(min(first + kScanEach, ulong(n)));
+  enum : uint { kEach = 16 / sizeof(T) };
+  for (uint tile = begin; tile < end; tile += min(kEach * g.count, end - tile)) {
+    const uint first = tile + min(kEach * g.index, end - tile), count = min(uint(kEach), end - first);
+    const bool whole = p.packed && count == kEach;
+    Pack<T, kEach> raw;
+    if (whole) {
+      raw = load_pack<kEach>(x + first);
+    } else {
+      MPSX_UNROLL for (uint j = 0; j < kEach; ++j)
+        if (j < count) raw.v[j] = x[first + j];
+    }
     State mine = S::identity(), all;
-    for (uint i = begin; i < end; ++i) S::next(mine, C(x[i]), i);
+    MPSX_UNROLL for (uint j = 0; j < kEach; ++j)
+      if (j < count) S::next(mine, C(raw.v[j]), first + j);
     State s = S::join(carry, scan_threads<S>(mine, all, scratch, g));
-    for (uint i = begin; i < end; ++i) {
-      S::next(s, C(x[i]), i);
-      out.write(i, s);
-    }
     carry = S::join(carry, all);
-  }
-}
-
-// Columns of a block [size, inner]: a threadgroup has kScanColumns neighbours, and each thread columns of its own.
-template <typename S, typename T, typename Out>
-inline void scan_columns(device const T* x, Out out, constant ScanParams& p, uint columns, GroupThread g) {
-  for (uint c = g.index; c < columns; c += g.count) {
-    typename S::State s = S::identity();
-    for (uint line = 0; line < p.size; ++line) {
-      const ulong first = ulong(line) * p.inner;
-      S::next(s, compute_t<T>(x[first + c]), line);
-      out.at(first).write(c, s);
+    if (!p.writes) continue;
+    typename Out::template Block<kEach> block;
+    MPSX_UNROLL for (uint j = 0; j < kEach; ++j) {
+      if (j >= count) continue;
+      S::next(s, C(raw.v[j]), first + j);
+      if (whole)
+        block.set(j, s);
+      else
+        out.write(first + j, s);
     }
+    if (whole) out.store(first, block);
   }
+  return carry;
 }
 
-// The first element of a group of columns.
-inline ulong scan_column_begin(constant ScanParams& p, uint3 group) {
-  return ulong(group.y) * p.size * p.inner + ulong(group.x) * kScanColumns;
+// Chunk g.group.y of row g.group.x.
+template <typename S, typename T, typename Out>
+inline void scan_rows(device const T* in, Out out, constant ScanParams& p, device typename S::State* states,
+                      threadgroup typename S::State* scratch, GroupThread g) {
+  const ulong row = ulong(g.group.x) * p.size;
+  device typename S::State* ends = states + ulong(g.group.x) * p.chunks;
+  const uint begin = g.group.y * p.chunk, end = begin + min(p.chunk, p.size - begin);
+  typename S::State s = S::identity();
+  if (p.writes) s = state_before<S>(ends, g.group.y, scratch, g);
+  s = scan_row<S>(in + row, out.at(row), begin, end, s, p, scratch, g);
+  if (!p.writes && g.index == 0) ends[g.group.y] = s;
 }
-inline uint scan_column_count(constant ScanParams& p, uint3 group) {
-  return min(uint(kScanColumns), p.inner - group.x * kScanColumns);
+
+// Chunk g.group.z of kScanColumns neighbours of a block [size, inner]; each thread has columns of its own.
+template <typename S, typename T, typename Out>
+inline void scan_columns(device const T* in, Out out, constant ScanParams& p, device typename S::State* states,
+                         GroupThread g) {
+  typedef typename S::State State;
+  const ulong block = ulong(g.group.y) * p.size * p.inner;
+  const uint first = g.group.z * p.chunk, last = first + min(p.chunk, p.size - first);
+  const uint left = g.group.x * kScanColumns, right = left + min(uint(kScanColumns), p.inner - left);
+  for (uint c = left + g.index; c < right; c += g.count) {
+    device State* ends = states + (ulong(g.group.y) * p.chunks * p.inner + c);
+    State s = S::identity();
+    for (uint i = 0; p.writes && i < g.group.z; ++i) s = S::join(s, ends[ulong(i) * p.inner]);
+    for (uint line = first; line < last; line += min(uint(kScanLines), last - line)) {
+      T raw[kScanLines];
+      MPSX_UNROLL for (uint k = 0; k < kScanLines; ++k)
+        raw[k] = in[block + ulong(min(line + k, last - 1)) * p.inner + c];
+      MPSX_UNROLL for (uint k = 0; k < kScanLines; ++k) {
+        if (line + k >= last) continue;
+        S::next(s, compute_t<T>(raw[k]), line + k);
+        if (p.writes) out.at(block + ulong(line + k) * p.inner).write(c, s);
+      }
+    }
+    if (!p.writes) ends[ulong(g.group.z) * p.inner] = s;
+  }
 }

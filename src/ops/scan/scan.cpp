@@ -23,9 +23,10 @@ struct ScanKernels {
   KernelSet rows, columns;
 };
 
-// The launch along dimension `dim` of `x` (contiguous, with elements): `bind` adds the memory of the results.
-template <typename Bind>
-void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim, Bind bind) {
+// Scans dimension `dim` of `x` (contiguous, with elements) into the results, which lie as `x` does.
+void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim,
+          std::initializer_list<Tensor> results) {
+  constexpr uint32_t kThreads = 256, kManyRows = 512, kLeastChunk = 4096;
   const auto shape = x.sizes();
   uint64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= uint64_t(shape[size_t(d)]);
@@ -33,23 +34,42 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const uint64_t size = shape.empty() ? 1 : uint64_t(shape[size_t(dim)]);
   TORCH_CHECK(size < UINT32_MAX && inner < UINT32_MAX && outer < UINT32_MAX, name,
               ": expected sizes below 2^32 - 1, got ", shape);
-  const ScanParams p{uint32_t(size), uint32_t(inner)};
-  Launch launch((inner == 1 ? kernels.rows : kernels.columns).get(tag_of(x)));
-  bind(launch);
-  launch.pointer(x.const_data_ptr()).bytes(p);
-  if (inner == 1) {
-    // Every element waits for the one before it, which costs about what four others do.
-    launch.groups({uint32_t(outer)}, runtime::threads_for_row(size)).work(size * 4).run();
-    return;
+  const bool rows = inner == 1;
+  const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
+  // A column's chunk may be short: what it costs is one state.
+  const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
+  const uint64_t wanted = std::min(uint64_t(runtime::threads_to_fill()) / 2 / (groups * kThreads), most);
+  const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
+  ScanParams p{};
+  p.size = uint32_t(size), p.inner = uint32_t(inner);
+  p.chunk = uint32_t(wanted > 1 ? ceil_div(ceil_div(size, wanted), pack) * pack : size);
+  p.chunks = uint32_t(ceil_div(size, p.chunk));
+  p.packed = outer == 1 || size % pack == 0;
+  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; };
+  for (const Tensor& t : results) p.packed &= aligned(t);
+  p.packed &= aligned(x);
+  const Tensor states =
+      p.chunks > 1 ? at::empty({int64_t(outer * inner * p.chunks), 2}, x.options().dtype(at::kLong)) : Tensor();
+  for (p.writes = p.chunks > 1 ? 0 : 1; p.writes < 2; ++p.writes) {
+    Launch launch((rows ? kernels.rows : kernels.columns).get(tag_of(x)));
+    for (const Tensor& t : results) launch.pointer(t.mutable_data_ptr());
+    launch.pointer(x.const_data_ptr()).bytes(p).pointer(states.defined() ? states.mutable_data_ptr() : nullptr);
+    if (rows) {
+      const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, pack), 32) * 32);
+      const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
+      // Every element waits for the one before it, which costs about what four others do.
+      launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();
+    } else {
+      launch.groups({uint32_t(blocks), uint32_t(outer), p.chunks}, kScanColumns);
+      launch.work(p.chunk * std::min<uint64_t>(inner, kScanColumns)).run();
+    }
   }
-  const uint32_t blocks = uint32_t((inner + kScanColumns - 1) / kScanColumns);
-  launch.groups({blocks, uint32_t(outer)}, kScanColumns).work(size * std::min<uint64_t>(inner, kScanColumns)).run();
 }
 
 void accumulate(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t dim, const Tensor& out) {
   if (x.numel() == 0) return;
   const Tensor in = x.to(out.scalar_type()).contiguous();
-  scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), [&](Launch& l) { l.pointer(out.mutable_data_ptr()); });
+  scan(name, kernels, in, at::maybe_wrap_dim(dim, x.dim()), {out});
 }
 
 // cumsum and cumprod. Integers accumulate as long, unless there is a result of another type.
@@ -89,8 +109,7 @@ bool extremum(const Tensor& x, Tensor& values, Tensor& indices, int64_t dim) {
   if (x.numel() == 0) return true;
   const auto target = [](const Tensor& t) { return t.is_contiguous() ? t : at::empty(t.sizes(), t.options()); };
   const Tensor found = target(values), places = target(indices);
-  scan(NAME.text, kernels, x.contiguous(), at::maybe_wrap_dim(dim, x.dim()),
-       [&](Launch& l) { l.pointer(found.mutable_data_ptr()).pointer(places.mutable_data_ptr()); });
+  scan(NAME.text, kernels, x.contiguous(), at::maybe_wrap_dim(dim, x.dim()), {found, places});
   if (!found.is_same(values)) values.copy_(found);
   if (!places.is_same(indices)) indices.copy_(places);
   return true;

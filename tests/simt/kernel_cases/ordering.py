@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from tables import DTYPES, FLOAT, TAGS
@@ -10,13 +10,19 @@ from tables import DTYPES, FLOAT, TAGS
 from kernel_cases import Case, case, values
 
 LONG = 700  # sorted by radix; several elements a thread
+SCANNED = {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1), "columns": ((21, 45), 0)}
+CHUNKS = {"a row in chunks": ((1, 20001), 1), "columns in chunks": ((1500, 5), 0)}  # on GPUs
+
+
+def scanned(dtype: torch.dtype) -> Iterable[tuple]:
+    """Names of shapes, each with its shape and the dimension to scan."""
+    return (SCANNED | CHUNKS if dtype in (torch.float32, torch.float16, torch.int64) else SCANNED).items()
 
 
 def scans() -> Iterator[Case]:
     for dtype in DTYPES["REAL"]:
         reference = "exact" if dtype in FLOAT else "same"
-        for where, (shape, dim) in {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1),
-                                    "columns": ((21, 45), 0)}.items():  # fmt: skip
+        for where, (shape, dim) in scanned(dtype):
             x = values(*shape, dtype=dtype, low=0 if dtype in FLOAT else -3)
             label = f"of {where} {TAGS[dtype]}"
             # The type is given: integers would be summed as long.
@@ -29,8 +35,7 @@ def scans() -> Iterator[Case]:
 
 def extrema() -> Iterator[Case]:
     for dtype in DTYPES["ALL"]:
-        for where, (shape, dim) in {"rows": ((2, LONG), 1), "many rows": ((66, 40), 1),
-                                    "columns": ((21, 45), 0)}.items():  # fmt: skip
+        for where, (shape, dim) in scanned(dtype):
             x = values(*shape, dtype=dtype)
             for function in (torch.cummax, torch.cummin):
                 yield case(f"{function.__name__} of {where} {TAGS[dtype]}", function, x, dim, reference="same")
