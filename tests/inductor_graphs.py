@@ -78,6 +78,7 @@ lambdas(
     full=lambda x, y: torch.full_like(x, 3.0) + torch.zeros_like(x) + torch.eye(12, 20, device=x.device),
     unfold=lambda x, y: x.unfold(1, 4, 2).sum(-1),
     as_strided=lambda x, y: torch.as_strided(x, (5, 6), (21, 2)) * 3,
+    heads=lambda x, y: x.repeat(2, 8).reshape(4, 8, 5, 24).transpose(1, 2).reshape(20, 192) * y[:, :1],
     channels_last=lambda x, y: x.reshape(1, 3, 4, 20).contiguous(memory_format=torch.channels_last) * 2,
 )  # fmt: skip
 R = (9, 1500)
@@ -110,6 +111,9 @@ lambdas(
     batch_norm=lambda x: F.batch_norm(x.reshape(9, 12, 125), None, None, training=True),
     fused=lambda x: F.gelu(x - x.mean(1, keepdim=True)).amax(1) * x.std(1),
     count=lambda x: (x > 0).sum(1) + torch.count_nonzero(x < -1),
+    columns=lambda x: (x.t().sum(0), x.t().std(0), x.reshape(100, 135).amax(0), x.reshape(3, 50, 90).mean(1)),
+    first_of_equal=lambda x: ((x > 2).reshape(9, 30, 50).transpose(0, 1).float().reshape(30, -1).argmax(1),
+                              torch.where(x > 2, torch.nan, x).argmin(1), torch.full_like(x, -torch.inf).argmax(1)),
 )  # fmt: skip
 INDEX = torch.tensor([3, 0, 7, 7, 2, 11, 5])
 lambdas(

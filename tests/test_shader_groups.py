@@ -35,6 +35,12 @@ kernel void sizes(device uint* out, uint2 i [[thread_position_in_grid]], uint2 g
                   uint2 n [[threads_per_threadgroup]], uint2 g [[threadgroup_position_in_grid]]) {
   out[i.y * grid.x + i.x] = 1000 * (10 * g.y + g.x) + 10 * n.y + n.x;
 }
+[[max_total_threads_per_threadgroup(1)]]
+kernel void alone(device uint* out, uint2 i [[thread_position_in_grid]], uint2 grid [[threads_per_grid]],
+                  uint t [[thread_index_in_threadgroup]], uint2 n [[threads_per_threadgroup]],
+                  uint2 g [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]]) {
+  out[i.y * grid.x + i.x] = 100000 * t + 10000 * n.x * n.y + 1000 * (groups.x - grid.x) + 10 * g.y + g.x;
+}
 kernel void count(device atomic_uint* bins, constant int* x, uint i [[thread_position_in_grid]]) {
   atomic_fetch_add_explicit(&bins[x[i]], 1, memory_order_relaxed);
 }
@@ -67,6 +73,14 @@ def test_positions_in_two_dimensions(lib):
     expected = [[1000 * (10 * (y // 3) + x // 4) + 10 * (3 if y < 3 else 2) + (4 if x < 4 else 3) for x in range(7)]
                 for y in range(5)]  # fmt: skip
     assert out.tolist() == expected
+
+
+def test_threads_alone_in_their_threadgroup(lib):
+    out = torch.zeros(5, 7, dtype=torch.int32, device="mpsx")
+    lib.alone(out, threads=(7, 5))
+    assert out.tolist() == [[10000 + 10 * y + x for x in range(7)] for y in range(5)]
+    with pytest.raises(ValueError, match="expected 1 to 1 threads, got 2"):
+        lib.alone(out, threads=35, group_size=2)
 
 
 def test_default_group_is_as_large_as_it_can_be(lib):

@@ -8,20 +8,28 @@ first time that it compiles anything, and device_module.py hands over what is he
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
 from torch._inductor.codecache import CodeCacheFuture
-from torch._inductor.codegen.common import DeviceOpOverrides, register_device_op_overrides
+from torch._inductor.codegen.common import (
+    DeviceOpOverrides,
+    custom_backend_passes,
+    register_device_op_overrides,
+)
 from torch._inductor.codegen.cpp_wrapper_mps import CppWrapperMps
 from torch._inductor.codegen.mps import MetalKernel, MetalOverrides, MetalScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _PythonWrapperCodegen
 from torch._inductor.codegen.wrapper_fxir import WrapperFxCodegen as _WrapperFxCodegen
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from . import _runtime, inductor_loops
 from .shader import compile_shader
+from .shader_cache import digest
 
 UNSUPPORTED = (torch.float64, torch.complex128)
 
@@ -77,10 +85,17 @@ class MpsxKernel(MetalKernel):
         self.headers = OrderedSet(["utils"])  # not the class's own set, to which every kernel would add
 
 
+class MpsxLoopKernel(inductor_loops.LoopKernel, MpsxKernel):
+    """With reductions for drivers on which a threadgroup is one thread."""
+
+
 class Scheduling(MetalScheduling):
     """PyTorch's, but for the device's name and who compiles the kernels of a graph."""
 
-    kernel_type = MpsxKernel
+    @property
+    def kernel_type(self) -> type[MpsxKernel]:
+        """By the driver in use."""
+        return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxKernel
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
         """Writes the kernel's source into the graph's Python module, which compiles all of them together."""
@@ -217,5 +232,18 @@ class _DeviceOpOverrides(DeviceOpOverrides):
         return "torch.mpsx.synchronize()"
 
 
+class _Generator(CustomGraphModulePass):
+    """Does nothing. Inductor's cache of graphs asks passes for an identity, and so tells code that was generated for
+    different drivers apart, and by different versions of this package."""
+
+    def __call__(self, gm: torch.fx.GraphModule) -> None:
+        """Never called, as no device has its name."""
+
+    def uuid(self) -> str:
+        driver = _runtime.driver()["name"] if _runtime.driver_started() else ""
+        return digest(driver, *(Path(file).read_bytes() for file in (__file__, inductor_loops.__file__)))
+
+
+custom_backend_passes["mpsx's generator"] = _Generator()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())

@@ -16,6 +16,8 @@ namespace mpsx::runtime {
 namespace {
 
 constexpr int kMaxBuffers = 31;  // Metal's limit
+// Elements of a thread that is alone in its threadgroup, a guess: it has a loop to walk, such as the row it reduces.
+constexpr uint64_t kWorkOfLoneThread = 1024;
 
 // The layout of c10::metal::ErrorMessages, whose definition is Metal's on a device.
 constexpr size_t kMaxMessages = 30;
@@ -129,6 +131,7 @@ void run_shader(KernelEntry& kernel, const ShaderCall& call) {
     TORCH_CHECK(std::max({call.group[0], call.group[1], call.group[2]}) <= limit, kernel.name,
                 ": expected a threadgroup of 1 to ", limit, " threads, got ", call.group[0], "x", call.group[1], "x",
                 call.group[2]);
+  if (limit == 1) launch.work(kWorkOfLoneThread);
   launch.threads_in_groups(size(call.threads), chosen ? size(row) : size(call.group)).run();
   if (!messages) return;
   prepare_cpu_access(messages);

@@ -1,7 +1,7 @@
 """SIMT: every thread of a threadgroup runs, one by one; the engine (src/driver/host/simt) makes them meet.
 
 Mode `simt` runs every kernel so. Mode `auto` only those that use threadgroups in any way: kernels that know their
-place in the grid alone are loops over threads, as in wide mode."""
+place in the grid alone, or whose threadgroups have one thread by their own word, are loops, as in wide mode."""
 
 from .attributes import GRID, POSITIONS
 from .emit_wide import WideEmitter, position_attribute
@@ -120,7 +120,8 @@ class SimtEmitter(WideEmitter):
     def is_simt(self, kernel):
         if self.every or any(p.space == "threadgroup" for p in kernel.parameters):
             return True
-        if any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS):
+        grouped = any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS)
+        if grouped and kernel.limit != "1":
             return True
         return uses(self.src, self.bodies, kernel, (*MEETING, "threadgroup"))
 

@@ -1,0 +1,377 @@
+"""Kernels of Inductor for drivers on which a threadgroup is one thread: loops that the compiler vectorizes, without
+threadgroup memory and barriers.
+
+A thread reduces a row, in strips of LANES elements. Where neighbouring columns are next to each other in memory, and
+the elements of a row are not, one thread in LANES reduces as many columns side by side. Loops are nested where an index
+would need divisions, which are slow and keep loads apart; so are those of kernels that reduce nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import DTYPE_TO_COMPUTATION_DTYPE, CSEVariable, DeferredLine, IndentedBuffer
+from torch._inductor.codegen.mps import DTYPE_TO_METAL, MetalKernel
+from torch._inductor.codegen.simd import IterationRangesEntry, IterationRangesRoot
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+LANES = 64
+SHORTEST, LONGEST = 16, 4096  # run of elements that gets a loop of its own
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A value that a loop gathers in each lane."""
+
+    arrays: dict[str, tuple[str, str]]  # name -> type, first value
+    update: str  # with the element at hand
+    fold: str  # lane `other` into lane `lane`
+    finish: str = ""  # of a lane, once it has everything
+    ahead: bool = False  # whether a loop of its own computes it, whose result the others need
+
+
+@dataclass
+class Stage:
+    """Code between two calls of codegen_body: within a loop over the reduced elements, and behind it."""
+
+    looped: bool
+    entries: list[IterationRangesEntry]
+    accumulators: list[Accumulator]
+    body: IndentedBuffer
+    behind: IndentedBuffer
+
+
+class LoopKernel(MetalKernel):
+    """Writes a kernel's reductions as loops."""
+
+    max_threadgroup_size = 1
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stages: list[Stage] = []
+        self.entries: list[IterationRangesEntry] = []
+        self.accumulators: list[Accumulator] = []
+        self.contiguous = {"rows": 0, "columns": 0}  # loads whose neighbours in memory are those of a row, of a column
+        self.run = 1  # elements that a thread computes in a kernel without a reduction
+
+    def load(self, name: str, index: sympy.Expr) -> CSEVariable:
+        """PyTorch's; takes note of the direction in which the load is contiguous."""
+        if self.inside_reduction:
+            place = self.prepare_indexing(index)
+            nodes = [self.range_tree_nodes[s] for s in place.free_symbols if s in self.range_tree_nodes]
+            unit = [n.is_reduction for n in nodes if n.divisor == 1 and place.coeff(n.symbol()) == 1]
+            if any(n.is_reduction for n in nodes) and unit:
+                self.contiguous["rows" if any(unit) else "columns"] += 1
+        return super().load(name, index)
+
+    def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
+        """PyTorch's, with a position of its own for each quotient and remainder of a position."""
+        place = super().prepare_indexing(index)
+        for part in place.atoms(FloorDiv, ModularIndexing):
+            node = self.range_tree_nodes.get(part.args[0])
+            if node is None or not known(*part.args[1:], node.divisor, node.length):
+                continue
+            divisor = part.args[1]
+            length = part.args[2] if isinstance(part, ModularIndexing) else node.length // divisor
+            if node.length % (divisor * length) == 0:
+                entry = node.root.lookup(node.divisor * divisor, length)
+                entry.codegen()
+                place = place.subs(part, entry.symbol())
+        return place
+
+    def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
+        """Positions in a row are defined within its loop."""
+        if not entry.is_reduction:
+            super().codegen_iteration_ranges_entry(entry)
+        elif entry not in self.entries:
+            self.entries.append(entry)
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
+        """A result behind the loop."""
+        var = self.args.output(name)
+        place = self.index_to_str(self.prepare_indexing(index))
+        kind = self.dtype_to_str(V.graph.get_dtype(name))
+        self.stores.writeline(DeferredLine(name, f"{var}[{place}] = static_cast<{kind}>({value});"))
+
+    def _reduction_nocache(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+        self.headers.add("reduction_utils")
+        acc = f"tmp_acc_{next(self.acc_var_ids)}"
+        a, b = f"{acc}[lane]", f"{acc}[other]"
+        kind, result = DTYPE_TO_METAL[src_dtype], DTYPE_TO_COMPUTATION_DTYPE[dtype]
+        if reduction_type == "any":
+            self._gather({acc: ("bool", "false")}, f"{a} = {a} || {value};", f"{a} = {a} || {b};")
+        elif reduction_type in ("sum", "prod"):
+            first, op = ("0", "+") if reduction_type == "sum" else ("1", "*")
+            kind = DTYPE_TO_METAL[DTYPE_TO_COMPUTATION_DTYPE[src_dtype]]
+            self._gather({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};")
+        elif reduction_type in ("max", "min"):
+            first = f"c10::metal::{reduction_type.title()}Op<{kind}>::identity()"
+            call = f"{a} = c10::metal::{reduction_type}"
+            self._gather({acc: (kind, first)}, f"{call}({a}, static_cast<{kind}>({value}));", f"{call}({a}, {b});")
+        elif reduction_type in ("argmax", "argmin"):
+            return self._arg_reduction(acc, f"c10::metal::{reduction_type[3:].title()}Op<{kind}>", kind, value, dtype)
+        elif reduction_type == "welford_reduce":
+            return self._two_passes(acc, kind, value)
+        elif reduction_type == "welford_combine":
+            call = f"{a} = c10::metal::welford_combine"
+            self._gather({acc: ("float3", "float3(0.0)")}, f"{call}({a}, float3({', '.join(map(str, value))}));",
+                         f"{call}({a}, {b});")  # fmt: skip
+            return tuple(self._result(f"{a}.{part}", torch.float32) for part in "xyz")
+        else:
+            raise NotImplementedError(reduction_type)
+        return self._result(a, result)
+
+    def _gather(self, arrays: dict[str, tuple[str, str]], update: str, fold: str, **rest: Any) -> None:
+        self.accumulators.append(Accumulator(arrays, update, fold, **rest))
+
+    def _result(self, text: str, dtype: torch.dtype) -> CSEVariable:
+        return self.cse.generate(self.stores, text, dtype=dtype)
+
+    def _arg_reduction(self, acc: str, op: str, kind: str, value: Any, dtype: torch.dtype) -> CSEVariable:
+        """Of equal values the first counts, and a lane that has none knows a place before all others."""
+        at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
+        index = DTYPE_TO_METAL[dtype]
+        place = f"static_cast<{index}>({root.name})"
+        self._gather(
+            {acc: (kind, f"{op}::identity()"), at: (index, "0")},
+            f"if ({op}::replace({value}, {acc}[lane])) {{ {acc}[lane] = {value}; {at}[lane] = {place}; }}",
+            f"if ({op}::replace({acc}[other], {acc}[lane]) || (!{op}::replace({acc}[lane], {acc}[other]) && "
+            f"{at}[other] < {at}[lane])) {{ {acc}[lane] = {acc}[other]; {at}[lane] = {at}[other]; }}",
+        )
+        return self._result(f"{at}[lane]", dtype)
+
+    def _two_passes(self, acc: str, kind: str, value: Any) -> tuple[CSEVariable, ...]:
+        """Mean, sum of squares around it, and count: two loops of sums, where Welford's divides for each element."""
+        mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
+        self._gather({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
+                     finish=f"{mean}[lane] /= {count};", ahead=True)  # fmt: skip
+        self._gather({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
+                     f"{acc}[lane] += {acc}[other];")  # fmt: skip
+        return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
+
+    def codegen_body(self) -> None:
+        """Ends a stage. Which loops it gets is known once all stages are."""
+        if not self.features.is_reduction():
+            super().codegen_body()
+            return
+        if not (self.loads or self.compute or self.stores or self.accumulators):
+            return
+        looped = bool(self.entries or self.accumulators)
+        stage = Stage(looped, self.entries, self.accumulators, IndentedBuffer(), IndentedBuffer())
+        stage.body.splice(self.loads)
+        stage.body.splice(self.compute)
+        stage.behind.splice(self.stores)
+        self.stages.append(stage)
+        if looped:  # what the loop defines ends with it; its results stay
+            results = (item if isinstance(item, tuple) else (item,) for item in self.cse.reduction_cache.values())
+            self.cse.invalidate(OrderedSet(v for item in results for v in item))
+            for entry in self.entries:
+                entry.cache_clear()
+        self.entries, self.accumulators = [], []
+        for buffer in (self.loads, self.compute, self.stores):
+            buffer.clear()
+
+    def codegen_kernel(self, *args: Any) -> str:
+        """PyTorch's, with the stages as the kernel's body."""
+        self.codegen_body()
+        if self.stages:
+            columns = self._columns()
+            self.body.splice(self._rows() if columns is None else self._side_by_side(columns))
+            self.stages = []
+        elif not self.features.is_reduction():
+            self._in_runs()
+        alone = "[[max_total_threads_per_threadgroup(1)]] " if self.run > 1 else ""
+        return super().codegen_kernel(*args).replace("kernel void", f"{alone}kernel void")
+
+    def call_kernel(self, *args: Any, **kwargs: Any) -> None:
+        """PyTorch's, for as many threads as there are runs."""
+        trees = self.active_range_trees() if self.run > 1 else []  # of which there is one, then
+        for tree in trees:
+            tree.numel //= self.run
+        super().call_kernel(*args, **kwargs)
+        for tree in trees:
+            tree.numel *= self.run
+
+    def _in_runs(self) -> None:
+        """A kernel that reduces nothing: a thread computes the elements of an innermost loop."""
+        trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
+        digits = digits_of(trees[0], entries) if len(trees) == 1 else None
+        if not digits or len(digits) == 1:
+            return
+        whole = digits[0][1]
+        run = max(d for d in sympy.divisors(whole) if d <= LONGEST)
+        if run < SHORTEST:
+            return
+        if run < whole:
+            digits[:1] = [(1, run), (run, whole // run)]
+        code, body = IndentedBuffer(), self.body
+        self.run = run
+        (tree,) = trees
+        names = [f"{tree.prefix}digit_{i}" for i in range(len(digits))]
+        for name, (stride, count) in zip(names[1:], digits[1:], strict=True):
+            place = f"{self.index_dtype}({tree.name}) / {stride // self.run} % {count}"
+            code.writeline(f"const {self.index_dtype} {name} = {place};")
+        code.writeline(f"constexpr int lanes = {self.run};")
+        self.indexing_code.clear()
+        with self._lanes(code, None):
+            code.writeline(f"const int {names[0]} = lane;")
+            code.writelines(self._positions(tree, entries, digits, names))
+            code.splice(body)
+        self.body = code
+
+    def _numel(self, tree: IterationRangesRoot) -> str:
+        return str(tree.numel) if known(tree.numel) else f"{self.index_dtype}({tree.prefix}numel)"
+
+    def _at_most_lanes(self, count: str) -> str:
+        return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
+
+    def _columns(self) -> IterationRangesRoot | None:
+        """The range of the columns, if they are to be reduced side by side."""
+        trees = [t for t in self.range_trees if not t.is_reduction]
+        first, *others = self.stages
+        fits = len(trees) == 1 and first.looped and not any(stage.looped for stage in others)
+        return trees[0] if fits and self.contiguous["columns"] > self.contiguous["rows"] else None
+
+    def _rows(self) -> IndentedBuffer:
+        """A thread reduces a row."""
+        code = IndentedBuffer()
+        code.writeline("constexpr int lane = 0;")  # of what is computed once for a row
+        for stage in self.stages:
+            if stage.looped:
+                self._reduce(code, stage, None)
+            else:
+                code.splice(stage.body)
+            code.splice(stage.behind)
+        return code
+
+    def _side_by_side(self, columns: IterationRangesRoot) -> IndentedBuffer:
+        """One thread in LANES reduces the columns of those that follow it, too."""
+        code = IndentedBuffer()
+        first, *others = self.stages
+        code.writelines([f"if ({columns.name} % {LANES} != 0) return;",
+                         f"const {self.index_dtype} first = {columns.name};",
+                         f"const int lanes = {self._at_most_lanes(f'{self._numel(columns)} - first')};"])  # fmt: skip
+        self._reduce(code, first, columns)
+        with self._lanes(code, columns):
+            code.splice(first.behind)
+            for stage in others:
+                code.splice(stage.body)
+                code.splice(stage.behind)
+        return code
+
+    def _reduce(self, code: IndentedBuffer, stage: Stage, columns: IterationRangesRoot | None) -> None:
+        """The loops of a stage, and what they gather."""
+        for ahead in (True, False):
+            gathered = [a for a in stage.accumulators if a.ahead == ahead]
+            if ahead and not gathered:
+                continue
+            for name, (kind, first) in ((n, t) for a in gathered for n, t in a.arrays.items()):
+                code.writeline(f"{kind} {name}[{LANES}];")
+                code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {first};")
+            with self._loops(code, stage.entries, columns):
+                # A first pass stores nothing: what it stored would be read by the second.
+                lines = [line for line in stage.body._lines if not (ahead and isinstance(line, DeferredLine))]
+                code.writelines([*lines, *(a.update for a in gathered)])
+            for a in gathered:
+                self._end(code, a, columns is None)
+
+    @staticmethod
+    def _end(code: IndentedBuffer, a: Accumulator, folded: bool) -> None:
+        """Lanes of a row become one value, which all of them then have."""
+        if folded:
+            code.writelines([f"for (int width = {LANES // 2}; width > 0; width /= 2)",
+                             "  for (int lane = 0; lane < width; ++lane) {",
+                             f"    const int other = lane + width; {a.fold}",
+                             "  }"])  # fmt: skip
+        if folded and a.finish:
+            code.writelines(f"for (int lane = 1; lane < {LANES}; ++lane) {n}[lane] = {n}[0];" for n in a.arrays)
+        if a.finish:
+            code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {a.finish}")
+
+    @contextmanager
+    def _lanes(self, code: IndentedBuffer, columns: IterationRangesRoot | None) -> Iterator[None]:
+        """The loop over lanes, with the position in the grid of a lane that is a column."""
+        if not {"error", "atomic"} & self.headers:  # no way out of the loop, and no element that two lanes change
+            code.writeline("#pragma clang loop vectorize(assume_safety)")
+        code.writeline("for (int lane = 0; lane < lanes; ++lane) {")
+        with code.indent():
+            if columns:
+                code.writeline(f"const {self.index_dtype} {columns.name} = first + lane;")
+                code.splice(self.indexing_code)
+            yield
+        code.writeline("}")
+
+    @contextmanager
+    def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
+               columns: IterationRangesRoot | None) -> Iterator[None]:  # fmt: skip
+        """All elements of a row, the last loop over lanes."""
+        trees = [t for t in self.range_trees if t.is_reduction]
+        with ExitStack() as stack:
+            for tree in trees:
+                digits = digits_of(tree, [e for e in entries if e.root is tree])
+                names = [f"{tree.prefix}digit_{i}" for i in range(len(digits or [0]))]
+                counts = [str(count) for _, count in digits] if digits else [self._numel(tree)]
+                strip = columns is None and tree is trees[-1]
+                for name, count in reversed([*zip(names, counts, strict=True)][strip:]):
+                    stack.enter_context(
+                        loop(code, f"for ({self.index_dtype} {name} = 0; {name} < {count}; ++{name}) {{")
+                    )
+                if strip:
+                    head = f"for ({self.index_dtype} base = 0; base < {counts[0]}; base += {LANES}) {{"
+                    stack.enter_context(loop(code, head))
+                    code.writeline(f"const int lanes = {self._at_most_lanes(f'{counts[0]} - base')};")
+                if tree is trees[-1]:
+                    stack.enter_context(self._lanes(code, columns))
+                if strip:
+                    code.writeline(f"const {self.index_dtype} {names[0]} = base + lane;")
+                code.writelines(self._positions(tree, entries, digits, names))
+            yield
+
+    def _positions(self, tree: IterationRangesRoot, entries: list[IterationRangesEntry],
+                   digits: list[tuple[int, int]] | None, names: list[str]) -> Iterator[str]:  # fmt: skip
+        """Definitions of the positions that a stage's code uses."""
+
+        def weighted(divisor: Any, length: Any) -> str:
+            pairs = ((stride, name) for (stride, _), name in zip(digits, names, strict=True))
+            within = [(stride // divisor, name) for stride, name in pairs if divisor <= stride < divisor * length]
+            return " + ".join(f"{weight} * {name}" if weight > 1 else name for weight, name in within) or "0"
+
+        yield f"const {self.index_dtype} {tree.name} = {weighted(1, tree.numel) if digits else names[0]};"
+        for e in entries:
+            if e.root is tree:
+                place = weighted(e.divisor, e.length) if digits else self.sexpr(self.rename_indexing(e.expr))
+                yield f"const {self.index_dtype} {e.name} = {place};"
+
+
+def known(*sizes: Any) -> bool:
+    """Whether they are numbers, not symbols."""
+    return all(isinstance(size, int | sympy.Integer) for size in sizes)
+
+
+@contextmanager
+def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
+    """The head and the end of a loop, whose body is written within."""
+    code.writeline(head)
+    with code.indent():
+        yield
+    code.writeline("}")
+
+
+def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
+    """Strides and counts of nested loops, the innermost first, whose variables make up the entries without a division;
+    None where their sizes are not known or do not nest."""
+    points = {sympy.Integer(1), tree.numel, *(p for e in entries for p in (e.divisor, e.divisor * e.length))}
+    if not known(*points):
+        return None
+    ordered = sorted(int(p) for p in points)
+    if any(b % a for a, b in pairwise(ordered)):
+        return None
+    return [(a, b // a) for a, b in pairwise(ordered)] or [(1, 1)]
