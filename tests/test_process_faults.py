@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from processes import in_a_process
+
+from mpsx.msl.compiler import find_compiler
 
 KERNEL = "kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= %d; }"
 COMPILE = f"""
@@ -129,22 +132,30 @@ def children(pid: int) -> set[int]:
     return found
 
 
+# A compiler that never ends a compilation, and says a moment after it has begun one that it has.
+ENDLESS = """#!/bin/sh
+case " $* " in *" -c "*) sleep 0.2; touch "$TMPDIR/compiling"; exec sleep 600 ;; esac
+exec {} "$@"
+"""
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
-    function = "template <class T> void f{0}(device T* x, uint n) {{ for (uint k = 0; k < n; ++k) x[k] = exp(x[k]); }}"
-    kernel = "kernel void k{0}(device float* x, uint n [[threads_per_grid]]) {{ f{0}(x, n); }}"
-    kernels = "\n".join(f"{function}\n{kernel}".format(i) for i in range(60))
-    code = f"import torch, mpsx; print('ready', flush=True); mpsx.compile_shader({kernels!r})"
+    compiler = tmp_path / "clang++"
+    compiler.write_text(ENDLESS.format(shlex.join(find_compiler().clang)))
+    compiler.chmod(0o700)
+    code = f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})"
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
-    program = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE,
+    environment["MPSX_KERNEL_CXX"] = shlex.quote(str(compiler))
+    program = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
-    assert program.stdout.readline() == "ready\n"
-    deadline = time.monotonic() + 60
-    while not (compilers := children(program.pid)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "compiling").exists() and program.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert compilers
+    compilers = children(program.pid)
     program.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in program.communicate(timeout=60)[1]
+    assert compilers
     time.sleep(0.2)
     assert [pid for pid in compilers if Path(f"/proc/{pid}").exists()] == []
     assert [path.name for path in tmp_path.glob("tmp-*")] == []
