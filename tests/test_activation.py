@@ -168,6 +168,23 @@ def test_clamp(layout: str) -> None:
             torch.testing.assert_close(on_device(x).clamp_(0, 2).cpu(), x.clone().clamp_(0, 2))
 
 
+@pytest.mark.parametrize("into", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
+def test_out_of_another_type_is_refused(into: torch.dtype) -> None:
+    """By clamps between numbers and by heaviside, as on the CPU."""
+    for device in ("cpu", "mpsx"):
+        x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=into, device=device)
+        for call in (lambda x, out: torch.clamp(x, 1, 2, out=out), lambda x, out: torch.clamp_min(x, 1, out=out),
+                     lambda x, out: torch.clamp_max(x, 1, out=out)):  # fmt: skip
+            with pytest.raises(RuntimeError, match=r"Found dtype \w+ but expected Float|can't be cast"):
+                call(x, out)
+        with pytest.raises(RuntimeError, match=r"heaviside is not yet implemented for (tensors with|complex)"):
+            torch.heaviside(x, x, out=out)
+        # A bound that is a tensor takes part in promotion, and the result is converted.
+        if into == torch.float64:
+            torch.clamp_min(x, torch.ones(4, device=device), out=out)
+            assert out.tolist() == [1, 1, 2, 3]
+
+
 def test_clamp_nan() -> None:
     x = torch.tensor([float("nan"), 1.0, -1.0])
     torch.testing.assert_close(x.to("mpsx").clamp(0, 0.5).cpu(), x.clamp(0, 0.5), equal_nan=True)

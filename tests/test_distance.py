@@ -68,3 +68,10 @@ def test_empty_and_errors() -> None:
         torch.cdist(x, x[:, :2])
     with pytest.raises(RuntimeError, match="non-negative p"):
         torch.cdist(x, x, -1)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0])
+def test_nan(p: float) -> None:
+    x = torch.tensor([[1.0, math.nan, 3.0], [math.nan] * 3, [1.0, 2.0, 3.0], [1.0, math.inf, 4.0]])
+    for function in (lambda x: torch.cdist(x, x[1:], p), lambda x: F.pdist(x, p)):
+        torch.testing.assert_close(function(on_device(x)).cpu(), function(x), equal_nan=True)

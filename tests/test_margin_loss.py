@@ -35,6 +35,25 @@ def test_multilabel(reduction: str) -> None:
         compare(lambda x, t: F.multilabel_margin_loss(x, t, reduction=reduction), x[rows], target[rows])
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_infinities(p: int) -> None:
+    """A gap that is NaN is not above 0."""
+    inf = torch.inf
+    x = torch.tensor([[inf, 1, 2], [1, inf, 2], [-inf, 1, 2], [1, -inf, 2], [inf, inf, 2], [torch.nan, 1, 2]])
+    for margin in (1.0, inf):
+        ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()
+        for leaf in (ours, theirs):
+            loss = F.multi_margin_loss(leaf, torch.zeros(6, dtype=torch.long).to(leaf.device), p=p, margin=margin,
+                                       reduction="none")  # fmt: skip
+            loss.sum().backward()
+            leaf.loss = loss.detach().cpu()
+        torch.testing.assert_close(ours.loss, theirs.loss)
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad, equal_nan=True)
+    y, target = x[:5], torch.tensor([[0, 2, -1]] * 5)
+    ours = F.multilabel_margin_loss(on_device(y), on_device(target), reduction="none").cpu()
+    torch.testing.assert_close(ours, F.multilabel_margin_loss(y, target, reduction="none"))
+
+
 def test_errors() -> None:
     x = torch.randn(2, 3, device="mpsx")
     with pytest.raises(RuntimeError, match="inconsistent target size"):

@@ -6,7 +6,7 @@
 // A norm: what a difference adds to the sum, and the distance that the sum makes. The derivative by a difference is a
 // factor, the same for all differences of a pair of points (`weight`: the gradient of their distance), times a slope.
 struct norm_0 {
-  static float part(float d, float) { return d != 0.0f ? 1.0f : 0.0f; }
+  static float part(float d, float) { return is_nan(d) ? d : (d != 0.0f ? 1.0f : 0.0f); }
   static float whole(float sum, float) { return sum; }
 };
 struct norm_1 {

@@ -4,10 +4,11 @@
 #include "lib/instantiate.h"
 #include "loss/params.h"
 
-// By how much a class violates the margin: margin - x[target] + x[class], where that is above 0 (NaN stays).
+// By how much a class violates the margin: margin - x[target] + x[class], where that is above 0, which the NaN of two
+// infinities is not.
 inline float gap_of(float x, float above) {
   const float gap = above + x;
-  return gap <= 0.0f ? 0.0f : gap;
+  return gap > 0.0f ? gap : 0.0f;
 }
 
 // rows[r]: the loss of row r.

@@ -37,6 +37,8 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernel
 bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                 const Tensor& b, const ScalarParams& scalars, Tensor& out) {
   if (!takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type)) {
+    TORCH_CHECK(row.promotion != Promotion::SAME, row.name,
+                " is not yet implemented for tensors with different dtypes.");
     // x.ldexp_(y) is mul.out(x, 2^y, out=x): a result that is an operand too keeps its shape.
     const bool operand = out.is_same(a) || out.is_same(b);
     TORCH_CHECK(!operand || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),

@@ -64,6 +64,7 @@ bool clamp(const Tensor& self, const MaybeScalar& low, const MaybeScalar& high, 
   const Tensor a = low ? wrapped_number(*low) : Tensor(), b = high ? wrapped_number(*high) : Tensor();
   const auto type = clamp_type(self, a, b);
   if (type == at::ScalarType::Undefined) return false;
+  TORCH_CHECK(takes(out, type) || out.is_same(self), "clamp: Found dtype ", out.scalar_type(), " but expected ", type);
   if (low) check_holds(type, *low);
   if (high) check_holds(type, *high);
   return ops::between(type, self, a, b, out);
