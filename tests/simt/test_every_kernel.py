@@ -21,8 +21,8 @@ from msl.translate import load
 from simt_library import ROOT, once
 
 HERE = Path(__file__).resolve().parent
-# One SIMD group, two, and as many as there can be.
-SIZES = (32, 64, pytest.param(256, marks=pytest.mark.sweep), 1024)
+# One SIMD group, and as many as there can be; the sweep has those between.
+SIZES = (32, *(pytest.param(size, marks=pytest.mark.sweep) for size in (64, 256)), 1024)
 
 pytestmark = pytest.mark.usefixtures("simt_library")
 
