@@ -74,6 +74,9 @@ inline long lane_below(long v, ushort distance) {
 }
 inline ulong lane_below(ulong v, ushort distance) { return ulong(lane_below(long(v), distance)); }
 
+// The lanes of the SIMD group where `v` is true, a bit each.
+inline uint lanes_with(bool v) { return uint(simd_vote::vote_t(simd_ballot(v))); }
+
 // How two partial results become one. max and min propagate NaN.
 struct CombineSum {
   template <typename T> static T apply(T a, T b) { return a + b; }

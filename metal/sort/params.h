@@ -5,7 +5,14 @@
 enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers
   kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
-  kCounters = 4096  // of digits, for all threads of a threadgroup
+  kCounters = 4096,  // of digits, for all threads of a threadgroup
+  // Longer rows are sorted by digits of kSortBits, in tiles of kSortEach elements a thread.
+  kSortBits = 8,
+  kSortDigits = 256,
+  kSortThreads = 256,  // a digit each
+  kSortGroups = 8,     // SIMD groups of them
+  kSortEach = 8,
+  kSortTile = 2048
 };
 
 // Rows of `size` elements. `order` is 0 for ascending, ~0 for descending: it flips the bits of keys.
@@ -13,6 +20,7 @@ struct SortParams {
   uint32_t size;
   uint32_t order;
   uint32_t inner;  // of columns: the distance from one element to the next
+  uint32_t shift, tiles;  // of rows that are sorted by tiles: the digit's place, and how many tiles a row has
 };
 
 // The `count` first elements in order of a row, or (kthvalue, median) the one of rank `rank`.

@@ -1,7 +1,7 @@
 // Stable sorts of rows, with the places of their elements: by rank where rows are short, else by radix from the last
-// digit on, of keys less the smallest, so that numbers near each other have few digits.
+// digit on.
 #include "lib/instantiate.h"
-#include "sort/radix.h"
+#include "sort/tile.h"
 
 // An element's place is the number of elements that come before it.
 template <typename T>
@@ -54,65 +54,86 @@ kernel void sort_columns(device T* values [[buffer(0)]], device long* places [[b
   sort_tiny(values + begin, places + begin, in + begin, p.size, p.inner, p.order);
 }
 
-// keys and order: two rows of `size` each, which take turns.
+// Rows that fit into threadgroup memory. Keys and orders are room that a CPU needs for longer ones.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
-                      device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
-                      device const T* in [[buffer(4)]], constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
-  typedef sort_key_t<T> K;
+                      device sort_key_t<T>* [[buffer(2)]], device uint* [[buffer(3)]], device const T* in [[buffer(4)]],
+                      constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup uint counts[kCounters];
-  threadgroup uint scratch[kScratch];
-  threadgroup K ranked[kRanked];
-  const uint n = p.size;
-  const ulong begin = ulong(g.group.x) * n;
+  threadgroup SortTile<T> tile;
+  const ulong begin = ulong(g.group.x) * p.size;
   device const T* x = in + begin;
   values += begin;
   places += begin;
-  if (n <= kRanked) {
-    sort_by_rank(values, places, x, n, p.order, ranked, g);
+  if (p.size <= kRanked) {
+    sort_by_rank(values, places, x, p.size, p.order, tile.keys, g);
     return;
   }
-  device K *from = keys + 2 * begin, *to = from + n;
-  device uint *from_order = order + 2 * begin, *to_order = from_order + n;
-  threadgroup ulong spans[kScratch];
-  const Span<K> span = span_of(x, n, p.order, spans, g);
-  MPSX_VECTORIZE
-  for (uint i = g.index; i < n; i += g.count) {
-    from[i] = K(key_in_order(x[i], p.order) - span.least);
-    from_order[i] = i;
+  SortItems<T> items;
+  items.load(x, NoOrder(), p.size, g);
+  for (uint shift = 0; shift < sizeof(T) * 8; shift += kSortBits) {
+    items.sort(tile, {shift, p.order}, p.size, g);
+    items.reload(tile, p.size, g);
   }
-  tg_device_barrier();
-  const uint bits = digit_bits(g), digits = 1u << bits, used = bits_of(ulong(K(span.most - span.least)));
-  const Part part = part_of(n, g);
-  for (uint shift = 0; shift < used; shift += bits) {
-    const Digits digit = {shift, digits - 1};
-    clear_counts(counts, digits, g);
-    for (uint i = part.begin; i < part.end; ++i) ++counts[digit.of(from[i]) * g.count + g.index];
-    sum_counts(counts, digits, scratch, g);
-    const uint first = digit.of(from[0]);
-    const uint before = before_digit(counts, first, digits, n, g);
-    const bool all_equal = before_digit(counts, first + 1, digits, n, g) - before == n;
-    tg_barrier();
-    if (all_equal) continue;
-    for (uint i = part.begin; i < part.end; ++i) {
-      const uint place = counts[digit.of(from[i]) * g.count + g.index]++;
-      to[place] = from[i];
-      to_order[place] = from_order[i];
-    }
-    tg_device_barrier();
-    device K* const keys_done = from;
-    device uint* const order_done = from_order;
-    from = to, from_order = to_order;
-    to = keys_done, to_order = order_done;
+  for (uint i = g.index; i < p.size; i += g.count) {
+    values[i] = tile.values[i];
+    places[i] = long(tile.order[i]);
   }
+}
+
+// Longer rows are sorted a digit at a time, by tiles: tile g.group.x of row g.group.y. First how often a digit occurs.
+// counts: [row][digit][tile].
+template <typename T>
+[[max_total_threads_per_threadgroup(kSortThreads)]]
+kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[buffer(1)]],
+                       constant SortParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup atomic_uint found[kSortDigits];
+  for (uint d = g.index; d < kSortDigits; d += g.count) atomic_store_explicit(found + d, 0u, memory_order_relaxed);
+  tg_barrier();
+  const SortDigit digit = {p.shift, p.order};
+  const uint first = g.group.x * kSortTile, last = first + min(uint(kSortTile), p.size - first);
+  device const T* x = in + ulong(g.group.y) * p.size;
+  for (uint i = first + g.index; i < last; i += g.count)
+    atomic_fetch_add_explicit(found + digit.of(x[i]), 1u, memory_order_relaxed);
+  tg_barrier();
+  for (uint d = g.index; d < kSortDigits; d += g.count)
+    counts[(ulong(g.group.y) * kSortDigits + d) * p.tiles + g.group.x] =
+        atomic_load_explicit(found + d, memory_order_relaxed);
+}
+
+// Then each tile is sorted by the digit, and its runs of equal ones go where `ends`, the sums of the counts up to and
+// with each one, say that they end. The first pass numbers the elements, the last one writes places.
+template <typename T>
+[[max_total_threads_per_threadgroup(kSortThreads)]]
+kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[buffer(1)]],
+                         device long* places [[buffer(2)]], device const T* in [[buffer(3)]],
+                         device const uint* in_order [[buffer(4)]], device const uint* ends [[buffer(5)]],
+                         constant SortParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup SortTile<T> tile;
+  const ulong row = ulong(g.group.y) * p.size;
+  const uint first = g.group.x * kSortTile, n = min(uint(kSortTile), p.size - first);
+  const SortDigit digit = {p.shift, p.order};
+  SortItems<T> items;
+  items.load(in + row + first, TileOrder{p.shift == 0 ? nullptr : in_order + row + first, first}, n, g);
+  items.sort(tile, digit, n, g);
   for (uint i = g.index; i < n; i += g.count) {
-    values[i] = x[from_order[i]];
-    places[i] = long(from_order[i]);
+    const T value = tile.values[i];
+    const uint d = digit.of(value);
+    const uint end = ends[(ulong(g.group.y) * kSortDigits + d) * p.tiles + g.group.x];
+    const ulong to = row + (end - (tile.starts[d + 1] - i));
+    values[to] = value;
+    if (p.shift + kSortBits < sizeof(T) * 8)
+      order[to] = tile.order[i];
+    else
+      places[to] = long(tile.order[i]);
   }
 }
 
 #define MPSX_SORT(T, TAG, ...)                          \
   MPSX_KERNEL("sort_rows_" #TAG, sort_rows<T>)          \
-  MPSX_KERNEL("sort_columns_" #TAG, sort_columns<T>)
+  MPSX_KERNEL("sort_columns_" #TAG, sort_columns<T>)    \
+  MPSX_KERNEL("sort_count_" #TAG, sort_count<T>)        \
+  MPSX_KERNEL("sort_scatter_" #TAG, sort_scatter<T>)
 MPSX_FOR_ALL(MPSX_SORT)

@@ -37,4 +37,6 @@ Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_
   return t;
 }
 
+uint64_t longest_row(uint64_t held) { return driver().traits().one_thread_groups ? UINT64_MAX : held; }
+
 }  // namespace mpsx::runtime

@@ -21,4 +21,8 @@ constexpr uint32_t kTeamThreads = 256;
 Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_t pack, uint64_t held,
                 uint32_t most = kTeamThreads);
 
+// The longest row that one threadgroup sorts, whose memory has room for `held` elements. One that is a thread needs no
+// such room.
+uint64_t longest_row(uint64_t held);
+
 }  // namespace mpsx::runtime

@@ -1,6 +1,7 @@
 // Launchers of metal/sort: sort, topk, kthvalue, median, nanmedian.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/sort_meta.h>
 #include <ATen/ops/topk_meta.h>
 #include <torch/library.h>
@@ -9,6 +10,7 @@
 
 #include "ops/operator.h"
 #include "ops/structured.h"
+#include "runtime/teams.h"
 #include "sort/params.h"
 
 namespace mpsx::ops {
@@ -43,15 +45,53 @@ uint64_t row_work(const Tensor& rows) { return uint64_t(rows.size(-1)) * uint64_
 
 constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // rows are sorted in batches of about that many
 
+// Rows of more elements than a threadgroup holds: three launches a digit, the second of which adds up the counts.
+void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
+  static const KernelSet count("sort_count"), scatter("sort_scatter");
+  const auto [size, rows] = rows_of("sort", x);
+  const uint32_t digits = uint32_t(x.element_size()) * 8 / kSortBits;
+  SortParams p{uint32_t(size), descending ? ~0u : 0u, 1, 0, uint32_t(ceil_div(size, kSortTile))};
+  const auto whole = x.options().dtype(at::kInt);
+  const Tensor counts = at::empty({int64_t(rows), int64_t(kSortDigits) * p.tiles}, whole);
+  Tensor ends = at::empty_like(counts);
+  // Passes leave these to the next one, in turns.
+  Tensor keys[2], order[2];
+  for (uint32_t i = 0; i < std::min(digits - 1, 2u); ++i)
+    keys[i] = at::empty_like(x), order[i] = at::empty(x.sizes(), whole);
+  Tensor from = x, from_order = counts;  // of the first pass there is no order
+  for (uint32_t pass = 0; pass < digits; ++pass, p.shift += kSortBits) {
+    const bool last = pass + 1 == digits;
+    const driver::Size grid{p.tiles, uint32_t(rows)};
+    Launch counting(count.get(tag_of(x)));
+    counting.pointer(counts.mutable_data_ptr()).pointer(from.const_data_ptr()).bytes(p);
+    counting.groups(grid, kSortThreads).work(kSortTile).run();
+    at::cumsum_out(ends, counts, 1, at::kInt);
+    const Tensor to = last ? values : keys[pass % 2], to_order = last ? counts : order[pass % 2];
+    Launch moving(scatter.get(tag_of(x)));
+    moving.pointer(to.mutable_data_ptr()).pointer(to_order.mutable_data_ptr()).pointer(indices.mutable_data_ptr());
+    moving.pointer(from.const_data_ptr()).pointer(from_order.const_data_ptr()).pointer(ends.const_data_ptr()).bytes(p);
+    moving.groups(grid, kSortThreads, true).work(kSortTile * 8).run();
+    from = to, from_order = to_order;
+  }
+}
+
 void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   static const KernelSet kernels("sort_rows");
   const auto [size, count] = rows_of("sort", x);
+  const bool scratch = size > kRanked && runtime::longest_row(kSortTile) > kSortTile;
   const uint64_t batch = std::clamp<uint64_t>(kScratchElements / size, 1, count);
-  const bool scratch = size > kRanked;
+  if (size > runtime::longest_row(kSortTile)) {
+    const auto rows = [&](const Tensor& t, uint64_t row) {
+      return t.view({int64_t(count), int64_t(size)}).narrow(0, int64_t(row), int64_t(std::min(batch, count - row)));
+    };
+    for (uint64_t row = 0; row < count; row += batch)
+      sort_long_rows(rows(x, row), rows(values, row), rows(indices, row), descending);
+    return;
+  }
   const auto bytes = x.options().dtype(at::kByte);
   const Tensor keys = at::empty({scratch ? int64_t(2 * batch * size * x.element_size()) : 0}, bytes);
   const Tensor order = at::empty({scratch ? int64_t(2 * batch * size) : 0}, bytes.dtype(at::kInt));
-  const SortParams p{uint32_t(size), descending ? ~0u : 0u, 1};
+  const SortParams p{uint32_t(size), descending ? ~0u : 0u, 1, 0, 1};
   for (uint64_t row = 0; row < count; row += batch) {
     const int64_t first = int64_t(row * size);
     Launch(kernels.get(tag_of(x)))
@@ -61,7 +101,8 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
         .pointer(order.mutable_data_ptr())
         .pointer(static_cast<const char*>(x.const_data_ptr()) + first * x.element_size())
         .bytes(p)
-        .groups({uint32_t(std::min(batch, count - row))}, std::min(256u, runtime::threads_for_row(size)))
+        .groups({uint32_t(std::min(batch, count - row))},
+                size > kRanked ? uint32_t(kSortThreads) : runtime::threads_for_row(size), size > kRanked)
         .work(row_work(x))
         .run();
   }
@@ -77,7 +118,7 @@ bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& v
   for (int64_t d = 0; d < x.dim(); ++d)
     if (d != dim) (d < dim ? outer : inner) *= uint64_t(x.size(d));
   if (inner == 1 || outer >= UINT32_MAX || inner >= UINT32_MAX) return false;
-  const SortParams p{uint32_t(x.size(dim)), descending ? ~0u : 0u, uint32_t(inner)};
+  const SortParams p{uint32_t(x.size(dim)), descending ? ~0u : 0u, uint32_t(inner), 0, 1};
   Launch(kernels.get(tag_of(x)))
       .pointer(values.mutable_data_ptr())
       .pointer(indices.mutable_data_ptr())

@@ -51,6 +51,9 @@ def sorts() -> Iterator[Case]:
             if dtype != torch.bool:
                 yield case(f"topk {label}", lambda x: torch.topk(x, 17).values, x, reference="same")
                 yield case(f"median {label}", lambda x: x.median(1).values, x, reference="same")
+            if size == LONG:
+                long = values(2, 4100, dtype=dtype)  # more than a threadgroup holds
+                yield case(f"sort of tiles {TAGS[dtype]}", lambda x: torch.sort(x, stable=True), long, reference="same")
             yield case(f"mode {label}", lambda x: x.mode(1).values, x, reference="same")
             yield case(f"mode of long rows {label}", lambda x: x.repeat(1, 4).mode(1).values, x, reference="same")
 

@@ -1,0 +1,98 @@
+// Stable sorts by a digit, of a tile that a threadgroup of kSortThreads holds. SIMD groups have kSortEach runs of
+// neighbours, one after another, so that before an element come those with smaller digits, and of those with its own
+// digit the ones in SIMD groups, runs and lanes before it.
+#pragma once
+
+#include "lib/collective.h"
+#include "sort/keys.h"
+#include "sort/params.h"
+
+struct SortDigit {
+  uint shift, order;
+  template <typename T> uint of(T x) const { return uint(key_in_order(x, order) >> shift) & (kSortDigits - 1); }
+};
+
+template <typename T>
+struct SortTile {
+  union {
+    T values[kSortTile];
+    sort_key_t<T> keys[kRanked];  // of sort_by_rank
+  };
+  uint order[kSortTile];
+  ushort counts[kSortGroups * kSortDigits];  // of digits in each SIMD group, then of those in the ones before it
+  uint starts[kSortDigits + 1], scratch[kScratch];
+};
+
+// The numbers of elements: those of a row from 0, or of a tile of one, as they are known from the pass before.
+struct NoOrder {
+  uint at(uint i) const { return i; }
+};
+struct TileOrder {
+  device const uint* known;
+  uint first;
+  uint at(uint i) const { return known ? known[i] : first + i; }
+};
+
+// The elements of a thread.
+template <typename T>
+struct SortItems {
+  T values[kSortEach];
+  uint order[kSortEach];
+
+  static uint place(uint k, GroupThread g) { return (g.index / g.width * kSortEach + k) * g.width + g.lane; }
+
+  template <typename Order>
+  void load(device const T* x, Order numbers, uint n, GroupThread g) {
+    MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
+      const uint i = place(k, g);
+      if (i < n) values[k] = x[i], order[k] = numbers.at(i);
+    }
+  }
+  // Takes the elements as the last sort left them in the tile.
+  void reload(threadgroup SortTile<T>& tile, uint n, GroupThread g) {
+    MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
+      const uint i = place(k, g);
+      if (i < n) values[k] = tile.values[i], order[k] = tile.order[i];
+    }
+    tg_barrier();
+  }
+  // Puts n elements into the tile; tile.starts says where those of a digit begin.
+  void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
+    threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
+    for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;
+    sg_barrier();
+    uint before[kSortEach];
+    MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
+      const bool valid = place(k, g) < n;
+      const uint d = valid ? digit.of(values[k]) : 0u;
+      uint peers = lanes_with(valid);
+      MPSX_UNROLL for (uint b = 0; b < kSortBits; ++b) {
+        const uint set = lanes_with((d >> b & 1u) != 0);
+        peers &= d >> b & 1u ? set : ~set;
+      }
+      const uint below = popcount(peers & ((1u << g.lane) - 1u));
+      if (valid) before[k] = own[d] + below;
+      sg_barrier();
+      if (valid && below == 0) own[d] = ushort(before[k] + popcount(peers));
+      sg_barrier();
+    }
+    tg_barrier();
+    uint all = 0, total;  // of digit g.index
+    for (uint s = 0; s < kSortGroups; ++s) {
+      const uint here = tile.counts[s * kSortDigits + g.index];
+      tile.counts[s * kSortDigits + g.index] = ushort(all);
+      all += here;
+    }
+    const uint start = tg_prefix_sum(all, total, tile.scratch, g);
+    tile.starts[g.index] = start;
+    if (g.index == 0) tile.starts[kSortDigits] = n;
+    tg_barrier();
+    MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
+      if (place(k, g) >= n) continue;
+      const uint d = digit.of(values[k]), to = tile.starts[d] + own[d] + before[k];
+      tile.values[to] = values[k];
+      tile.order[to] = order[k];
+    }
+    tg_barrier();
+  }
+};
