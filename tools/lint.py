@@ -39,9 +39,10 @@ FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 BUILD_OUTPUTS = ("build", "dist")
 
 
-# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline.
+# What Metal does not have, and conditions that tell drivers apart. Metal does have noinline. An attribute after a
+# parameter without a name would belong to the type.
 FOREIGN = re.compile(r"MPSX_VECTOR_BYTES|\b__builtin_\w+|\bext_vector_type\b|\bvector_size\b"
-                     r"|\b__attribute__(?!\(\(noinline\)\))|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
+                     r"|\b__attribute__(?!\(\(noinline\)\))|[*&]\s*\[\[|^\s*#\s*(?:el)?if.*\bMPSX_(?:HOST|SIMT|CUDA|GENERAL)\b")
 
 
 def check(function):

@@ -54,11 +54,11 @@ kernel void sort_columns(device T* values [[buffer(0)]], device long* places [[b
   sort_tiny(values + begin, places + begin, in + begin, p.size, p.inner, p.order);
 }
 
-// Rows that fit into threadgroup memory. Keys and orders are room that a CPU needs for longer ones.
+// Rows that fit into threadgroup memory. `keys` and `order` are room that a CPU needs for longer ones.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
-                      device sort_key_t<T>* [[buffer(2)]], device uint* [[buffer(3)]], device const T* in [[buffer(4)]],
-                      constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
+                      device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
+                      device const T* in [[buffer(4)]], constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup SortTile<T> tile;
   const ulong begin = ulong(g.group.x) * p.size;
