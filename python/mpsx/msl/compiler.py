@@ -29,6 +29,9 @@ CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
+# Loops of a few rounds, such as Philox's, are to be unrolled: one that is left keeps the loop over threads from being
+# vectorized.
+CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
 # The flags of /proc/cpuinfo that each needs.
@@ -70,6 +73,8 @@ class Compiler:
             flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)
         if mode != "wide":
             flags = flags + (CLANG_SIMT_FLAGS if clang else GCC_SIMT_FLAGS)
+        if mode == "auto" and clang:
+            flags = flags + CLANG_AUTO_FLAGS
         if general and clang:
             flags = flags + GENERAL_FLAGS
         return flags + self.isa_flags(isa)
