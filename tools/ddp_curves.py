@@ -83,17 +83,17 @@ def picture(runs: dict[int, dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
     reference = runs[min(runs)]["cpu"]["losses"]
-    left.plot(reference, color="black", linewidth=3, alpha=0.3, label="CPU, 1 process")
-    for world, run in runs.items():
-        left.plot(run["mpsx"]["losses"], linewidth=1, label=f"mpsx, {world} process{'es' * (world > 1)}")
-        difference = [abs(a - b) for a, b in zip(run["mpsx"]["losses"], reference, strict=True)]
-        right.plot(difference, linewidth=1, label=f"{world} process{'es' * (world > 1)}")
+    left.plot(reference, color="black", linewidth=4, alpha=0.25, label="CPU, 1 process")
+    for (world, run), style in zip(runs.items(), ("solid", "dashed", "dotted"), strict=True):  # they coincide
+        label = f"mpsx, {world} process{'es' * (world > 1)}"
+        (line,) = left.plot(run["mpsx"]["losses"], linestyle=style, label=label)
+        difference = [abs(a - b) * 1e7 for a, b in zip(run["mpsx"]["losses"], reference, strict=True)]
+        right.plot(difference, linewidth=1, color=line.get_color())
     left.set(xlabel="step", ylabel="loss of the whole batch")
-    right.set(xlabel="step", ylabel="|mpsx − CPU in 1 process|", yscale="log")
-    for axes in (left, right):
-        axes.legend(frameon=False)
+    right.set(xlabel="step", ylabel="|mpsx − CPU in 1 process| / 10⁻⁷", ylim=0)  # many are zero
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(FOLDER / "losses.png", dpi=90)
 
 
