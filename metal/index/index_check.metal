@@ -2,18 +2,16 @@
 #include "index/check.h"
 #include "index/params.h"
 
-constant uint kChecked = 256;  // indices a thread looks at; kChecked in src/ops/indexing.cpp
-
 kernel void index_check(device const long* index [[buffer(0)]], constant CheckParams& p [[buffer(1)]],
-                        device ErrorRecord* errors [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  const ulong begin = ulong(tid) * kChecked;
-  const uint count = uint(min(p.count - long(begin), long(kChecked)));
-  device const long* own = index + begin;
+                        device ErrorRecord* errors [[buffer(2)]], uint tid [[thread_position_in_grid]],
+                        uint threads [[threads_per_grid]]) {
   const long low = p.negative ? -p.size : 0;
-  int bad = 0;
-  MPSX_REDUCE(| : bad)
-  for (uint i = 0; i < count; ++i) bad |= int(own[i] < low) | int(own[i] >= p.size);
-  if (!bad) return;
-  for (uint i = 0; i < count; ++i)
-    if (own[i] < low || own[i] >= p.size) return report_index(errors, p.dimension, own[i], p.size);
+  long own[kChecked];
+  MPSX_UNROLL for (uint k = 0; k < kChecked; ++k) {
+    const ulong i = tid + ulong(k) * threads;
+    own[k] = i < ulong(p.count) ? index[i] : 0;
+  }
+  MPSX_UNROLL for (uint k = 0; k < kChecked; ++k)
+    if (own[k] < low || (own[k] >= p.size && tid + ulong(k) * threads < ulong(p.count)))
+      return report_index(errors, p.dimension, own[k], p.size);
 }

@@ -15,7 +15,8 @@ struct RowsParams {
   uint32_t together;   // neighbouring rows that a threadgroup copies
 };
 
-// An index to be checked.
+// An index to be checked; a thread looks at kChecked elements of it.
+enum : uint32_t { kChecked = 16 };
 struct CheckParams {
   int64_t size, count;
   uint32_t dimension, negative;  // as in RowsParams

@@ -9,7 +9,6 @@ namespace mpsx::ops {
 
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative) {
   static const KernelSet check("index_check");
-  constexpr int64_t kChecked = 256;  // as in metal/index/index_check.metal
   if (index.numel() == 0) return;
   CheckParams p{};
   p.size = size;
@@ -20,8 +19,8 @@ void check_index(const char* op, const Tensor& index, int64_t size, int64_t dime
       .pointer(index.const_data_ptr())
       .bytes(p)
       .pointer(runtime::device_error_record(op))
-      .threads(uint64_t((p.count + kChecked - 1) / kChecked))
-      .work(uint64_t(kChecked))
+      .threads(ceil_div(uint64_t(p.count), kChecked))
+      .work(kChecked)
       .run();
   runtime::check_device_errors();
 }
