@@ -38,6 +38,9 @@ def test_products(dtype: torch.dtype, group: int) -> None:
         assert_as_exact(result, cpu, torch.mm(x.double(), exact.t()))
         column_major = x.t().contiguous().t()
         assert torch.equal(torch._weight_int4pack_mm(column_major.to("mpsx"), weight, group, scales.to("mpsx")), result)
+        odd = torch.empty(x.numel() + 1, dtype=dtype, device="mpsx")[1:].view(x.shape).copy_(x)
+        off = torch.empty(weight.numel() + 1, dtype=torch.int32, device="mpsx")[1:].view(weight.shape).copy_(weight)
+        assert torch.equal(torch._weight_int4pack_mm(odd, off, group, scales.to("mpsx")), result)
 
 
 def test_as_cpus_have_it() -> None:

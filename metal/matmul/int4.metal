@@ -1,5 +1,7 @@
 // Products with weights of four bits: by tiles, and for a few rows by rows.
 #include "lib/instantiate.h"
+#include "lib/pack.h"
+#include "lib/team.h"
 #include "lib/tile_product.h"
 #include "matmul/params.h"
 
@@ -55,34 +57,40 @@ kernel void matmul_int4(device T* out [[buffer(0)]], device const T* a [[buffer(
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
-// A threadgroup an element of the result; rows of `a` lie along memory.
+// This thread's share of a sum of products with a line of weights: of blocks, whose bytes it reads at once.
+template <typename T>
+inline float int4_product(device const T* x, device const uchar* line, Int4Source<T> weights, uint column, Team team) {
+  float sum = 0.0f;
+  for (uint block = team.index; block < weights.depth / kInt4Block; block += team.count) {
+    const float2 s = weights.scale_of(block, column);
+    const Pack<uchar, kHalfBlock> both = load_pack<kHalfBlock>(line + block * kHalfBlock);
+    const Pack<T, kInt4Block> other = load_pack<kInt4Block>(x + block * kInt4Block);
+    float products = 0.0f, others = 0.0f;
+#pragma unroll
+    for (uint i = 0; i < kHalfBlock; ++i) {
+      const float first = float(other.v[i]), second = float(other.v[i + kHalfBlock]);
+      products += first * (float(both.v[i] & 15) - 8.0f) + second * (float(both.v[i] >> 4) - 8.0f);
+      others += first + second;
+    }
+    sum += s.x * products + s.y * others;
+  }
+  return sum;
+}
+
+// A team of threads an element of the result; rows of `a` lie along memory, and as weights at multiples of 16 bytes.
 template <typename T>
 kernel void matmul_int4_rows(device T* out [[buffer(0)]], device const T* a [[buffer(1)]],
                              device const uchar* weight [[buffer(2)]], device const T* scales [[buffer(3)]],
                              constant Int4Params& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  const uint column = g.group.x;
-  const Int4Source<T> right = {weight, scales, p.columns, p.depth, p.group, true};
-  device const T* x = a + long(g.group.y) * p.a_row;
-  device const uchar* line = weight + ulong(column) * (p.depth / 2);
-  float part[kHalfBlock];
-  for (uint i = 0; i < kHalfBlock; ++i) part[i] = 0.0f;
-  for (uint block = g.index; block < p.depth / kInt4Block; block += g.count) {
-    const float2 s = right.scale_of(block, column);
-    device const T* low = x + block * kInt4Block;
-    device const uchar* both = line + block * kHalfBlock;
-    MPSX_VECTORIZE
-    for (uint i = 0; i < kHalfBlock; ++i) {
-      const float first = float(low[i]), second = float(low[i + kHalfBlock]);
-      const float sum = first * (float(int(both[i] & 15)) - 8.0f) + second * (float(int(both[i] >> 4)) - 8.0f);
-      part[i] += s.x * sum + s.y * (first + second);
-    }
-  }
-  float sum = 0.0f;
-  for (uint i = 0; i < kHalfBlock; ++i) sum += part[i];
-  sum = tg_sum(sum, scratch, g);
-  if (g.index == 0) out[ulong(g.group.y) * p.columns + column] = T(sum);
+  const Team team = team_of(p.columns, p.team, g);
+  if (team.row >= p.columns) return;
+  const Int4Source<T> weights = {weight, scales, p.columns, p.depth, p.group, true};
+  const float own = int4_product(a + long(g.group.y) * p.a_row, weight + ulong(team.row) * (p.depth / 2), weights,
+                                 team.row, team);
+  const float sum = team_reduce<CombineSum>(own, scratch, team, g);
+  if (team.index == 0) out[ulong(g.group.y) * p.columns + team.row] = T(sum);
 }
 
 #define MPSX_INT4(T, TAG, ...)                       \

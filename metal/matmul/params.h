@@ -31,5 +31,5 @@ struct Int4Params {
   uint32_t rows, columns, depth;
   uint32_t group;           // a multiple of the block, of which the depth is a multiple
   int64_t a_row, a_column;  // strides of the other factor
-  uint32_t wide_a;          // as in MatmulParams
+  uint32_t wide_a, team;    // as in MatmulParams
 };

@@ -5,6 +5,7 @@
 #include "matmul/params.h"
 #include "ops/op.h"
 #include "ops/tiles.h"
+#include "runtime/teams.h"
 
 namespace mpsx::ops {
 namespace {
@@ -65,20 +66,29 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& weight, int64_t grou
   p.depth = uint32_t(depth);
   p.group = uint32_t(group);
   const bool few = p.rows <= kFewRows;
-  const Tensor a = few && self.stride(1) != 1 ? self.contiguous() : self, factors = scales.contiguous();
+  const auto wide = [](const Tensor& t) {
+    return reads_wide(t.const_data_ptr(), t.element_size(), t.stride(0), t.stride(1));
+  };
+  const Tensor a = few && !(self.stride(1) == 1 && wide(self)) ? self.clone(at::MemoryFormat::Contiguous) : self;
+  const Tensor factors = scales.contiguous();
   p.a_row = a.stride(0);
   p.a_column = a.stride(1);
-  p.wide_a = self.scalar_type() == at::kFloat && reads_wide(a.const_data_ptr(), 4, p.a_row, p.a_column);
+  p.wide_a = self.scalar_type() == at::kFloat && wide(a);
+  const Tensor packed = few && !aligned(weight) ? weight.clone() : weight;
   const auto bind = [&](Launch& l) -> Launch& {
     return l.pointer(out.mutable_data_ptr())
         .pointer(a.const_data_ptr())
-        .pointer(weight.const_data_ptr())
+        .pointer(packed.const_data_ptr())
         .pointer(factors.const_data_ptr())
         .bytes(p);
   };
   if (few) {
-    Launch l(rows.get(tag_of(self)));
-    bind(l).groups({p.columns, p.rows}, runtime::threads_for_row(p.depth / kInt4Block)).work(p.depth / 2 + 16).run();
+    auto& kernel = rows.get(tag_of(self));
+    const auto teams = runtime::teams_for(kernel, uint64_t(p.columns) * p.rows, p.depth / kInt4Block, 1, 4);
+    p.team = teams.team;
+    Launch l(kernel);
+    bind(l).groups({uint32_t(ceil_div(p.columns, teams.rows)), p.rows}, teams.per_group);
+    l.work((p.depth / 2 + 16) * teams.rows).run();
     return out;
   }
   Launch l(tiles.get(tag_of(self)));

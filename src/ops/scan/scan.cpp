@@ -44,10 +44,8 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   p.size = uint32_t(size), p.inner = uint32_t(inner);
   p.chunk = uint32_t(wanted > 1 ? ceil_div(ceil_div(size, wanted), pack) * pack : size);
   p.chunks = uint32_t(ceil_div(size, p.chunk));
-  p.packed = outer == 1 || size % pack == 0;
-  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; };
+  p.packed = aligned(x) && (outer == 1 || size % pack == 0);
   for (const Tensor& t : results) p.packed &= aligned(t);
-  p.packed &= aligned(x);
   const Tensor states =
       p.chunks > 1 ? at::empty({int64_t(outer * inner * p.chunks), 2}, x.options().dtype(at::kLong)) : Tensor();
   for (p.writes = p.chunks > 1 ? 0 : 1; p.writes < 2; ++p.writes) {
