@@ -44,6 +44,8 @@ def test_scalars() -> None:
     assert x.index_add(0, index, torch.tensor(2.0, device="mpsx")).item() == 3
     assert x.index_copy(0, index, torch.tensor([2.0], device="mpsx")).item() == 2
     assert x.index_fill(0, index, 4.0).item() == 4
+    assert x.index_fill(-1, index.expand(2), 4.0).item() == x.index_fill(0, index.expand(2), x * 4).item() == 4
+    assert x.index_fill(0, index[:0], 4.0).item() == 1
     place, value = torch.tensor(1, device="mpsx"), torch.tensor(5.0, device="mpsx")
     assert torch.zeros(3, device="mpsx").index_copy(0, place, value).tolist() == [0, 5, 0]
 

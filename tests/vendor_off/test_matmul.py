@@ -120,6 +120,12 @@ def test_addr_without_a_kernel(dtypes: str) -> None:
         on_device(c[:1]).addr_(on_device(a), on_device(b))
 
 
+def test_addr_multiplies_in_the_common_type() -> None:
+    a, b = torch.tensor([4.5625]), torch.tensor([-1.8125, 3.0])  # whose first product bfloat16 rounds
+    for self_type, type_ in ((torch.float32, torch.bfloat16), (torch.bfloat16, torch.float16)):
+        check(torch.addr, torch.ones(1, 2, dtype=self_type), a.to(type_), b.to(type_))
+
+
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
 @pytest.mark.parametrize("layout", ["rows", "columns", "gaps", "expanded"])
 def test_batches(layout: str, dtype: torch.dtype) -> None:

@@ -123,7 +123,9 @@ bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   const Tensor where = dense_index(index);
   check_index("index_fill_", where, self.dim() ? self.size(d) : 1, d, true);
-  if (where.numel() > 0 && self.numel() > 0)
+  if (where.numel() > 0 && self.dim() == 0)
+    self.fill_(value);  // every index is of its only place
+  else if (where.numel() > 0 && self.numel() > 0)
     scatter_along(Scatter::set, {self, expand_index(where, self, d), value.to(self.options()), true}, d, true);
   return true;
 }
