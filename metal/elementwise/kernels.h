@@ -1,5 +1,6 @@
 // The kernels that every elementwise operator is an instance of. An operator is a struct with
-// `template <typename C> static … apply(C x, …, Scalars<C> s)`, where C is the type it computes in.
+// `template <typename C> static … apply(C x, …, Scalars<C> s)`, where C is the type it computes in. One that only picks
+// or flips bits says that its result is exact().
 //
 //   dense             every operand's stride along x is 1; threads move packs of 16 bytes. Of three inputs, the
 //                     second and third may be broadcast columns
@@ -15,6 +16,26 @@
 #include "lib/index.h"
 #include "lib/pack.h"
 
+// A float that the element type holds as it is, so that bfloat is the upper half of its bits.
+struct Exact {
+  float value;
+};
+inline Exact exact(float x) { return {x}; }
+template <typename T>
+inline T exact(T x) { return x; }
+template <typename R>
+struct from_exact {
+  static R of(float x) { return R(x); }
+};
+template <>
+struct from_exact<bfloat> {
+  static bfloat of(float x) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
+};
+template <typename R, typename Y>
+inline R to_element(Y y) { return R(y); }
+template <typename R>
+inline R to_element(Exact y) { return from_exact<R>::of(y.value); }
+
 // An operand's value: the number in its place, or what was loaded.
 template <typename C>
 inline C operand(bool inlined, C number, C loaded) { return inlined ? number : loaded; }
@@ -26,7 +47,7 @@ inline void unary(PackLoop<N, true> d, device R* out, long to, device const T* x
   for (; d.more(); d.next()) {
     const Packs<T, N> v = load_packs(d, x, from);
     Packs<R, N> y;
-    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = R(Op::template apply<C>(C(v.at[i]), scalar));
+    MPSX_UNROLL for (uint i = 0; i < y.count; ++i) y.at[i] = to_element<R>(Op::template apply<C>(C(v.at[i]), scalar));
     store_packs(d, out, to, y);
   }
 }
@@ -56,7 +77,7 @@ inline void binary(PackLoop<N, true> d, device R* out, long to, device const T* 
     Packs<R, N> y;
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const C va = operand(inlined & 2, scalar.c, C(ma.at[i])), vb = operand(inlined & 4, scalar.c, C(mb.at[i]));
-      y.at[i] = R(Op::template apply<C>(va, vb, scalar));
+      y.at[i] = to_element<R>(Op::template apply<C>(va, vb, scalar));
     }
     store_packs(d, out, to, y);
   }
