@@ -111,10 +111,16 @@ MPSX_FN float nextafter(float x, float y) {
 constexpr int mpsx_quotient_bits = 47;
 MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }
 MPSX_FN double mpsx_take_off(double r, double n, double d) { return __builtin_fma(-n, d, r); }
+// product - x y, exactly, of the rounded product of a float and a double.
+MPSX_FN double mpsx_product_excess(double product, double x, double y) { return mpsx_take_off(product, x, y); }
 #else
 constexpr int mpsx_quotient_bits = 28;
 MPSX_FN double mpsx_nearest_whole(double n) { return (n + 0x1.8p52) - 0x1.8p52; }
 MPSX_FN double mpsx_take_off(double r, double n, double d) { return r - n * d; }
+MPSX_FN double mpsx_product_excess(double product, double x, double y) {
+  const double high = as_type<double>(as_type<uint64_t>(y) & ~0xffffffull);  // its product with x is exact
+  return (product - x * high) - x * (y - high);
+}
 #endif
 template <int SHIFT>
 MPSX_FN double mpsx_divide_off(double r, double d, double inverse) {

@@ -1,5 +1,5 @@
-// Trigonometric and hyperbolic functions of float, without branches. Polynomials: Cephes (sinf.c, tanf.c, asinf.c,
-// atanf.c, sinhf.c, tanhf.c).
+// Trigonometric and hyperbolic functions of float, without branches in vectors. Polynomials: Cephes (sinf.c, tanf.c,
+// asinf.c, atanf.c, sinhf.c, tanhf.c).
 #pragma once
 
 namespace metal {
@@ -15,32 +15,6 @@ MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float low = lost + fma(n, 0x1.777a5cp-25f, -more) + n * 0x1.ee59dap-50f;
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
   return {r, low, int(safe)};
-}
-// The same from 2^16 on, after M. Payne and R. Hanek: x is an integer m times a power of two, so of 2/pi only the
-// digits matter whose products are below 4. They are shifted into place, by e bits, and the product wraps around at 4.
-MPSX_FN mpsx_angle mpsx_reduce_large(float x) {
-  constexpr uint64_t digits[4] = {0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull,
-                                  0xfe5163abdebbc561ull};
-  constexpr uint64_t from_0 = digits[0] >> 9, from_64 = digits[0] << 55 | digits[1] >> 9,
-                     from_128 = digits[1] << 55 | digits[2] >> 9, from_192 = digits[2] << 55 | digits[3] >> 9;
-  const uint bits = as_type<uint>(x) & 0x7fffffffu, e = (bits >> 23) - 143u;
-  const uint64_t m = (bits & 0x7fffffu) | 0x800000u, shift = e & 63u;
-  const bool far = (e & 64u) != 0u;
-  const uint64_t a = far ? from_64 : from_0, b = far ? from_128 : from_64, c = far ? from_192 : from_128;
-  const uint64_t high = a << shift | b >> 1 >> (63u - shift), low = (b << shift | c >> 1 >> (63u - shift)) >> 32;
-  const uint64_t product = m * high + (m * low >> 32);  // in units of 2^-62
-  // The nearest whole number leaves a signed rest, whose halves are numbers that are converted exactly.
-  const uint64_t rest = product << 2;
-  const double fraction = double(int(rest >> 32)) * 0x1p-32 + double(int(rest >> 1 & 0x7fffffffu)) * 0x1p-63;
-  const double angle = fraction * 0x1.921fb54442d18p+0;
-  const float r = float(angle), tail = float(angle - double(r));
-  const int n = int((product + (1ull << 61)) >> 62);
-  return {x < 0.0f ? -r : r, x < 0.0f ? -tail : tail, x < 0.0f ? -n : n};
-}
-MPSX_FN mpsx_angle mpsx_reduce(float x) {
-  const mpsx_angle small = mpsx_reduce_small(x), large = mpsx_reduce_large(x);
-  const bool is_small = fabs(x) < 0x1p16f;
-  return {is_small ? small.r : large.r, is_small ? small.low : large.low, is_small ? small.quadrant : large.quadrant};
 }
 MPSX_FN float mpsx_sin_reduced(float r, float low) {
   const float z = r * r;
@@ -69,19 +43,60 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
+// An angle in quarter turns: the nearest whole number of them, whose last bits count, and the rest.
+struct mpsx_quarters {
+  double rest;
+  uint64_t whole;
+};
+// Of any x, after M. Payne and R. Hanek: of the digits of 2/pi only those matter whose products with x are below 4.
+MPSX_FN mpsx_quarters mpsx_reduce(float x) {
+  constexpr double round = 0x1.8p52;  // rounds a sum with it to a whole number, whose last bits are the sum's
+  const double y = double(x);
+  const int64_t size = int64_t(as_type<uint64_t>(y) & ~(1ull << 63));
+  const bool a = size >= as_type<int64_t>(0x1p51), b = size >= as_type<int64_t>(0x1p77),
+             c = size >= as_type<int64_t>(0x1p103);
+  const double digits = b ? (c ? 0x1.abe8fa9a6ee06p-79 : 0x1.4a7f09d5f47d4p-54)
+                          : (a ? 0x1.727220a94fe13p-27 : 0x1.45f306dc9c882p-1);
+  const double more = b ? (c ? 0x1.b6295993c439p-132 : 0x1.a6ee06db14acdp-107)
+                        : (a ? 0x1.57d1f534ddc0ep-80 : 0x1.4a7f09d5f47d5p-54);
+  const double product = y * digits, whole = product + round, part = product - (whole - round);
+  const double less = mpsx_take_off(mpsx_product_excess(product, y, digits), y, more);
+  const double nearest = (part - less) + round;
+  return {(part - (nearest - round)) - less, as_type<uint64_t>(whole) + as_type<uint64_t>(nearest)};
+}
+// Minimax polynomials in double, relative errors below 2^-28.
+MPSX_FN float mpsx_sin_quarters(mpsx_quarters angle, uint64_t shift) {
+  const double z = angle.rest * angle.rest;
+  double s = mpsx_take_off(0x1.465e845ca082dp-4, z, 0x1.2d9053235f8fap-8);
+  s = mpsx_take_off(0x1.921fb52e3cc8p+0, z, mpsx_take_off(0x1.4abbb8df20df2p-1, z, s)) * angle.rest;
+  double c = mpsx_take_off(0x1.55c4da44ef1fap-6, z, 0x1.d99b02d5408cbp-11);
+  c = mpsx_take_off(0x1.3bd3cc6e1d38cp+0, z, mpsx_take_off(0x1.03c1da8ab3cb7p-2, z, c));
+  c = mpsx_take_off(0x1.ffffffff836fdp-1, z, c);
+  const uint64_t quarter = angle.whole + shift;
+  const double y = (quarter & 1u) ? c : s;
+  return float((quarter & 2u) ? -y : y);
+}
+#ifdef MPSX_SIMT  // a thread branches on its own, and GPUs are slow at double; vectors would compute both
+MPSX_FN bool mpsx_branch_small(float x) { return fabs(x) < 0x1p16f; }
+#else
+MPSX_FN bool mpsx_branch_small(float) { return false; }
+#endif
 MPSX_FN float sin(float x) {
-  const float y = mpsx_sin_quadrant(mpsx_reduce(x), 0);
-  return x == 0.0f ? x : isfinite(x) ? y : NAN;
+  if (mpsx_branch_small(x)) return x == 0.0f ? x : mpsx_sin_quadrant(mpsx_reduce_small(x), 0);
+  return mpsx_sin_quarters(mpsx_reduce(x), 0);
 }
 MPSX_FN float cos(float x) {
-  const float y = mpsx_sin_quadrant(mpsx_reduce(x), 1);
-  return isfinite(x) ? y : NAN;
+  if (mpsx_branch_small(x)) return mpsx_sin_quadrant(mpsx_reduce_small(x), 1);
+  return mpsx_sin_quarters(mpsx_reduce(x), 1);
 }
 MPSX_FN float tan(float x) {
-  const float y = mpsx_tan_angle(mpsx_reduce(x));
-  return x == 0.0f ? x : isfinite(x) ? y : NAN;
+  if (mpsx_branch_small(x)) return x == 0.0f ? x : mpsx_tan_angle(mpsx_reduce_small(x));
+  const mpsx_quarters q = mpsx_reduce(x);
+  const double angle = q.rest * 0x1.921fb54442d18p+0;
+  const float r = float(angle), y = mpsx_tan_angle({r, float(angle - double(r)), int(q.whole & 3u)});
+  return x == 0.0f ? x : y;
 }
-// Metal promises the fast ones for |x| <= pi; these hold up to 1e5 and save the long reduction, which gathers.
+// Metal promises the fast ones for |x| <= pi; these hold up to 1e5 and save the reduction in double.
 namespace fast {
 MPSX_FN float sin(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 0); }
 MPSX_FN float cos(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 1); }
