@@ -4,9 +4,33 @@
 
 enum : uint { kLineBlock = 32 };
 
+// One of a few columns, which make no vector: four lines at a time, whose results do not wait for each other.
+template <typename Combine, typename A, typename Lines>
+inline A fold_column(Lines lines, ulong first, ulong last, uint c, uint q) {
+  A total = Identity<Combine, A>::value(), low = A{};
+  for (ulong from = first; from < last; from += kLineBlock) {
+    const ulong to = smaller(from + kLineBlock, last);
+    A part[4];
+    for (uint k = 0; k < 4; ++k) part[k] = Identity<Combine, A>::value();
+    ulong line = from;
+    for (; line + 4 <= to; line += 4) {
+#pragma unroll
+      for (uint k = 0; k < 4; ++k) part[k] = Combine::apply(part[k], lines.line(line + k).one(c, q));
+    }
+    for (; line < to; ++line) part[0] = Combine::apply(part[0], lines.line(line).one(c, q));
+    Fold<Combine>::add(total, low, Combine::apply(Combine::apply(part[0], part[1]), Combine::apply(part[2], part[3])));
+  }
+  return Fold<Combine>::settle(total, low);
+}
+
 template <typename Combine, uint N, uint Q, typename A, typename Lines>
 inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulong first, ulong last, uint n,
                          GroupThread) {
+  if (n <= 4) {
+    for (uint i = 0; i < Q * n; ++i)
+      result[i / n * kFoldColumns + i % n] = fold_column<Combine, A>(lines, first, last, i % n, i / n);
+    return;
+  }
   A low[Q * kFoldColumns], block[Q * kFoldColumns];
   for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
     for (uint c = 0; c < n; ++c) result[q + c] = Identity<Combine, A>::value(), low[q + c] = A{};
