@@ -60,9 +60,9 @@ struct Product {
     return at::empty({int64_t(batch) * p.splits * p.rows, p.columns},
                      out.options().dtype(at::kFloat).memory_format(std::nullopt));
   }
-  Launch& bind(Launch& l, const Tensor& parts) const {
+  Launch& bind(Launch& l) const {
     l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data());
-    return l.pointer(scale_data()).bytes(p).pointer(parts.defined() ? parts.mutable_data_ptr() : nullptr);
+    return l.pointer(scale_data()).bytes(p);
   }
   void join(const Tensor& parts) const {
     static const KernelSet join("matmul_join");
@@ -81,7 +81,7 @@ void launch_tiles(Product& product) {
   const uint64_t threads = tile_threads(p.rows, p.columns, product.batch);
   const Tensor parts = product.split_depth(large ? Split{1, p.depth} : split_of(threads, p.depth));
   Launch l(product.of(large ? large_tiles : product.kernels.tiles));
-  product.bind(l, parts);
+  product.bind(l).pointer(mutable_data_or_null(parts));
   over_tiles(l, p.rows, p.columns, product.batch * p.splits, p.split_depth, large).run();
   product.join(parts);
 }
@@ -96,7 +96,7 @@ void launch_rows(Product& product) {
   p.team = teams.team;
   product.split_depth({1, p.depth});
   Launch l(kernel);
-  product.bind(l, Tensor());
+  product.bind(l);
   l.groups({uint32_t(ceil_div(p.columns, teams.rows)), p.rows, uint32_t(product.batch)}, teams.per_group);
   l.work((p.depth + 16) * teams.rows).run();
 }
@@ -109,7 +109,7 @@ void launch_columns(Product& product) {
   const bool splits = is_float_tag(tag_of(product.out));
   const Tensor parts = product.split_depth(splits ? split_of(threads, p.depth, 64) : Split{1, p.depth});
   Launch l(product.of(product.kernels.columns));
-  product.bind(l, parts);
+  product.bind(l).pointer(mutable_data_or_null(parts));
   l.groups({uint32_t(blocks), p.rows, uint32_t(product.batch) * p.splits}, kMatmulColumns);
   l.work(uint64_t(p.split_depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
   product.join(parts);
