@@ -33,6 +33,8 @@ TensorLists on_cpu(const TensorLists& all) {
   for (const Tensors& list : all) result.push_back(on_cpu(list));
   return result;
 }
+Tensors flat(const Tensor& t) { return {t}; }
+const Tensors& flat(const Tensors& all) { return all; }
 Tensors flat(const TensorLists& all) {
   Tensors result;
   for (const Tensors& list : all) result.insert(result.end(), list.begin(), list.end());
@@ -85,92 +87,72 @@ class DeviceBackend final : public c10d::Backend {
   void shutdown() override { inner_->shutdown(); }
 
   Ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->broadcast(cpu, options), tensors);
+    return call<&Backend::broadcast>(tensors, options);
   }
   Ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->allreduce(cpu, options), tensors);
+    return call<&Backend::allreduce>(tensors, options);
   }
   Ptr<Work> allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->allreduce_coalesced(cpu, options), tensors);
+    return call<&Backend::allreduce_coalesced>(tensors, options);
   }
   Ptr<Work> reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->reduce(cpu, options), tensors);
+    return call<&Backend::reduce>(tensors, options);
   }
   Ptr<Work> allgather(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& options) override {
-    auto cpu_out = on_cpu(out);
-    auto cpu_in = on_cpu(in);
-    return work(inner_->allgather(cpu_out, cpu_in, options), flat(out));
+    return move<&Backend::allgather>(out, in, options);
   }
   Ptr<Work> _allgather_base(Tensor& out, Tensor& in, const c10d::AllgatherOptions& options) override {
-    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->_allgather_base(cpu_out, cpu_in, options), {out});
+    return move<&Backend::_allgather_base>(out, in, options);
   }
   Ptr<Work> allgather_coalesced(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& options) override {
-    auto cpu_out = on_cpu(out);
-    auto cpu_in = on_cpu(in);
-    return work(inner_->allgather_coalesced(cpu_out, cpu_in, options), flat(out));
+    return move<&Backend::allgather_coalesced>(out, in, options);
   }
   Ptr<Work> allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& options) override {
-    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->allgather_into_tensor_coalesced(cpu_out, cpu_in, options), out);
+    return move<&Backend::allgather_into_tensor_coalesced>(out, in, options);
   }
   Ptr<Work> gather(TensorLists& out, Tensors& in, const c10d::GatherOptions& options) override {
-    auto cpu_out = on_cpu(out);
-    auto cpu_in = on_cpu(in);
-    return work(inner_->gather(cpu_out, cpu_in, options), flat(out));
+    return move<&Backend::gather>(out, in, options);
   }
   Ptr<Work> scatter(Tensors& out, TensorLists& in, const c10d::ScatterOptions& options) override {
-    auto cpu_out = on_cpu(out);
-    auto cpu_in = on_cpu(in);
-    return work(inner_->scatter(cpu_out, cpu_in, options), out);
+    return move<&Backend::scatter>(out, in, options);
   }
   Ptr<Work> reduce_scatter(Tensors& out, TensorLists& in, const c10d::ReduceScatterOptions& options) override {
-    auto cpu_out = on_cpu(out);
-    auto cpu_in = on_cpu(in);
-    return work(inner_->reduce_scatter(cpu_out, cpu_in, options), out);
+    return move<&Backend::reduce_scatter>(out, in, options);
   }
   Ptr<Work> _reduce_scatter_base(Tensor& out, Tensor& in, const c10d::ReduceScatterOptions& options) override {
-    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->_reduce_scatter_base(cpu_out, cpu_in, options), {out});
+    return move<&Backend::_reduce_scatter_base>(out, in, options);
   }
   Ptr<Work> reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in,
                                             const c10d::ReduceScatterOptions& options) override {
-    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->reduce_scatter_tensor_coalesced(cpu_out, cpu_in, options), out);
+    return move<&Backend::reduce_scatter_tensor_coalesced>(out, in, options);
   }
   Ptr<Work> alltoall_base(Tensor& out, Tensor& in, std::vector<int64_t>& out_sizes, std::vector<int64_t>& in_sizes,
                           const c10d::AllToAllOptions& options) override {
-    Tensor cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->alltoall_base(cpu_out, cpu_in, out_sizes, in_sizes, options), {out});
+    return move<&Backend::alltoall_base>(out, in, out_sizes, in_sizes, options);
   }
   Ptr<Work> alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& options) override {
-    auto cpu_out = on_cpu(out), cpu_in = on_cpu(in);
-    return work(inner_->alltoall(cpu_out, cpu_in, options), out);
+    return move<&Backend::alltoall>(out, in, options);
   }
-  Ptr<Work> send(Tensors& tensors, int to, int tag) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->send(cpu, to, tag), tensors);
-  }
-  Ptr<Work> recv(Tensors& tensors, int from, int tag) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->recv(cpu, from, tag), tensors);
-  }
-  Ptr<Work> recvAnysource(Tensors& tensors, int tag) override {
-    auto cpu = on_cpu(tensors);
-    return work(inner_->recvAnysource(cpu, tag), tensors);
-  }
+  Ptr<Work> send(Tensors& tensors, int to, int tag) override { return call<&Backend::send>(tensors, to, tag); }
+  Ptr<Work> recv(Tensors& tensors, int from, int tag) override { return call<&Backend::recv>(tensors, from, tag); }
+  Ptr<Work> recvAnysource(Tensors& tensors, int tag) override { return call<&Backend::recvAnysource>(tensors, tag); }
   Ptr<Work> barrier(const c10d::BarrierOptions& options) override { return inner_->barrier(options); }
   void monitoredBarrier(const c10d::BarrierOptions& options, bool all) override {
     inner_->monitoredBarrier(options, all);
   }
 
  private:
-  static Ptr<Work> work(Ptr<Work> inner, Tensors results) {
-    return c10::make_intrusive<DeviceWork>(std::move(inner), std::move(results));
+  // gloo's operation of that name, on tensors of the CPU: in place, or from some into others.
+  template <auto METHOD, typename... Rest>
+  Ptr<Work> call(Tensors& tensors, Rest&... rest) {
+    Tensors cpu = on_cpu(tensors);
+    return c10::make_intrusive<DeviceWork>((inner_.get()->*METHOD)(cpu, rest...), tensors);
+  }
+  template <auto METHOD, typename Out, typename In, typename... Rest>
+  Ptr<Work> move(Out& out, In& in, Rest&... rest) {
+    Out cpu_out = on_cpu(out);
+    In cpu_in = on_cpu(in);
+    return c10::make_intrusive<DeviceWork>((inner_.get()->*METHOD)(cpu_out, cpu_in, rest...), flat(out));
   }
 
   Ptr<Backend> inner_;
