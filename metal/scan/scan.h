@@ -41,7 +41,7 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   return g.lane == 0 ? before : S::join(before, below);
 }
 
-// The state before a chunk, of those at the ends of the `count` chunks before it, `step` apart.
+// The state before a chunk, of those at the ends of the `count` chunks before it.
 template <typename S, typename State>
 inline State state_before(device const State* states, uint count, threadgroup State* scratch, GroupThread g) {
   State all = S::identity();

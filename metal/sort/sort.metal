@@ -70,7 +70,7 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
     return;
   }
   SortItems<T> items;
-  items.load(x, NoOrder(), p.size, g);
+  items.load(x, TileOrder{nullptr, 0}, p.size, g);
   for (uint shift = 0; shift < sizeof(T) * 8; shift += kSortBits) {
     items.sort(tile, {shift, p.order}, p.size, g);
     items.reload(tile, p.size, g);

@@ -23,10 +23,7 @@ struct SortTile {
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// The numbers of elements: those of a row from 0, or of a tile of one, as they are known from the pass before.
-struct NoOrder {
-  uint at(uint i) const { return i; }
-};
+// The numbers of elements: as they are known from the pass before, or from `first` on.
 struct TileOrder {
   device const uint* known;
   uint first;
@@ -41,8 +38,7 @@ struct SortItems {
 
   static uint place(uint k, GroupThread g) { return (g.index / g.width * kSortEach + k) * g.width + g.lane; }
 
-  template <typename Order>
-  void load(device const T* x, Order numbers, uint n, GroupThread g) {
+  void load(device const T* x, TileOrder numbers, uint n, GroupThread g) {
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
       const uint i = place(k, g);
       if (i < n) values[k] = x[i], order[k] = numbers.at(i);
