@@ -228,7 +228,9 @@ add(
 
 def outcome(call: Call, device: str) -> object:
     try:
-        return call(device)
+        result = call(device)
+        torch.mpsx.synchronize()  # where a GPU's errors surface
+        return result
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
         return error
 

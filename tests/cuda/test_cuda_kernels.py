@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from cuda_check import ROOT, SANITIZER, TOOLS, needs_gpu, needs_sanitizer
+from kernel_outcomes import difference, excess
 
 PARTS = 8
 
@@ -30,16 +31,6 @@ def run_cases(path: Path, part: int, *before: str, **variables: str) -> tuple[di
     return found, run.stdout
 
 
-def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
-    """The message of torch.testing about two results."""
-    try:
-        for a, b in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
-    except (AssertionError, ValueError) as error:
-        return str(error)
-    return ""
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("threads", ["", "48", "256", "1000"])
 def test_values(threads: str, part: int, tmp_path: Path) -> None:
@@ -48,8 +39,10 @@ def test_values(threads: str, part: int, tmp_path: Path) -> None:
     for name, result in found["results"].items():
         if isinstance(result, str):
             wrong[name] = result
-        elif name in found["expected"] and (text := difference(result, found["expected"][name])):
-            wrong[name] = text
+        elif expected := found["expected"].get(name):
+            bounds = found["bounds"][name]
+            if text := excess(result, expected, bounds) if bounds else difference(result, expected):
+                wrong[name] = text
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])
 
 

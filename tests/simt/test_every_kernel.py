@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from kernel_cases import OUT_OF_REACH
+from kernel_outcomes import difference, excess
 from msl.compiler import find_compiler
 from msl.declarations import declarations
 from msl.emit_simt import definitions, words
@@ -42,22 +43,6 @@ def wide(shared_folder: Path) -> dict:
     """Results of wide mode and of the CPU."""
     folder = shared_folder / "every-kernel"
     return torch.load(once(folder, "wide.pt", lambda: run_cases(folder / "wide.pt", "--cpu", MPSX_DRIVER="host")))
-
-
-def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
-    """The message of torch.testing about two results."""
-    try:
-        for a, b in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
-    except (AssertionError, ValueError) as e:
-        return str(e)
-    return ""
-
-
-def excess(ours: list[torch.Tensor], exact: list[torch.Tensor], bounds: list[torch.Tensor]) -> str:
-    """Says by how much results are further from the exact ones than they may be."""
-    worst = max(float(((a.double() - b).abs() / bound).max()) for a, b, bound in zip(ours, exact, bounds, strict=True))
-    return "" if worst <= 1 else f"{worst:.2f} times the error that rounding explains"
 
 
 def wrong_ones(found: dict, wide: dict) -> dict[str, str]:

@@ -106,8 +106,9 @@ def test_through_the_function(dtype: torch.dtype) -> None:
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}, {"scale": 0.3}):
         here = {n: o.to("mpsx") if isinstance(o, torch.Tensor) else o for n, o in options.items()}
         got = F.scaled_dot_product_attention(q.to("mpsx"), k.to("mpsx"), v.to("mpsx"), enable_gqa=True, **here)
+        cpu = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
         exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), enable_gqa=True, **options)
-        torch.testing.assert_close(got.cpu(), exact.to(dtype))
+        assert_as_exact(got, cpu, exact)
     assert aten._fused_sdp_choice(q.to("mpsx"), k.to("mpsx"), v.to("mpsx"), enable_gqa=True) == int(OVERRIDEABLE)
 
 
