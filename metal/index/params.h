@@ -44,8 +44,9 @@ struct IndexParams {
 };
 
 // Lines along the indexed dimension, each walked in order by one thread; a threadgroup owns kScatterLines neighbours.
-// Operands: self, index, source.
-enum : uint32_t { kScatterLines = 256 };
+// Operands: self, index, source. Of sums of rows a threadgroup holds kScatterSums, and a lane loads kScatterAhead
+// elements before it adds the first.
+enum : uint32_t { kScatterLines = 256, kScatterSums = 4096, kScatterAhead = 8 };
 struct ScatterParams {
   uint32_t size[4];        // of the other dimensions, innermost first; the last is 1
   int64_t stride[3][4];
@@ -53,11 +54,7 @@ struct ScatterParams {
   int64_t dim_size;        // of self's
   uint32_t count;          // of the index along it
   uint32_t negative;
-};
-
-// Ordering rows by a 32-bit key, eight bits a pass.
-struct OrderParams {
-  uint32_t count, chunk, chunks, shift;
+  uint32_t together;       // rows that a threadgroup adds up
 };
 
 // Rows with the same key added up (or the last of them kept).
@@ -68,6 +65,8 @@ struct SegmentParams {
   uint32_t count, row;
   uint32_t by_frequency;  // divide by the number of rows
   uint32_t add;           // to what the output holds
+  uint32_t packed;        // whether rows are aligned to packs (lib/pack.h)
+  uint32_t together;      // neighbours in the order that a threadgroup looks at
 };
 
 struct NonzeroParams {

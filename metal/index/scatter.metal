@@ -4,6 +4,7 @@
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
+#include "lib/collective.h"
 #include "lib/compute.h"
 #include "lib/index.h"
 
@@ -61,10 +62,69 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
                     device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
                     uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                     uint3 threads [[threads_per_threadgroup]]) {
-  const uint begin = group.x * kScatterLines, end = min(begin + kScatterLines, p.size[0]);
+  const uint begin = group.x * p.together, end = min(begin + p.together, p.size[0]);
   scatter_lines<Op, VALUE>(self + row_offset(p, 0, group), index + row_offset(p, 1, group),
                            VALUE ? source : source + row_offset(p, 2, group), p, begin, end, tid, threads.x);
 }
+
+// A SIMD group adds the values of its lanes to places of a row, `bits` of which tell them apart. Of lanes that have the
+// same place the lower ones go first.
+inline void add_in_order(threadgroup float* row, uint place, float value, bool valid, uint bits, uint lane) {
+  uint peers = lanes_with(valid);
+  for (uint b = 0; b < bits; ++b) {
+    const bool set = (place >> b & 1u) != 0;
+    const uint same = lanes_with(set);
+    peers &= set ? same : ~same;
+  }
+  const uint before = popcount(peers & ((1u << lane) - 1u));
+  for (uint turn = 0; lanes_with(valid && before >= turn) != 0; ++turn) {
+    if (valid && before == turn) row[place] += value;
+    sg_barrier();
+  }
+}
+
+// Sums of rows along the indexed dimension, each made in threadgroup memory by a SIMD group.
+// group = (p.together of x, y, z) over the other dimensions.
+template <typename T>
+kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
+                             device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
+                             MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float sums[kScatterSums];
+  const uint size = uint(p.dim_size), lanes = min(g.width, g.count), part = g.index / g.width;
+  const uint parts = min(max(g.count / g.width, 1u), kScatterSums / size), bits = 32 - clz(size - 1);
+  if (part >= parts) return;
+  threadgroup float* row = sums + part * size;
+  const uint begin = g.group.x * p.together, end = min(begin + p.together, p.size[0]);
+  for (uint x = begin + part; x < end; x += parts) {
+    device T* to = self + (row_offset(p, 0, g.group) + long(x) * p.stride[0][0]);
+    device const long* at = index + (row_offset(p, 1, g.group) + long(x) * p.stride[1][0]);
+    device const T* from = source + (row_offset(p, 2, g.group) + long(x) * p.stride[2][0]);
+    for (uint first = 0; first < size; first += min(kScatterAhead * lanes, size - first)) {
+      T values[kScatterAhead];
+      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j) values[j] = to[min(first + j * lanes + g.lane, size - 1)];
+      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j)
+        if (first + j * lanes + g.lane < size) row[first + j * lanes + g.lane] = float(values[j]);
+    }
+    sg_barrier();
+    for (uint first = 0; first < p.count; first += min(kScatterAhead * lanes, p.count - first)) {
+      long places[kScatterAhead];
+      T values[kScatterAhead];
+      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j) {
+        const uint k = min(first + j * lanes + g.lane, p.count - 1);
+        places[j] = at[k];
+        values[j] = from[long(k) * p.step[2]];
+      }
+      MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j)
+        add_in_order(row, uint(known_index(places[j], size, p.negative != 0)), float(values[j]),
+                     first + j * lanes + g.lane < p.count, bits, g.lane);
+    }
+    for (uint i = g.lane; i < size; i += lanes) to[i] = T(row[i]);
+    sg_barrier();
+  }
+}
+#define ADD_ROWS(T, TAG, ...) MPSX_KERNEL("scatter_add_rows_" #TAG, scatter_add_rows<T>)
+MPSX_FOR_FLOAT(ADD_ROWS, )
 
 // Values are moved as bits, named by their size.
 #define SET(T, TAG)                                                         \

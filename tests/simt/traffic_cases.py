@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,11 @@ def gather() -> Iterator[tuple]:
         yield f"dropout {tag}", lambda t: aten.native_dropout(t, 0.5, True), values(1 << 17, dtype=dtype)
         yield f"scatter_add {tag}", torch.Tensor.scatter_add_, table, 0, index[:, None].expand(512, 256).contiguous(), (
             values(512, 256, dtype=dtype)), {"bytes": 512 * 256 * (3 * size + 8)}  # fmt: skip
+        yield f"scatter_add rows {tag}", torch.Tensor.scatter_add_, table, 1, (
+            torch.arange(256) * 37 % 256).expand(512, 256).contiguous(), values(512, 256, dtype=dtype), {
+            "bytes": 512 * 256 * (3 * size + 8)}  # fmt: skip
+        yield f"index_put add {tag}", partial(aten.index_put_, accumulate=True), table, (index,), (
+            values(512, 256, dtype=dtype)), {"bytes": 512 * 256 * 3 * size + 512 * 8}  # fmt: skip
     parameters, gradients, first, second = ([values(1 << 15), values(1 << 12)] for _ in range(4))
     yield "fused_adamw f32", fused_adamw, parameters, gradients, first, second, [torch.tensor(1.0)] * 2, {
         "bytes": 7 * 4 * sum(p.numel() for p in parameters)}  # fmt: skip

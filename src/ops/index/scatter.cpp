@@ -28,6 +28,7 @@ namespace mpsx::ops {
 namespace {
 
 constexpr int64_t kLongLine = 1024;  // worth ordering the index
+constexpr uint32_t kLanes = 32;      // of a SIMD group, which lines of fewer elements do not keep busy
 
 const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),
@@ -48,16 +49,71 @@ bool suits_segments(Scatter op, const ScatterOperands& o) {
          fits_segments(o.index.numel(), o.self.numel()) && orders_index(1);
 }
 
+// The lines along `dim`, and their elements.
+Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
+  at::DimVector sizes, strides[3];
+  const Tensor* operands[3] = {&o.self, &o.index, &o.source};
+  for (int64_t d = 0; d < o.index.dim(); ++d) {
+    if (d == dim) continue;
+    sizes.push_back(o.index.size(d));
+    for (int k = 0; k < 3; ++k) strides[k].push_back(k == 2 && o.value ? 0 : operands[k]->stride(d));
+  }
+  p.count = o.index.dim() ? grid_size("scatter", o.index.size(dim)) : 1;
+  p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
+  for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
+  return {sizes, {strides[0], strides[1], strides[2]}};
+}
+
+// Long lines of neighbours, which SIMD groups add up in threadgroup memory.
+bool suits_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
+  constexpr int64_t kPlacesEach = 8;  // of self, which are moved whether they are named or not
+  return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
+         p.dim_size <= std::min<int64_t>(kScatterSums, kPlacesEach * p.count);
+}
+
+// A threadgroup has p.together lines.
+void launch_lines(runtime::KernelEntry& kernel, const ScatterOperands& o, ScatterParams p, const Strided<3>& loops,
+                  uint32_t threads) {
+  loops.each(p, 3, [&](const auto& offsets) {
+    Launch(kernel)
+        .pointer(at_element(o.self, offsets[0]))
+        .pointer(at_const_element(o.index, offsets[1]))
+        .pointer(at_const_element(o.source, offsets[2]))
+        .bytes(p)
+        .groups({uint32_t(ceil_div(p.size[0], p.together)), p.size[1], p.size[2]}, threads)
+        .work(uint64_t(p.count) * std::min(p.together, p.size[0]))
+        .run();
+  });
+}
+
 }  // namespace
 
 bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negative) {
-  if (o.index.numel() == 0) return true;
+  if (o.index.numel() == 0 || o.self.numel() == 0) return true;
   if (op == Scatter::add && o.self.is_complex()) {  // both halves, which are a last dimension of two
     const auto halves = [](const Tensor& t) { return at::view_as_real(t.dim() == 0 ? t.unsqueeze(0) : t); };
     const Tensor index = o.index.dim() == 0 ? o.index.unsqueeze(0) : o.index;
     c10::DimVector both(index.sizes());
     both.push_back(2);
     return scatter_along(op, {halves(o.self), index.unsqueeze(-1).expand(both), halves(o.source)}, dim, negative);
+  }
+  if (suits_segments(op, o)) {
+    SegmentParams p{};
+    p.pitch = 1;
+    p.padding = -1;
+    p.add = true;
+    launch_segment_sum(o.self, o.source, o.index, o.self.size(0), 1, 1, p);
+    return true;
+  }
+  ScatterParams p{};
+  const Strided<3> loops = plan(p, o, dim);
+  p.negative = negative;
+  if (suits_rows(op, o, p)) {
+    static const KernelSet rows("scatter_add_rows");
+    constexpr int64_t kMost = 8;
+    p.together = uint32_t(std::clamp<int64_t>(kScatterSums / p.dim_size, 1, kMost));
+    launch_lines(rows.get(tag_of(o.self)), o, p, loops, p.together * kLanes);
+    return true;
   }
   const KernelSet& set = kernels(op, o.value);
   const bool half = o.self.scalar_type() == at::kHalf || o.self.scalar_type() == at::kBFloat16;
@@ -75,38 +131,8 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const bool bytes = o.self.scalar_type() == at::kBool && op != Scatter::add;
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
   if (tag == Tag::none || !set.has(tag)) return false;
-  if (suits_segments(op, o)) {
-    SegmentParams p{};
-    p.pitch = 1;
-    p.padding = -1;
-    p.add = true;
-    launch_segment_sum(o.self, o.source, o.index, o.self.size(0), 1, 1, p);
-    return true;
-  }
-  ScatterParams p{};
-  at::DimVector sizes, strides[3];
-  const Tensor* operands[3] = {&o.self, &o.index, &o.source};
-  for (int64_t d = 0; d < o.index.dim(); ++d) {
-    if (d == dim) continue;
-    sizes.push_back(o.index.size(d));
-    for (int k = 0; k < 3; ++k) strides[k].push_back(k == 2 && o.value ? 0 : operands[k]->stride(d));
-  }
-  p.count = o.index.dim() ? grid_size("scatter", o.index.size(dim)) : 1;
-  p.dim_size = o.self.dim() ? o.self.size(dim) : 1;
-  for (int k = 0; k < 3; ++k) p.step[k] = (k == 2 && o.value) || operands[k]->dim() == 0 ? 0 : operands[k]->stride(dim);
-  p.negative = negative;
-  const Strided<3> loops(sizes, {strides[0], strides[1], strides[2]});
-  loops.write(p, 3);
-  loops.each(p, 3, [&](const auto& offsets) {
-    Launch(set.get(tag))
-        .pointer(at_element(o.self, offsets[0]))
-        .pointer(at_const_element(o.index, offsets[1]))
-        .pointer(at_const_element(o.source, offsets[2]))
-        .bytes(p)
-        .groups({uint32_t(ceil_div(p.size[0], kScatterLines)), p.size[1], p.size[2]}, kScatterLines)
-        .work(uint64_t(p.count) * std::min<uint32_t>(kScatterLines, p.size[0]))
-        .run();
-  });
+  p.together = kScatterLines;
+  launch_lines(set.get(tag), o, p, loops, kScatterLines);
   return true;
 }
 

@@ -2,7 +2,8 @@
 #include "ops/index/segment.h"
 
 #include <ATen/TensorUtils.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -10,58 +11,23 @@
 
 #include "ops/indexing.h"
 #include "ops/operator.h"
-#include "runtime/device_error.h"
 
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kDigits = 256;  // as in metal/index/segment.metal
-constexpr uint64_t kChunk = 1024, kMostChunks = 4096;
+constexpr uint64_t kGroupBytes = 1024;  // of rows that a threadgroup adds up together
 
 struct Order {
   Tensor keys, rows;
 };
 
-// The positions of an index ordered by its values, equal ones in their own order.
+// The positions of an index ordered by its values, equal ones in their own order. Kernels may run before an index out
+// of range is reported, so the values are kept inside.
 Order order_by(const Tensor& index, int64_t size) {
-  static const KernelSet start("order_start"), count("order_count"), scan("order_scan"), place("order_place");
-  const auto options = index.options().dtype(at::kInt);
-  const int64_t n = index.numel();
-  Order now{at::empty({n}, options), at::empty({n}, options)}, next{at::empty({n}, options), at::empty({n}, options)};
-  Launch(start.get())
-      .pointer(now.keys.data_ptr())
-      .pointer(now.rows.data_ptr())
-      .pointer(index.const_data_ptr())
-      .bytes(size)
-      .threads(uint64_t(n))
-      .run();
-  OrderParams p{};
-  p.count = uint32_t(n);
-  p.chunks = uint32_t(std::min((uint64_t(n) + kChunk - 1) / kChunk, kMostChunks));
-  p.chunk = (p.count + p.chunks - 1) / p.chunks;
-  const Tensor histogram = at::empty({int64_t(p.chunks) + 1, kDigits}, options);
-  for (p.shift = 0; p.shift < 32 && (p.shift == 0 || (size - 1) >> p.shift > 0); p.shift += 8) {
-    Launch(count.get())
-        .pointer(histogram.data_ptr())
-        .pointer(now.keys.const_data_ptr())
-        .bytes(p)
-        .threads(p.chunks)
-        .work(p.chunk)
-        .run();
-    Launch(scan.get()).pointer(histogram.data_ptr()).bytes(p).threads(uint64_t(kDigits)).work(p.chunks).run();
-    Launch(place.get())
-        .pointer(next.keys.data_ptr())
-        .pointer(next.rows.data_ptr())
-        .pointer(now.keys.const_data_ptr())
-        .pointer(now.rows.const_data_ptr())
-        .pointer(histogram.data_ptr())
-        .bytes(p)
-        .threads(p.chunks)
-        .work(p.chunk)
-        .run();
-    std::swap(now, next);
-  }
-  return now;
+  // Each byte of a key is a pass of the sort.
+  const auto type = size <= 1 << 7 ? at::kChar : size <= 1 << 15 ? at::kShort : at::kInt;
+  const auto [keys, rows] = at::sort(at::remainder(index.flatten(), size).to(type), /*stable=*/true, 0, false);
+  return {keys.to(at::kInt), rows};
 }
 
 }  // namespace
@@ -69,19 +35,22 @@ Order order_by(const Tensor& index, int64_t size) {
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p) {
   static const KernelSet sum("segment_sum");
-  if (in.numel() == 0) return;
-  runtime::wait_for_device_errors();  // of the check of `index`: ordering by it, and adding, would go astray
+  if (in.numel() == 0 || size == 0) return;
   const Order order = order_by(index, size);
   p.count = uint32_t(index.numel());
   p.row = grid_size("segment_sum", row);
+  const uint64_t row_bytes = uint64_t(row) * uint64_t(out.element_size());
+  p.packed = aligned(out, in) && runtime::in_packs(row_bytes);
+  p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 64));
   Launch(sum.get(tag_of(out)))
       .pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(order.keys.const_data_ptr())
       .pointer(order.rows.const_data_ptr())
       .bytes(p)
-      .groups({p.count, grid_size("segment_sum", outer), 1}, runtime::threads_for_row(uint64_t(row) * 4))
-      .work(uint64_t(row))
+      .groups({uint32_t(ceil_div(p.count, p.together)), grid_size("segment_sum", outer), 1},
+              runtime::threads_for_row(row_bytes * p.together / 4))
+      .work(uint64_t(row) * p.together)
       .run();
 }
 

@@ -64,6 +64,9 @@ def writing() -> Iterator[Case]:
         for reduce in ("sum", "prod", "amax", "amin"):
             yield case(f"scatter {reduce} {TAGS[dtype]}", lambda t, i, s, r=reduce: t.scatter_reduce(1, i, s, r), x,
                        where, source, reference="same")  # fmt: skip
+        if dtype == torch.float32:  # whose rows have a kernel of their own
+            yield case("scatter sum of columns", lambda t, i, s: t.scatter_add(0, i, s), x.t().contiguous(),
+                       where.t().contiguous(), source.t().contiguous(), reference="same")  # fmt: skip
     flags, more = values(13, 37, dtype=torch.bool), values(13, 80, dtype=torch.bool, seed=1)
     yield case("scatter sum bool", lambda t, i, s: t.scatter_add(1, i, s), flags, index(13, 80, below=37), more,
                reference="same")  # fmt: skip
