@@ -7,19 +7,22 @@
 #include "lib/random.h"
 #include "lib/tile_product.h"
 
-// SIZE: of a head in registers and threadgroup memory, with zeros beyond its end.
-template <typename T, uint SIZE>
+// SIZE: of a head in registers and threadgroup memory, with zeros beyond its end. STEPS: in which a SIMD group takes
+// the other side's rows in threadgroup memory.
+template <typename T, uint SIZE, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
     size = SIZE,
-    stride = SIZE + 8,                                    // of rows in threadgroup memory
-    own_rows = attention_rows(SIZE * sizeof(T)),          // of a SIMD group
-    rows = own_rows * 4,                                  // of a threadgroup
-    columns = 8192 / (SIZE * sizeof(T)),                  // of the other side, in threadgroup memory at a time
-    memory = 2 * columns * stride * sizeof(T) / 16,       // in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),    // in which the own rows go through that memory
+    stride = SIZE + 8,                                 // of rows in threadgroup memory
+    own_rows = attention_rows(SIZE * sizeof(T)),       // of a SIMD group
+    rows = own_rows * 4,                               // of a threadgroup
+    columns = 8192 / (SIZE * sizeof(T)),               // of the other side, in threadgroup memory at a time
+    least = sizeof(T) == 2 && columns >= 16 ? 16 : 8,  // the depth of a product
+    step = columns / STEPS < least ? least : columns / STEPS,
+    memory = 2 * columns * stride * sizeof(T) / 16,     // in uint4
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // in which the own rows go through that memory
     down = own_rows / 8,
-    across = columns / 8,
+    across = step / 8,
     deep = SIZE / 8,
   };
   typedef TileShare<T, columns, SIZE, kAttentionThreads> Share;
@@ -33,14 +36,27 @@ struct AttentionHead {
     return data + (long(batch) * s.batch + long(head / shared) * s.head);
   }
 };
+// Rows of a head, which TileShare reads 16 bytes at a time: the launcher sees to it that they are aligned and whole.
 template <typename T>
-inline MatrixSource<T> rows_of(device const T* data, long stride, uint rows, uint size, constant AttentionParams& p) {
-  return {data, stride, 1, rows, size, p.wide != 0, true};
+struct AttentionRows {
+  enum : uint { kLinesFirst = 0, along_depth = 1 };
+  device const T* data;
+  long stride;
+  uint rows, size;
+  METAL_FUNC uint4 run(uint row, uint k) const {
+    const bool there = row < rows && k < size;
+    const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < size ? k : 0)));
+    return there ? r : uint4(0);  // after the load, so that no branch delays the next one
+  }
+};
+template <typename T>
+inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, uint size) {
+  return {data, stride, rows, size};
 }
 
 // The threadgroup's rows from `row` on, each SIMD group's as a left factor in its registers.
 template <typename Shape, typename T>
-METAL_FUNC void load_rows(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::down][Shape::deep], MatrixSource<T> rows,
+METAL_FUNC void load_rows(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::down][Shape::deep], AttentionRows<T> rows,
                           uint row, threadgroup uint4* memory, GroupThread g) {
   enum : uint { kLines = Shape::rows / Shape::passes, kOwners = 4 / Shape::passes };
   threadgroup T* staged = (threadgroup T*)memory;
@@ -92,8 +108,7 @@ METAL_FUNC void add_weighted(thread simdgroup_float8x8 (&sums)[Shape::down][Shap
 #pragma unroll
   for (uint i = 0; i < Shape::down; ++i)
 #pragma unroll
-    for (uint j = 0; j < Shape::across; ++j)
-      left[i][j].thread_elements() = vec<T, 2>(weights[i][j].thread_elements());
+    for (uint j = 0; j < Shape::across; ++j) left[i][j].thread_elements() = vec<T, 2>(weights[i][j].thread_elements());
 #pragma unroll
   for (uint e = 0; e < Shape::deep; ++e)
 #pragma unroll
@@ -139,7 +154,9 @@ inline float score_of(float product, uint query, uint key, device const float* m
 
 // exp(x) of x <= 0. For weights of 16 bits the GPU's own exp2 is precise enough.
 template <typename T>
-inline float weight_of(float x) { return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x); }
+inline float weight_of(float x) {
+  return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
+}
 
 // The factor of dropout for a weight, the same in every pass.
 inline float dropout_factor(uint query, uint key, AttentionHead h, constant AttentionParams& p) {

@@ -28,9 +28,9 @@ kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buff
   const AttentionHead h = {g.group.z, g.group.y};
   const uint first = first_row(g.group.x, Shape::rows, p.queries, p.causal);
   const uint row = first + g.index / g.width * Shape::own_rows + element_row(g.lane);
-  const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size, p);
-  const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size, p);
-  const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size, p);
+  const AttentionRows<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
+  const AttentionRows<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
+  const AttentionRows<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
   device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
   simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep];
   load_rows<Shape>(own, q, first, memory, g);
@@ -115,106 +115,186 @@ kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buff
                     p.queries, element_column(g.lane), p.value_size);
 }
 
-// The sum of gradient times result of each query: what its weights' gradients have in common.
-template <typename T>
-kernel void attention_delta(device float* delta [[buffer(0)]], device const T* grad [[buffer(1)]],
-                            device const T* out [[buffer(2)]], constant AttentionParams& p [[buffer(3)]],
-                            uint3 gid [[thread_position_in_grid]]) {
-  const AttentionHead h = {gid.z, gid.y};
-  device const T* dy = h.in(grad, p.grad, 1) + long(gid.x) * p.grad.row;
-  device const T* y = h.in(out, p.out, 1) + long(gid.x) * p.out.row;
-  float sum = 0.0f;
-  for (uint first = 0; first < p.value_size; first += 16) {
-    float part = 0.0f;
-    for (uint e = first, last = min(first + 16, p.value_size); e < last; ++e) part += float(dy[e]) * float(y[e]);
-    sum += part;
-  }
-  delta[(ulong(h.batch) * p.heads + h.head) * p.queries + gid.x] = sum;
+// The gradients that a kernel computes: the query's has queries for rows and keys for columns, the others the reverse.
+enum : uint { kOfQuery = 1, kOfKey = 2, kOfValue = 4 };
+
+// The logarithm of a row's sum as a weight's exponent lacks it. Where a query sees nothing its weights are zero.
+inline float lacking(float log_sum) { return log_sum == -INFINITY ? INFINITY : log_sum; }
+// The gradient of a score: its weight times the difference of the weight's gradient from the row's mean.
+inline float slope_of(float weight, float of_weight, float mean) {
+  return weight == 0.0f ? 0.0f : weight * (of_weight - mean);
 }
 
-// Which gradient: those of key and value have keys for rows and queries for columns.
-enum : uint { kOfQuery, kOfKey, kOfValue };
-
+// The query's comes first: it leaves in `delta` the sum of gradient times result of each query, which is what the
+// gradients of its weights have for a mean.
 template <typename T, typename Shape, uint OF>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention_backward(device T* result [[buffer(0)]], device const float* log_sums [[buffer(1)]],
-                               device const float* delta [[buffer(2)]], device const T* query [[buffer(3)]],
-                               device const T* key [[buffer(4)]], device const T* value [[buffer(5)]],
-                               device const T* grad [[buffer(6)]], device const float* mask [[buffer(7)]],
-                               constant AttentionParams& p [[buffer(8)]], MPSX_GROUP_PARAMETERS) {
+kernel void attention_backward(device T* result [[buffer(0)]], device T* of_value [[buffer(1)]],
+                               device float* delta [[buffer(2)]], device const float* log_sums [[buffer(3)]],
+                               device const T* query [[buffer(4)]], device const T* key [[buffer(5)]],
+                               device const T* value [[buffer(6)]], device const T* grad [[buffer(7)]],
+                               device const T* out [[buffer(8)]], device const float* mask [[buffer(9)]],
+                               constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
+  enum : uint { kByQuery = OF == kOfQuery, kSlopes = OF != kOfValue, kWeights = OF / kOfValue };
   threadgroup uint4 memory[Shape::memory];
+  threadgroup float2 columns[kByQuery ? 1 : Shape::columns];  // of each query in `memory`, the log-sum and delta
   threadgroup T* near = (threadgroup T*)memory;  // rows of key or query, and below of value or the gradient
   threadgroup T* far = near + Shape::columns * Shape::stride;
-  const uint rows = OF == kOfQuery ? p.queries : p.keys;
-  const uint first = first_row(g.group.x, Shape::rows, rows, OF == kOfQuery && p.causal);
-  const uint row = first + g.index / g.width * Shape::own_rows + element_row(g.lane);
-  const uint heads = OF == kOfQuery ? 1 : p.shared, width = OF == kOfValue ? p.value_size : p.size;
-  simdgroup_float8x8 sums[Shape::down][Shape::deep];
+  const uint rows = kByQuery ? p.queries : p.keys;
+  const uint first = first_row(g.group.x, Shape::rows, rows, kByQuery && p.causal);
+  const uint own_first = first + g.index / g.width * Shape::own_rows, row = own_first + element_row(g.lane);
+  const uint heads = kByQuery ? 1 : p.shared;
+  simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep], other[Shape::down][Shape::deep];
+  simdgroup_float8x8 sums[Shape::down][Shape::deep], value_sums[Shape::down][Shape::deep];
   clear<Shape>(sums);
+  clear<Shape>(value_sums);
+  if (!kByQuery) {
+    const AttentionHead h = {g.group.z, g.group.y * heads};
+    load_rows<Shape>(own, rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size), first, memory, g);
+    if (kSlopes)
+      load_rows<Shape>(other, rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size), first, memory,
+                       g);
+  }
   for (uint shared = 0; shared < heads; ++shared) {
     const AttentionHead h = {g.group.z, g.group.y * heads + shared};
-    const MatrixSource<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size, p);
-    const MatrixSource<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size, p);
-    const MatrixSource<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size, p);
-    const MatrixSource<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size, p);
+    const AttentionRows<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
+    const AttentionRows<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
+    const AttentionRows<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
+    const AttentionRows<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size);
     device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
     const ulong query_base = (ulong(h.batch) * p.heads + h.head) * p.queries;
-    simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep], other[Shape::down][Shape::deep];
-    load_rows<Shape>(own, OF == kOfQuery ? q : k, first, memory, g);
-    if (OF != kOfValue) load_rows<Shape>(other, OF == kOfQuery ? dy : v, first, memory, g);
+    float logs[Shape::down], means[Shape::down];
+    if (kByQuery) {
+      const AttentionRows<T> y = rows_of(h.in(out, p.out, 1), p.out.row, p.queries, p.value_size);
+      load_rows<Shape>(other, dy, first, memory, g);
+      load_rows<Shape>(own, y, first, memory, g);
+#pragma unroll
+      for (uint i = 0; i < Shape::down; ++i) {
+        means[i] = 0.0f;
+#pragma unroll
+        for (uint e = 0; e < Shape::deep; ++e)
+#pragma unroll
+          for (uint n = 0; n < 2; ++n)
+            means[i] += float(other[i][e].thread_elements()[n]) * float(own[i][e].thread_elements()[n]);
+        means[i] = row_sum(means[i]);
+        const bool there = row + i * 8 < p.queries;
+        logs[i] = there ? lacking(log_sums[query_base + row + i * 8]) : INFINITY;
+        if (there && element_column(g.lane) == 0) delta[query_base + row + i * 8] = means[i];
+      }
+      load_rows<Shape>(own, q, first, memory, g);
+    }
     // Of a causal mask: keys after a query, queries before a key.
-    const uint begin = OF != kOfQuery && p.causal ? first / Shape::columns * Shape::columns : 0;
-    const uint end = OF != kOfQuery ? p.queries : p.causal ? min(p.keys, first + Shape::rows) : p.keys;
+    const uint begin = !kByQuery && p.causal ? first / Shape::columns * Shape::columns : 0;
+    const uint end = !kByQuery ? p.queries : p.causal ? min(p.keys, first + Shape::rows) : p.keys;
+    // The part of it that a SIMD group's own rows see.
+    const uint seen_first = !kByQuery && p.causal ? own_first : 0;
+    const uint seen_end = kByQuery && p.causal ? min(end, own_first + Shape::own_rows) : end;
+    typename Shape::Share near_share, far_share;
+    near_share.load(kByQuery ? k : q, begin, 0, g.index);
+    far_share.load(kByQuery ? v : dy, begin, 0, g.index);
     for (uint block = begin; block < end; block += Shape::columns) {
-      typename Shape::Share near_share, far_share;
-      near_share.load(OF == kOfQuery ? k : q, block, 0, g.index);
-      far_share.load(OF == kOfQuery ? v : dy, block, 0, g.index);
-      tg_barrier();
       near_share.store(q, near, Shape::stride, g.index);
       far_share.store(q, far, Shape::stride, g.index);
+      if (!kByQuery && g.index < Shape::columns) {
+        const uint at = block + g.index;
+        const bool there = at < p.queries;
+        columns[g.index] =
+            there ? float2(lacking(log_sums[query_base + at]), delta[query_base + at]) : float2(INFINITY);
+      }
       tg_barrier();
-      simdgroup_float8x8 scores[Shape::down][Shape::across], others[Shape::down][Shape::across];
-      make_scores<Shape>(scores, own, near);
-      if (OF != kOfValue) make_scores<Shape>(others, other, far);
-      const uint column = block + element_column(g.lane);
+      if (block + Shape::columns < end) {
+        near_share.load(kByQuery ? k : q, block + Shape::columns, 0, g.index);
+        far_share.load(kByQuery ? v : dy, block + Shape::columns, 0, g.index);
+      }
+      for (uint at = 0; at < Shape::columns; at += Shape::step) {
+        const uint step_first = block + at, column = step_first + element_column(g.lane);
+        if (step_first + Shape::step <= seen_first || step_first >= seen_end) continue;
+        simdgroup_float8x8 weights[Shape::down][Shape::across], slopes[Shape::down][Shape::across];
+        make_scores<Shape>(weights, own, near + at * Shape::stride);
+        if (kSlopes) make_scores<Shape>(slopes, other, far + at * Shape::stride);
+        const uint last_key = kByQuery ? step_first + Shape::step - 1 : own_first + Shape::own_rows - 1;
+        const bool all_seen =
+            step_first + Shape::step <= end && (!p.causal || last_key <= (kByQuery ? own_first : step_first));
+        if (all_seen && !p.has_mask) {
 #pragma unroll
-      for (uint j = 0; j < Shape::across; ++j)
+          for (uint i = 0; i < Shape::down; ++i)
 #pragma unroll
-        for (uint n = 0; n < 2; ++n)
+            for (uint j = 0; j < Shape::across; ++j) weights[i][j].thread_elements() *= p.scale;
+        } else {
 #pragma unroll
-          for (uint i = 0; i < Shape::down; ++i) {
-            const uint r = row + i * 8, c = column + j * 8 + n;
-            const uint at_query = OF == kOfQuery ? r : c, at_key = OF == kOfQuery ? c : r;
-            const ulong at = query_base + min(at_query, p.queries - 1);
-            const float score = score_of(scores[i][j].thread_elements()[n], at_query, at_key, added, p);
-            const float log_sum = log_sums[at];
-            const float weight = score == -INFINITY || log_sum == -INFINITY ? 0.0f : weight_of<T>(score - log_sum);
-            const float kept = p.has_dropout ? dropout_factor(at_query, at_key, h, p) : 1.0f;
-            float w = weight * kept;
-            if (OF != kOfValue)
-              w = weight == 0.0f ? 0.0f
-                                 : weight * (others[i][j].thread_elements()[n] * kept - delta[at]) * p.scale;
-            scores[i][j].thread_elements()[n] = w;
+          for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+            for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+              for (uint n = 0; n < 2; ++n) {
+                const uint r = row + i * 8, c = column + j * 8 + n;
+                const float s = weights[i][j].thread_elements()[n];
+                weights[i][j].thread_elements()[n] = score_of(s, kByQuery ? r : c, kByQuery ? c : r, added, p);
+              }
+        }
+        simdgroup_float8x8 kept[Shape::down][Shape::across];
+        if (p.has_dropout)
+#pragma unroll
+          for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+            for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+              for (uint n = 0; n < 2; ++n) {
+                const uint r = row + i * 8, c = column + j * 8 + n;
+                kept[i][j].thread_elements()[n] = dropout_factor(kByQuery ? r : c, kByQuery ? c : r, h, p);
+                if (kSlopes) slopes[i][j].thread_elements()[n] *= kept[i][j].thread_elements()[n];
+              }
+#pragma unroll
+        for (uint j = 0; j < Shape::across; ++j)
+#pragma unroll
+          for (uint n = 0; n < 2; ++n) {
+            const float2 of_column = kByQuery ? float2(0.0f) : columns[at + element_column(g.lane) + j * 8 + n];
+#pragma unroll
+            for (uint i = 0; i < Shape::down; ++i) {
+              const float log_sum = kByQuery ? logs[i] : of_column.x, mean = kByQuery ? means[i] : of_column.y;
+              const float weight = weight_of<T>(weights[i][j].thread_elements()[n] - log_sum);
+              weights[i][j].thread_elements()[n] = weight;
+              if (kSlopes)
+                slopes[i][j].thread_elements()[n] = slope_of(weight, slopes[i][j].thread_elements()[n], mean);
+            }
           }
-      add_weighted<Shape>(sums, scores, OF == kOfValue ? far : near);
+        if (kWeights && p.has_dropout)
+#pragma unroll
+          for (uint i = 0; i < Shape::down; ++i)
+#pragma unroll
+            for (uint j = 0; j < Shape::across; ++j) weights[i][j].thread_elements() *= kept[i][j].thread_elements();
+        if (kWeights) add_weighted<Shape>(value_sums, weights, far + at * Shape::stride);
+        if (kSlopes) add_weighted<Shape>(sums, slopes, near + at * Shape::stride);
+      }
+      tg_barrier();
     }
   }
   float factor[Shape::down];
 #pragma unroll
+  for (uint i = 0; i < Shape::down; ++i) factor[i] = p.scale;
+  if (kSlopes)
+    write_rows<Shape>(result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head), p.result.row, sums,
+                      factor, row, rows, element_column(g.lane), p.size);
+#pragma unroll
   for (uint i = 0; i < Shape::down; ++i) factor[i] = 1.0f;
-  write_rows<Shape>(result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head), p.result.row, sums,
-                    factor, row, rows, element_column(g.lane), width);
+  if (kWeights)
+    write_rows<Shape>(of_value + (long(g.group.z) * p.of_value.batch + long(g.group.y) * p.of_value.head),
+                      p.of_value.row, value_sums, factor, row, rows, element_column(g.lane), p.value_size);
 }
 
-#define MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                             \
-  MPSX_KERNEL("attention_" #SIZE "_" #TAG, attention<T, AttentionShape<T, SIZE>>)                                   \
-  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfQuery>) \
-  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfKey>)     \
-  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE>, kOfValue>)
-#define MPSX_ATTENTION(T, TAG, ...)                            \
-  MPSX_KERNEL("attention_delta_" #TAG, attention_delta<T>)     \
-  MPSX_ATTENTION_OF(64, T, TAG)                                \
-  MPSX_ATTENTION_OF(128, T, TAG)                               \
-  MPSX_ATTENTION_OF(256, T, TAG)
+// Of narrow heads, one kernel has the sums of both gradients in registers.
+#define MPSX_ATTENTION_OF(SIZE, T, TAG)                                           \
+  MPSX_KERNEL("attention_" #SIZE "_" #TAG, attention<T, AttentionShape<T, SIZE>>) \
+  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfQuery>)
+#define MPSX_ATTENTION_WIDE(SIZE, T, TAG)                                                                          \
+  MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                                  \
+  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfKey>) \
+  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfValue>)
+#define MPSX_ATTENTION(T, TAG, ...)                                                           \
+  MPSX_ATTENTION_OF(64, T, TAG)                                                               \
+  MPSX_KERNEL("attention_backward_key_value_64_" #TAG,                                        \
+              attention_backward<T, AttentionShape<T, 64, 2>, uint(kOfKey) | uint(kOfValue)>) \
+  MPSX_ATTENTION_WIDE(128, T, TAG)                                                            \
+  MPSX_ATTENTION_WIDE(256, T, TAG)
 MPSX_FOR_FLOAT(MPSX_ATTENTION)

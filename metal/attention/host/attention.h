@@ -70,19 +70,22 @@ kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buff
 
 template <typename T, typename Shape, uint OF>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention_backward(device T* result [[buffer(0)]], device const float* log_sums [[buffer(1)]],
-                               device const float* delta [[buffer(2)]], device const T* query [[buffer(3)]],
-                               device const T* key [[buffer(4)]], device const T* value [[buffer(5)]],
-                               device const T* grad [[buffer(6)]], device const float* mask [[buffer(7)]],
-                               constant AttentionParams& p [[buffer(8)]], MPSX_GROUP_PARAMETERS) {
+kernel void attention_backward(device T* result [[buffer(0)]], device T* of_value [[buffer(1)]],
+                               device float* delta [[buffer(2)]], device const float* log_sums [[buffer(3)]],
+                               device const T* query [[buffer(4)]], device const T* key [[buffer(5)]],
+                               device const T* value [[buffer(6)]], device const T* grad [[buffer(7)]],
+                               device const T* out [[buffer(8)]], device const float* mask [[buffer(9)]],
+                               constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const uint rows = OF == kOfQuery ? p.queries : p.keys, columns = OF == kOfQuery ? p.keys : p.queries;
-  const uint first = first_row(g.group.x, Shape::rows, rows, OF == kOfQuery && p.causal);
-  const uint heads = OF == kOfQuery ? 1 : p.shared, width = OF == kOfValue ? p.value_size : p.size;
+  enum : uint { kByQuery = OF == kOfQuery, kSlopes = OF != kOfValue, kWeights = OF / kOfValue };
+  const uint rows = kByQuery ? p.queries : p.keys, columns = kByQuery ? p.keys : p.queries;
+  const uint first = first_row(g.group.x, Shape::rows, rows, kByQuery && p.causal);
+  const uint heads = kByQuery ? 1 : p.shared;
   device T* target = result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head);
+  device T* value_target = of_value + (long(g.group.z) * p.of_value.batch + long(g.group.y) * p.of_value.head);
   for (uint row = first, last = min(first + Shape::rows, rows); row < last; ++row) {
-    float sums[kAttentionSize], scores[kWideBlock], others[kWideBlock];
-    for (uint e = 0; e < width; ++e) sums[e] = 0.0f;
+    float sums[kAttentionSize], value_sums[kAttentionSize], weights[kWideBlock], slopes[kWideBlock];
+    for (uint e = 0; e < kAttentionSize; ++e) sums[e] = value_sums[e] = 0.0f;
     for (uint shared = 0; shared < heads; ++shared) {
       const AttentionHead h = {g.group.z, g.group.y * heads + shared};
       device const T* q = h.in(query, p.query, 1);
@@ -92,33 +95,35 @@ kernel void attention_backward(device T* result [[buffer(0)]], device const floa
       device const float* added =
           p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
       const ulong query_base = (ulong(h.batch) * p.heads + h.head) * p.queries;
+      if (kByQuery) {
+        float mean;
+        wide_products(dy + long(row) * p.grad.row, h.in(out, p.out, 1) + long(row) * p.out.row, 0, 1, p.value_size,
+                      &mean);
+        delta[query_base + row] = mean;
+      }
       // Rows: this side's, and the other's, of query and key and of gradient and value.
-      device const T* own = OF == kOfQuery ? q + long(row) * p.query.row : k + long(row) * p.key.row;
-      device const T* other = OF == kOfQuery ? dy + long(row) * p.grad.row : v + long(row) * p.value.row;
-      device const T* near = OF == kOfQuery ? k : q;
-      device const T* far = OF == kOfQuery ? v : dy;
-      const long near_row = OF == kOfQuery ? p.key.row : p.query.row;
-      const long far_row = OF == kOfQuery ? p.value.row : p.grad.row;
+      device const T* own = kByQuery ? q + long(row) * p.query.row : k + long(row) * p.key.row;
+      device const T* other = kByQuery ? dy + long(row) * p.grad.row : v + long(row) * p.value.row;
+      device const T* near = kByQuery ? k : q;
+      device const T* far = kByQuery ? v : dy;
+      const long near_row = kByQuery ? p.key.row : p.query.row, far_row = kByQuery ? p.value.row : p.grad.row;
       for (uint block = 0; block < columns; block += kWideBlock) {
         const uint count = min(uint(kWideBlock), columns - block);
-        wide_products(own, near + long(block) * near_row, near_row, count, p.size, scores);
-        if (OF != kOfValue) wide_products(other, far + long(block) * far_row, far_row, count, p.value_size, others);
+        wide_products(own, near + long(block) * near_row, near_row, count, p.size, weights);
+        if (kSlopes) wide_products(other, far + long(block) * far_row, far_row, count, p.value_size, slopes);
         for (uint c = 0; c < count; ++c) {
-          const uint at_query = OF == kOfQuery ? row : block + c, at_key = OF == kOfQuery ? block + c : row;
-          const float score = score_of(scores[c], at_query, at_key, added, p);
-          const float log_sum = log_sums[query_base + at_query];
-          const float weight = score == -INFINITY || log_sum == -INFINITY ? 0.0f : precise::exp(score - log_sum);
+          const uint at_query = kByQuery ? row : block + c, at_key = kByQuery ? block + c : row;
+          const float score = score_of(weights[c], at_query, at_key, added, p);
+          const float weight = exp_nonpositive(score - lacking(log_sums[query_base + at_query]));
           const float kept = p.has_dropout ? dropout_factor(at_query, at_key, h, p) : 1.0f;
-          scores[c] = weight * kept;
-          if (OF != kOfValue)
-            scores[c] = weight == 0.0f ? 0.0f : weight * (others[c] * kept - delta[query_base + at_query]) * p.scale;
+          weights[c] = weight * kept;
+          if (kSlopes) slopes[c] = slope_of(weight, slopes[c] * kept, delta[query_base + at_query]);
         }
-        if (OF == kOfValue)
-          wide_add(sums, scores, far + long(block) * far_row, far_row, count, width);
-        else
-          wide_add(sums, scores, near + long(block) * near_row, near_row, count, width);
+        if (kWeights) wide_add(value_sums, weights, far + long(block) * far_row, far_row, count, p.value_size);
+        if (kSlopes) wide_add(sums, slopes, near + long(block) * near_row, near_row, count, p.size);
       }
     }
-    for (uint e = 0; e < width; ++e) target[long(row) * p.result.row + e] = T(sums[e]);
+    for (uint e = 0; e < p.size && kSlopes; ++e) target[long(row) * p.result.row + e] = T(sums[e] * p.scale);
+    for (uint e = 0; e < p.value_size && kWeights; ++e) value_target[long(row) * p.of_value.row + e] = T(value_sums[e]);
   }
 }

@@ -20,7 +20,6 @@
 
 #include "attention/attention_params.h"
 #include "ops/random/random.h"
-#include "ops/tiles.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -59,7 +58,15 @@ bool take(const Tensor& query, const Tensor& key, const Tensor& value, const Opt
                              (mask->scalar_type() == at::kBool || has_float_kernel(*mask)));
 }
 
-Tensor in_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); }
+// Rows that kernels can read 16 bytes at a time: where they are not of that kind a copy, with zeros at their ends.
+Tensor in_rows(const Tensor& t) {
+  const int64_t run = 16 / int64_t(t.element_size()), size = t.size(3);
+  bool wide = t.stride(3) == 1 && size % run == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0;
+  for (int64_t d = 0; d < 3; ++d) wide = wide && (t.size(d) == 1 || t.stride(d) % run == 0);
+  if (wide) return t;
+  const auto whole = int64_t(ceil_div(uint64_t(size), uint64_t(run))) * run;
+  return at::zeros({t.size(0), t.size(1), t.size(2), whole}, t.options()).narrow(3, 0, size).copy_(t);
+}
 // Memory in the order batch, length, head, size: models join the heads of a position afterwards.
 Tensor make_like(const Tensor& t, int64_t size) {
   return at::empty({t.size(0), t.size(2), t.size(1), size}, t.options()).transpose(1, 2);
@@ -80,14 +87,6 @@ Tensor laid_out_as(const Tensor& query, const Tensor& result) {
   return expected.strides() == result.strides() ? result : expected.copy_(result);
 }
 AttentionStrides strides_of(const Tensor& t) { return {t.stride(0), t.stride(1), t.stride(2)}; }
-
-// Whether kernels may read rows 16 bytes at a time.
-bool rows_are_wide(std::initializer_list<const Tensor*> operands) {
-  return std::all_of(operands.begin(), operands.end(), [](const Tensor* t) {
-    const auto even = [&](int64_t stride) { return stride * int64_t(t->element_size()) % 16 == 0; };
-    return even(t->stride(1)) && reads_wide(t->const_data_ptr(), t->element_size(), t->stride(2), 1, t->stride(0));
-  });
-}
 
 struct Inputs {
   Tensor query, key, value, mask;  // the mask in floats
@@ -163,7 +162,6 @@ Attended launch_attention(const Tensor& query, const Tensor& key, const Tensor& 
     p.seed = random.seed;
     p.first_block = random.offset;
   }
-  p.wide = rows_are_wide({&in.query, &in.key, &in.value});
   Launch l = kernels.launch(p, tag_of(query));
   l.pointer(out.mutable_data_ptr()).pointer(log_sums.mutable_data_ptr()).pointer(in.query.const_data_ptr());
   l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
@@ -176,14 +174,15 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
                                                              const Tensor& key, const Tensor& value,
                                                              const OptionalTensor& mask, const Attended& done,
                                                              double dropout, bool causal, std::optional<double> scale) {
-  static const KernelSet delta_kernels("attention_delta");
-  static const AttentionKernels kernels[] = {
-      {KernelSet("attention_backward_query_64"), KernelSet("attention_backward_query_128"),
-       KernelSet("attention_backward_query_256")},
-      {KernelSet("attention_backward_key_64"), KernelSet("attention_backward_key_128"),
-       KernelSet("attention_backward_key_256")},
-      {KernelSet("attention_backward_value_64"), KernelSet("attention_backward_value_128"),
-       KernelSet("attention_backward_value_256")}};
+  static const AttentionKernels of_query{KernelSet("attention_backward_query_64"),
+                                         KernelSet("attention_backward_query_128"),
+                                         KernelSet("attention_backward_query_256")};
+  static const AttentionKernels of_key{KernelSet("attention_backward_key_value_64"),
+                                       KernelSet("attention_backward_key_128"),
+                                       KernelSet("attention_backward_key_256")};
+  static const AttentionKernels of_value{KernelSet("attention_backward_key_value_64"),
+                                         KernelSet("attention_backward_value_128"),
+                                         KernelSet("attention_backward_value_256")};
   Inputs in = prepare(query, key, value, mask, dropout, causal, scale);
   AttentionParams& p = in.p;
   const Tensor grad = in_rows(grad_given), out = in_rows(done.out), log_sums = done.log_sum_exp.contiguous();
@@ -191,27 +190,23 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   p.out = strides_of(out);
   p.seed = uint64_t(done.seed);
   p.first_block = uint64_t(done.offset);
-  p.wide = rows_are_wide({&in.query, &in.key, &in.value, &grad});
-  const Tag tag = tag_of(query);
-
   const Tensor delta = at::empty(log_sums.sizes(), log_sums.options());
-  Launch first(delta_kernels.get(tag));
-  first.pointer(delta.mutable_data_ptr()).pointer(grad.const_data_ptr()).pointer(out.const_data_ptr()).bytes(p);
-  first.threads(p.queries, p.heads, uint64_t(query.size(0))).work(p.value_size).run();
-
-  const Tensor results[] = {make_like(query, query.size(3)), make_like(key, key.size(3)),
-                            make_like(value, value.size(3))};
-  for (size_t i = 0; i < 3; ++i) {
-    p.result = strides_of(results[i]);
-    Launch l = kernels[i].launch(p, tag);
-    l.pointer(results[i].mutable_data_ptr()).pointer(log_sums.const_data_ptr()).pointer(delta.const_data_ptr());
-    l.pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr());
-    l.pointer(grad.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
-    const bool of_query = i == 0;
-    run_blocks(l, p, query.element_size(), of_query ? p.queries : p.keys,
-               of_query ? p.keys : uint64_t(p.queries) * p.shared, results[i].size(1), query.size(0));
-  }
-  return {results[0], results[1], results[2]};
+  const Tensor query_grad = make_like(query, query.size(3)), key_grad = make_like(key, key.size(3));
+  const Tensor value_grad = make_like(value, value.size(3));
+  p.of_value = strides_of(value_grad);
+  const auto run = [&](const AttentionKernels& kernels, const Tensor& result, uint64_t rows, uint64_t columns) {
+    p.result = strides_of(result);
+    Launch l = kernels.launch(p, tag_of(query));
+    l.pointer(result.mutable_data_ptr()).pointer(value_grad.mutable_data_ptr()).pointer(delta.mutable_data_ptr());
+    l.pointer(log_sums.const_data_ptr()).pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr());
+    l.pointer(in.value.const_data_ptr()).pointer(grad.const_data_ptr()).pointer(out.const_data_ptr());
+    l.pointer(data_or_null(in.mask)).bytes(p);
+    run_blocks(l, p, query.element_size(), rows, columns, result.size(1), query.size(0));
+  };
+  run(of_query, query_grad, p.queries, p.keys);
+  run(of_key, key_grad, p.keys, uint64_t(p.queries) * p.shared);
+  if (AttentionKernels::size_of(p) > 64) run(of_value, key_grad, p.keys, uint64_t(p.queries) * p.shared);
+  return {query_grad, key_grad, value_grad};
 }
 
 // Whether torch.func transforms the call: the fused kernels have no batching rule, and a wrapper has no memory.
