@@ -40,6 +40,9 @@ MPSX_FN constexpr uint16_t mpsx_float_to_half(float f) {
 }
 MPSX_FN constexpr float mpsx_bfloat_to_float(uint16_t b) { return as_type<float>(uint32_t(b) << 16); }
 MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
+#if defined(__NVPTX__)
+  if (!__builtin_is_constant_evaluated()) return as_type<uint16_t>(__bf16(f));
+#endif
   const uint32_t u = as_type<uint32_t>(f);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
