@@ -89,6 +89,14 @@ inline Pack<T, N> load_pack(device const T* from) {
   }
   return values;
 }
+// A pack of as many equal words.
+template <typename T, uint N>
+inline Pack<T, N> pack_of(uint word) {
+  Pack<T, N> values;
+  MPSX_UNROLL for (uint i = 0; i < N; ++i)
+    values.v[i] = PackWords<T, sizeof(T)>::get(uint4(word), i % at_once<T, N>);
+  return values;
+}
 template <uint N, typename T>
 inline void store_pack(device T* to, Pack<T, N> values) {
   constexpr uint each = at_once<T, N>;

@@ -24,6 +24,7 @@ struct Plain {
   typedef float Value;
   typedef Pack<T, kPack> Raw;
   device const T* x;
+  static void fill(thread Raw& raw, uint word) { raw = pack_of<T, kPack>(word); }
   Raw fetch(uint i) const { return load_pack<kPack>(x + i); }
   void unpack(thread float* v, Raw raw, uint) const {
 #pragma unroll
@@ -45,10 +46,11 @@ struct Both {
   };
   device const T* x;
   device const T* y;
+  static void fill(thread Raw& raw, uint word) { raw.a = raw.b = pack_of<T, kPack>(word); }
   Raw fetch(uint i) const { return {load_pack<kPack>(x + i), load_pack<kPack>(y + i)}; }
   void unpack(thread Pair* v, Raw raw, uint) const {
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) v[j] = Pair{float(raw.a.v[j]), float(raw.b.v[j])};
+    for (uint j = 0; j < kPack; ++j) v[j].a = float(raw.a.v[j]), v[j].b = float(raw.b.v[j]);
   }
   Pair one(uint i) const { return {float(x[i]), float(y[i])}; }
 };
@@ -65,7 +67,7 @@ struct Itself {
   float at(float x) const { return x; }
 };
 struct Nothing {
-  template <typename V> float at(V) const { return 0.0f; }
+  template <typename V> float at(thread const V&) const { return 0.0f; }
 };
 struct One {
   float at(float) const { return 1.0f; }
@@ -109,20 +111,31 @@ struct Row {
     begin(from, s.offset + team.row * s.size, s.size, s.packed != 0, team);
   }
 
+  // The most elements of a row that a team reads but once; how many of such a row are this thread's.
+  static uint held_by(Team team) { return kHeld * team.count; }
+  uint own() const {
+    uint n = edges > index ? (edges - index + count - 1) / count : 0;
+#pragma unroll
+    for (uint k = 0; k < kPacks; ++k) n += number(k) < packs ? kPack : 0;
+    return n;
+  }
+
   // Pack k of this thread: its number in the row, and where it begins.
   uint number(uint k) const { return (batch * kPacks + k) * count + index; }
   uint place(uint k) const { return head + number(k) * kPack; }
   uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
 
-  // All packs are on their way before the first one is used.
+  // All packs are on their way before the first one is used. Those past the end are anything but a constant, for which
+  // compilers would move what is done with a pack into the branch that loads it, to wait there.
   void load() {
     typename In::Raw raw[kPacks];
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k)
+    for (uint k = 0; k < kPacks; ++k) {
+      In::fill(raw[k], packs);
       if (number(k) < packs) raw[k] = in.fetch(place(k));
+    }
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k)
-      if (number(k) < packs) in.unpack(v + k * kPack, raw[k], place(k));
+    for (uint k = 0; k < kPacks; ++k) in.unpack(v + k * kPack, raw[k], number(k) < packs ? place(k) : 0);
   }
   // Goes on to the next batch of a pass; at its end the direction turns.
   bool next() {

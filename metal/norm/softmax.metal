@@ -48,19 +48,19 @@ kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[b
 
 // Of dy and y: their product, and dx = y * (dy - sum of products).
 struct PairProduct {
-  float at(Pair v) const { return v.a * v.b; }
+  float at(thread const Pair& v) const { return v.a * v.b; }
 };
 struct SoftmaxGradient {
   float sum;
-  float at(Pair v, float) const { return v.b * (v.a - sum); }
+  float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
 };
 // dx = dy - exp(y) * sum(dy).
 struct PairFirst {
-  float at(Pair v) const { return v.a; }
+  float at(thread const Pair& v) const { return v.a; }
 };
 struct LogSoftmaxGradient {
   float sum;
-  float at(Pair v, float) const { return v.a - exp_nonpositive(v.b) * sum; }
+  float at(thread const Pair& v, float) const { return v.a - exp_nonpositive(v.b) * sum; }
 };
 
 // Y: the type of the result and its gradient, O: of the input's gradient. Term: what is summed.

@@ -5,7 +5,7 @@
 #include "lib/row.h"
 #include "reduce/loops.h"
 
-enum : uint { kVarBlock = 32768, kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
+enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
 
 // Moments are those of x - pivot, with an element as the pivot: a mean far from zero then costs no digits.
 inline float pivot_of(float x) { return is_nan(x) || is_infinite(x) ? 0.0f : x; }
@@ -18,15 +18,14 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
 }
 
-// This thread's share of n elements, as distances from the pivot.
+// This thread's share of n elements, no more than its team holds, as distances from the pivot.
 template <typename T>
-inline Moments run_moments(device const T* x, ulong past, uint n, float pivot, Team team) {
-  Row<Plain<T>> row;
-  row.begin({x}, uint(past), n, true, team);
-  const float2 sum = row.sums(Distance{pivot}, One());
-  const float count = max(sum.y, 1.0f), near = pivot + sum.x / count;
+inline Moments held_moments(thread Row<Plain<T>>& row, float pivot) {
+  const float count = float(row.own()), divisor = max(count, 1.0f);
+  const float near = pivot + row.sum(Distance{pivot}) / divisor;
   const float2 rest = row.sums(Distance{near}, SquaredDistance{near});
-  return {sum.y, (near - pivot) + rest.x / count, rest.y - rest.x * (rest.x / count)};
+  const float off = rest.x / divisor;
+  return {count, (near - pivot) + off, rest.y - rest.x * off};
 }
 template <typename T>
 inline Moments strided_moments(device const T* x, long stride, uint n, float pivot, Team team) {
@@ -49,16 +48,20 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  const float pivot = pivot_of(float(x[r.input]));
+  const uint block = Row<Plain<T>>::held_by(team);
+  Row<Plain<T>> row;
+  float pivot = 0.0f;
   Moments total = {0.0f, 0.0f, 0.0f};
   for (ulong line = r.first; line < r.last; ++line) {
     const long start = r.input + line_offset(p, line);
-    for (ulong b = r.begin; b < r.end; b += kVarBlock) {
-      const uint n = uint(smaller(r.end - b, kVarBlock));
+    for (ulong b = r.begin; b < r.end; b += block) {
+      const uint n = uint(smaller(r.end - b, block));
       const long at = start + long(b) * p.inner_stride;
-      total = CombineMoments::apply(
-          total, p.inner_stride == 1 ? run_moments(x + at, ulong(at) + p.offset, n, pivot, team)
-                                     : strided_moments(x + at, p.inner_stride, n, pivot, team));
+      const bool dense = p.inner_stride == 1, first = line == r.first && b == r.begin;
+      if (dense) row.begin({x + at}, uint(ulong(at) + p.offset), n, true, team);
+      if (first) pivot = pivot_of(float(x[r.input]));  // after the row is on its way
+      const Moments m = dense ? held_moments(row, pivot) : strided_moments(x + at, p.inner_stride, n, pivot, team);
+      total = first ? m : CombineMoments::apply(total, m);
     }
   }
   total = team_reduce<CombineMoments>(total, scratch, team, g);

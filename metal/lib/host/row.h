@@ -2,7 +2,7 @@
 // loop over it. Sums are taken over 8192 elements at a time, so that the error of a long row grows slowly.
 #pragma once
 
-enum : uint { kSumBlock = 8192 };
+enum : uint { kSumBlock = 8192, kCachedBlock = 32768 };
 
 // No other operand: one kind.
 struct NoExtra {
@@ -17,6 +17,9 @@ struct Row {
   uint n;
   void begin(In from, uint, uint size, bool, Team) { in = from, n = size; }
   void open(In from, constant RowShape& s, Team) { in = from, n = s.size; }
+
+  static uint held_by(Team) { return kCachedBlock; }
+  uint own() const { return n; }
 
   // Of numbers: a NaN may come out or not, as on a GPU, where its sum tells.
   float largest() const {
