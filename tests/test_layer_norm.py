@@ -52,7 +52,7 @@ def test_values_and_gradients(layout: str, which: str) -> None:
                     assert (error <= 1.5 * slack + eps * (1 + c.grad.abs())).all()
 
 
-@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (3000, 768), (70_001, 3), (1, 1), (513, 257)])
+@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (3000, 768), (5003, 64), (70_001, 3), (1, 1), (513, 257)])
 def test_accuracy(shape: tuple[int, int]) -> None:
     x = torch.randn(shape) * 2 + 100
     w, bias, grad = torch.rand(shape[1]) + 0.5, torch.randn(shape[1]), torch.randn(shape)

@@ -69,7 +69,7 @@ def test_half_input_with_float_weight(dtype: torch.dtype) -> None:
     torch.testing.assert_close(y.cpu(), F.rms_norm(x.double(), (65,), w.double(), 1e-5).to(dtype))
 
 
-@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (70_001, 3)])
+@pytest.mark.parametrize("shape", [(3, 100_003), (2000, 768), (3000, 768), (5003, 64), (70_001, 3)])
 def test_accuracy(shape: tuple[int, int]) -> None:
     x, w, grad = torch.randn(shape), torch.rand(shape[1]) + 0.5, torch.randn(shape)
     exact = [t.double().requires_grad_() for t in (x, w)]
@@ -93,6 +93,14 @@ def test_kernel_ran(dtype: torch.dtype) -> None:
     with mpsx.profiler.launch_log() as log:
         y.backward(y.detach())
     assert list(log)[:2] == [f"kernel:rms_norm_backward_{tag}", f"kernel:rms_norm_backward_weight_{tag}"]
+
+
+def test_many_rows_take_one_pass() -> None:
+    x, w = torch.rand(2100, 8).to("mpsx").requires_grad_(), torch.rand(8).to("mpsx").requires_grad_()
+    y = F.rms_norm(x, (8,), w)
+    with mpsx.profiler.launch_log() as log:
+        y.backward(y.detach())
+    assert list(log)[:2] == ["kernel:rms_norm_backward_fused_f32", "kernel:norm_merge_f32"]
 
 
 def test_errors() -> None:

@@ -1,5 +1,5 @@
 // Layer normalisation of rows and its gradients. S: the type of mean and rstd, W: of weight and bias.
-#include "norm/row_norm.h"
+#include "norm/fused_gradients.h"
 
 struct Normalised {
   float mean, rstd;
@@ -34,15 +34,15 @@ kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]
 
 // With u = dy * weight and z = (x - mean) * rstd:  dx = rstd * (u - mean(u) - z * mean(u * z)).
 struct Gradient {
-  float at(Pair v) const { return v.a; }
+  float at(thread const Pair& v) const { return v.a; }
 };
 struct GradientTimesCentred {
   float mean;
-  float at(Pair v) const { return v.a * (v.b - mean); }
+  float at(thread const Pair& v) const { return v.a * (v.b - mean); }
 };
 struct NormGradient {
   float mean, rstd, sum, product;
-  float at(Pair v, float) const { return rstd * (v.a - sum - (v.b - mean) * product); }
+  float at(thread const Pair& v, float) const { return rstd * (v.a - sum - (v.b - mean) * product); }
 };
 template <typename T, typename W, typename S>
 kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
@@ -74,75 +74,16 @@ kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device
   weight_gradient<2>(parts, GradientLines<T, S>{grad, in, means, rstds, p.shape.size}, result, scratch, p, g);
 }
 
-// All three gradients of a range of rows at once, so that memory is read once: rows of whole packs, which a team's
-// threads hold. A thread has the same columns of every row, and adds up their gradients in registers. Partial sums as
-// above, a split for each team.
 template <typename T, typename W, typename S>
 kernel void layer_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
                                       device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
                                       device const S* means [[buffer(4)]], device const S* rstds [[buffer(5)]],
                                       device const W* weight [[buffer(6)]], constant RowNormParams& p [[buffer(7)]],
                                       MPSX_GROUP_PARAMETERS) {
-  typedef Row<Both<T>, kFusedBytes> FusedRow;
-  enum : uint { kPack = FusedRow::kPack, kPacks = FusedRow::kPacks, kHeld = FusedRow::kHeld };
   const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float columns[kFusedColumns];
   threadgroup float2 scratch[kScratch];
-  const uint n = p.shape.size;
-  Team team = team_of(p.splits, p.shape.team, g);
-  if (team.row >= p.splits) return;
-  const uint split = team.row, end = min((split + 1) * p.rows_per_split, p.shape.rows);
-  FusedRow row;
-  Pack<W, kPack> w[kPacks];
-  float dw[kHeld], db[kHeld];
-#pragma unroll
-  for (uint j = 0; j < kHeld; ++j) dw[j] = db[j] = 0.0f;
-#pragma unroll
-  for (uint k = 0; k < kPacks; ++k)
-    if ((k * team.count + team.index) * kPack < n)
-      w[k] = load_pack<kPack>(weight + (k * team.count + team.index) * kPack);
-  for (team.row = split * p.rows_per_split; team.row < end; ++team.row) {
-    const ulong start = ulong(team.row) * n;
-    row.open({grad + start, in + start}, p.shape, team);
-    const float mean = float(means[team.row]), rstd = float(rstds[team.row]);
-    float2 sums = float2(0.0f);
-#pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      if (row.number(k) >= row.packs) continue;
-#pragma unroll
-      for (uint j = 0; j < kPack; ++j) {
-        const Pair v = row.v[k * kPack + j];
-        const float u = v.a * float(w[k].v[j]);
-        sums += float2(u, u * (v.b - mean));
-      }
-    }
-    sums = team_reduce<CombineSum>(sums, scratch, team, g) / float2(float(n));
-    sums.y *= rstd * rstd;
-#pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      if (row.number(k) >= row.packs) continue;
-      Pack<T, kPack> dx;
-#pragma unroll
-      for (uint j = 0; j < kPack; ++j) {
-        const Pair v = row.v[k * kPack + j];
-        const float centred = v.b - mean;
-        dx.v[j] = T(rstd * (v.a * float(w[k].v[j]) - sums.x - centred * sums.y));
-        dw[k * kPack + j] += v.a * (centred * rstd);
-        db[k * kPack + j] += v.a;
-      }
-      store_pack(out + start + row.place(k), dx);
-    }
-  }
-  device float* to_w = parts + ulong(split) * n;
-  device float* to_b = to_w + ulong(p.splits) * n;
-#pragma unroll
-  for (uint k = 0; k < kPacks; ++k) {
-    if (row.number(k) >= row.packs) continue;
-#pragma unroll
-    for (uint j = 0; j < kPack; ++j) {
-      to_w[row.place(k) + j] = dw[k * kPack + j];
-      to_b[row.place(k) + j] = db[k * kPack + j];
-    }
-  }
+  fused_gradients<true>(out, parts, Both<T>{grad, in}, means, rstds, weight, columns, scratch, p, g);
 }
 
 #define MPSX_LAYER_NORM(NAMES, T, W, S)                           \

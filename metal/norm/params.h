@@ -14,8 +14,8 @@ struct SoftmaxParams {
 // Columns that a threadgroup owns: of gradients, and of partial sums.
 enum : uint32_t { kNormColumns = 256, kMergeColumns = 32 };
 
-// layer_norm's gradients all at once: bytes of a row and its gradient that a thread holds, as float.
-enum : uint32_t { kFusedBytes = 64 };
+// All gradients at once: elements of a row that a thread holds, and those that a team within a SIMD group does.
+enum : uint32_t { kFusedHeld = 8, kFusedColumns = 32 * kFusedHeld };
 
 // Normalisation of rows. Absent tensors are null pointers with their flag unset.
 struct RowNormParams {

@@ -1,5 +1,5 @@
 // Root mean square normalisation of rows and its gradients. W: the type of the weight; rstd is float.
-#include "norm/row_norm.h"
+#include "norm/fused_gradients.h"
 
 struct Square {
   float at(float x) const { return x * x; }
@@ -27,11 +27,11 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
 
 // With u = dy * weight:  dx = rstd * (u - x * rstd^2 * mean(u * x)).
 struct GradientProduct {
-  float at(Pair v) const { return v.a * v.b; }
+  float at(thread const Pair& v) const { return v.a * v.b; }
 };
 struct RmsGradient {
   float rstd, product;
-  float at(Pair v, float) const { return rstd * (v.a - v.b * product); }
+  float at(thread const Pair& v, float) const { return rstd * (v.a - v.b * product); }
 };
 template <typename T, typename W>
 kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
@@ -59,9 +59,21 @@ kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device c
   weight_gradient<1>(parts, GradientLines<T, float>{grad, in, nullptr, rstds, p.shape.size}, result, scratch, p, g);
 }
 
+template <typename T, typename W>
+kernel void rms_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
+                                    device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
+                                    device const float* rstds [[buffer(4)]], device const W* weight [[buffer(5)]],
+                                    constant RowNormParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float columns[kFusedColumns];
+  threadgroup float2 scratch[kScratch];
+  fused_gradients<false>(out, parts, Both<T>{grad, in}, rstds, rstds, weight, columns, scratch, p, g);
+}
+
 #define MPSX_RMS_NORM(NAMES, T, W)                    \
   MPSX_KERNEL("rms_norm_" NAMES, rms_norm<T, W>)      \
-  MPSX_KERNEL("rms_norm_backward_" NAMES, rms_norm_backward<T, W>)
+  MPSX_KERNEL("rms_norm_backward_" NAMES, rms_norm_backward<T, W>) \
+  MPSX_KERNEL("rms_norm_backward_fused_" NAMES, rms_norm_backward_fused<T, W>)
 #define MPSX_RMS_NORM_WEIGHT(T, TAG, ...) MPSX_KERNEL("rms_norm_backward_weight_" #TAG, rms_norm_backward_weight<T>)
 MPSX_RMS_NORM("f32", float, float)
 MPSX_RMS_NORM("f16", half, half)

@@ -54,10 +54,6 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
   return Three(y, mean, rstd);
 }
 
-// The fused gradient is for many rows. A team's share of them is so large that its partial sums are few beside it.
-constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedTeams = 1024;
-constexpr uint32_t kFusedThreads = 1024;
-
 // The gradients of weight and bias out of partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
                                           const at::TensorOptions& options, std::array<bool, 3> mask) {
@@ -75,21 +71,15 @@ std::optional<Three> fused_gradients(const Tensor& dy, const Tensor& x, const Te
                                      const Tensor& weight, RowNormParams p, IntArrayRef shape,
                                      std::array<bool, 3> mask) {
   static const KernelSet kernels("layer_norm_backward_fused");
-  const uint64_t rows = p.shape.rows, size = p.shape.size;
   auto& kernel = kernels.get(tag_of(x), parameter_tag(x.scalar_type(), mean.scalar_type()));
-  p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedTeams)));
-  p.splits = uint32_t(ceil_div(rows, p.rows_per_split));
   const Tensor dx = at::empty(x.sizes(), x.options());
-  const RowLaunch launch =
-      share_rows_beside({weight}, share_rows(kernel, p.splits, size, {dy, x}, {dx}, kFusedBytes / 8, kFusedThreads));
-  if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
-  p.shape = launch.shape;
-  p.shape.rows = uint32_t(rows);
-  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(size)}, x.options().dtype(at::kFloat));
+  const auto launch = share_fused(kernel, p, dy, x, dx, weight);
+  if (!launch) return std::nullopt;
+  const Tensor parts = at::empty({2, int64_t(p.splits), int64_t(p.shape.size)}, x.options().dtype(at::kFloat));
   Launch l(kernel);
   l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
   l.pointer(x.const_data_ptr()).pointer(mean.const_data_ptr()).pointer(rstd.const_data_ptr());
-  launch.run(l.pointer(weight.const_data_ptr()).bytes(p), p.rows_per_split * size * 4);
+  launch->run(l.pointer(weight.const_data_ptr()).bytes(p), fused_work(p, *launch));
   const auto [dweight, dbias] = merge_gradients(parts, p, shape, mean.options(), mask);
   return Three(dx, dweight, dbias);
 }
@@ -130,7 +120,7 @@ std::optional<Three> layer_norm_backward(const Tensor& grad, const Tensor& input
   }
   RowNormParams p = row_norm_params(rows, size, 0);
   p.has_weight = weight.defined();
-  if (mask[0] && (mask[1] || mask[2]) && p.has_weight && uint64_t(rows) >= kFusedRows)
+  if (mask[0] && (mask[1] || mask[2]) && p.has_weight)
     if (auto all = fused_gradients(dy, x, mean, rstd, weight, p, shape, mask)) return all;
   if (mask[0]) {
     const Tensor dx = at::empty(x.sizes(), x.options());

@@ -84,6 +84,23 @@ Two fused_rms_norm(const Tensor& input, IntArrayRef shape, const OptionalTensor&
   return {y, rstd};
 }
 
+// Both gradients in one pass over memory; nothing where a team's threads do not hold a row.
+std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tensor& rstd, const Tensor& weight,
+                                   RowNormParams p) {
+  static const KernelSet kernels("rms_norm_backward_fused");
+  auto& kernel = kernels.get(tag_of(x), weight_tag(x, weight));
+  const Tensor dx = at::empty(x.sizes(), x.options()), dweight = at::empty(weight.sizes(), weight.options());
+  const auto launch = share_fused(kernel, p, dy, x, dx, weight);
+  if (!launch) return std::nullopt;
+  const Tensor parts = at::empty({int64_t(p.splits), int64_t(p.shape.size)}, rstd.options());
+  Launch l(kernel);
+  l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
+  l.pointer(x.const_data_ptr()).pointer(rstd.const_data_ptr()).pointer(weight.const_data_ptr());
+  launch->run(l.bytes(p), fused_work(p, *launch));
+  merge_splits(dweight, parts.const_data_ptr<float>(), p);
+  return Two(dx, dweight);
+}
+
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, RowNormParams p, const Tensor& weight) {
   static const KernelSet kernels("rms_norm_backward_weight");
   split_rows(p);
@@ -118,6 +135,8 @@ Two fused_rms_norm_backward(const Tensor& grad, const Tensor& input, IntArrayRef
   }
   RowNormParams p = row_norm_params(rows, size, 0);
   p.has_weight = weight.defined();
+  if (mask[0] && mask[1])
+    if (auto both = fused_gradients(dy, x, rstd, weight, p)) return *both;
   if (mask[0]) {
     const Tensor dx = at::empty(x.sizes(), x.options());
     auto& kernel = kernels.get(tag_of(x), weight_tag(x, weight));

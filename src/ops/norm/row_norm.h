@@ -44,6 +44,28 @@ inline void split_rows(RowNormParams& p) {
   p.splits = (p.shape.rows + p.rows_per_split - 1) / p.rows_per_split;
 }
 
+// All gradients at once (metal/norm/fused_gradients.h) are for many rows. A threadgroup's share of them is so large
+// that its partial sums are few beside it.
+constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
+constexpr uint32_t kFusedThreads = 1024;
+
+// The launch, and the partition in `p`; nothing where rows are few, or not held by a team's threads.
+inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
+                                            const Tensor& x, const Tensor& dx, const Tensor& weight) {
+  const uint64_t rows = p.shape.rows, size = p.shape.size;
+  if (rows < kFusedRows) return std::nullopt;
+  RowLaunch launch =
+      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld, kFusedThreads));
+  if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
+  p.shape = launch.shape;
+  p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
+  p.splits = launch.teams.groups = uint32_t(ceil_div(rows, p.rows_per_split));
+  return launch;
+}
+inline uint64_t fused_work(const RowNormParams& p, const RowLaunch& launch) {
+  return uint64_t(p.rows_per_split) * p.shape.size * 4 / launch.teams.rows;
+}
+
 // Launches a kernel over blocks of columns and splits of rows.
 inline void launch_splits(Launch& launch, const RowNormParams& p) {
   launch.bytes(p)
