@@ -12,15 +12,16 @@ inline float gelu_tanh(float x) {
 // 1 + erf(x / sqrt(2)), to the last places of numbers near 1: a quotient of polynomials fitted on |x| < 5.5 (its error
 // is below 2^-25), where a float cannot tell the result from 0 or 2 any more.
 inline float twice_normal_cdf(float x) {
-  const float s = x * x;
+  const bool far = fabs(x) > 5.4f;
+  const float c = far ? 5.4f : fabs(x), s = c * c;  // no branch around the quotient: loads would wait at it
   float p = 4.58625317e-08f, q = 1.19902964e-06f;
   p = fma(p, s, 1.26031303e-05f), q = fma(q, s, 7.21662455e-05f);
   p = fma(p, s, 0.000329142902f), q = fma(q, s, 0.00186063307f);
   p = fma(p, s, 0.00930293633f), q = fma(q, s, 0.0284160047f);
   p = fma(p, s, 0.0669173536f), q = fma(q, s, 0.250534867f);
   p = fma(p, s, 0.797884548f), q = fma(q, s, 1.0f);
-  const float y = x * p / q;
-  return 1.0f + (fabs(x) > 5.4f ? copysign(1.0f, x) : y);
+  const float y = c * p / q + (far ? 1.0f : 0.0f);
+  return 1.0f + copysign(y > 1.0f ? 1.0f : y, x);
 }
 inline float gelu_none_slope(float x) {
   const float density = exp_nonpositive(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
