@@ -7,8 +7,9 @@ template <bool BACKWARD>
 kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvParams& p [[buffer(1)]],
                       uint gid [[thread_position_in_grid]]) {
   const ConvWindow w = p.window;
-  const ConvTap tap = tap_of(gid, w);
-  ConvTapOffset to = {long(tap.channel) * p.channel_stride, {0, 0, 0}, 0};
+  const uint k = gid * p.run;
+  const ConvTap tap = tap_of(k / p.padded, w);
+  ConvTapOffset to = {long(k % p.padded), {0, 0, 0}, 0};
   for (uint d = 0; d < 3; ++d) {
     to.at[d] = int(tap.at[d]) * (BACKWARD ? -w.dilation[d] : w.dilation[d]);
     if (!BACKWARD) to.offset += long(to.at[d]) * p.source_stride[d];
@@ -21,18 +22,13 @@ struct ConvFinish {
   device T* out;
   device const T* bias;
   constant ConvParams& p;
-  uint positions;
 
   METAL_FUNC void put(uint row, uint column, float sum) const {
-    const uint image = column / positions, position = column % positions;
+    const uint image = quotient(column, p.by_image), position = column - image * p.image_positions;
     const float start = p.has_bias ? float(bias[row]) : 0.0f;
     out[long(image) * p.out_image + long(row) * p.out_channel + long(position) * p.out_position] = T(sum + start);
   }
 };
-inline uint positions_of(constant ConvParams& p) {
-  return p.window.positions[0] * p.window.positions[1] * p.window.positions[2];
-}
-
 // The result, or BACKWARD the gradient of the input, which is the result of a transposed convolution.
 template <typename T, typename Shape, bool BACKWARD>
 [[max_total_threads_per_threadgroup(Shape::threads)]]
@@ -46,10 +42,9 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
   const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
   const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
                                   p.depth, p.wide_matrix);
-  const Patches<T, BACKWARD> right = {source + long(group) * p.channels * p.channel_stride, taps, p, p.columns, p.depth,
-                                      true};
+  const Patches<T, BACKWARD> right = {source + group * p.padded, taps, p, p.columns, p.depth, true};
   device T* target = out + long(first) * p.out_channel;
-  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
+  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p};
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
@@ -67,9 +62,9 @@ kernel void conv_pointwise(device T* out [[buffer(0)]], device const T* source [
                                   p.depth, p.wide_matrix);
   const auto right = matrix_source(
       source + (long(image) * p.image_stride + long(group) * p.channels * p.channel_stride), p.source_stride[2],
-      p.channel_stride, p.columns, p.depth, p.wide_source);
+      p.channel_stride, p.columns, p.depth, true);
   device T* target = out + (long(image) * p.out_image + long(first) * p.out_channel);
-  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p, positions_of(p)};
+  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p};
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
@@ -78,43 +73,53 @@ template <typename T>
 struct ConvWeightFinish {
   device T* out;
   device float* parts;
-  uint columns;
-  bool split;
+  constant ConvParams& p;
+
   METAL_FUNC void put(uint row, uint column, float sum) const {
-    const ulong at = ulong(row) * columns + column;
-    if (split)
+    const uint tap = column / p.padded, channel = column % p.padded, taps = p.columns / p.padded;
+    if (channel >= p.channels) return;
+    const ulong at = (ulong(row) * p.channels + channel) * taps + tap;
+    if (p.splits > 1)
       parts[at] = sum;
     else
       out[at] = T(sum);
   }
 };
 
-// The gradient of the weight: the gradient of the result times the patches, over all places.
-template <typename T>
-[[max_total_threads_per_threadgroup(kTileThreads)]]
+// The gradient of the weight: the gradient of the result times the patches, over all places. POINTWISE: of windows of
+// one element and steps of one, where neighbouring places lie together.
+template <typename T, typename Shape, bool POINTWISE>
+[[max_total_threads_per_threadgroup(Shape::threads)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                         device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
                         device float* parts [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  typedef SmallTile<T> Shape;
   threadgroup uint4 memory[Shape::memory];
   const uint group = g.group.z / p.splits, part = g.group.z % p.splits;
   const uint first = part * p.split_depth, depth = min(p.depth, first + p.split_depth);
   const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const ConvMatrixSource<T> left = {grad + long(group) * p.matrix.group_stride, p.matrix, p.rows, depth,
-                                    p.wide_matrix != 0, true};
-  const PatchColumns<T> right = {source + long(group) * p.channels * p.channel_stride, p, p.columns, depth, true};
-  const ulong size = ulong(p.rows) * p.columns;
-  const ConvWeightFinish<T> finish = {out + group * size, parts + (p.splits > 1 ? g.group.z * size : 0), p.columns,
-                                      p.splits > 1};
-  tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
+  const ulong size = ulong(p.rows) * p.channels * (p.columns / p.padded);
+  const ConvWeightFinish<T> finish = {out + group * size, parts + (p.splits > 1 ? g.group.z * size : 0), p};
+  device const T* from = grad + long(group) * p.matrix.group_stride;
+  if (POINTWISE) {
+    const uint places = p.window.positions[2];
+    const ImageLines<T> left = {from, p.matrix.row_stride, p.matrix.outer_stride, places, p.by[2], p.rows, depth, true};
+    const ImageLines<T> right = {source + long(group) * p.channels * p.channel_stride, p.channel_stride, p.image_stride,
+                                 places, p.by[2], p.columns, depth, true};
+    tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
+  } else {
+    const uint padded_rows = uint(p.matrix.group_stride);
+    const MatrixSource<T> left = {from, 1, p.matrix.outer_stride, padded_rows, depth, true, false};
+    const PatchColumns<T> right = {source + group * p.padded, p, p.columns, depth, false};
+    tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
+  }
 }
 
 // gid = (element, group)
 template <typename T>
 kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[buffer(1)]],
                       constant ConvParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
-  const ulong size = ulong(p.rows) * p.columns;
+  const ulong size = ulong(p.rows) * p.channels * (p.columns / p.padded);
   device const float* part = parts + (ulong(gid.y) * p.splits * size + gid.x);
   float sum = 0.0f;
   for (uint i = 0; i < p.splits; ++i) sum += part[i * size];
@@ -123,11 +128,12 @@ kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[b
 
 #define MPSX_CONV_OF(NAME, T, TAG, TILE)                                              \
   MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>, false>)                          \
-  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, TILE<T>>)
-#define MPSX_CONV(T, TAG, ...)                                                        \
-  MPSX_CONV_OF("", T, TAG, SmallTile)                                                 \
-  MPSX_KERNEL("conv_backward_" #TAG, conv<T, SmallTile<T>, true>)                     \
-  MPSX_KERNEL("conv_weight_" #TAG, conv_weight<T>)                                    \
+  MPSX_KERNEL("conv_backward" NAME "_" #TAG, conv<T, TILE<T>, true>)                  \
+  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, TILE<T>>)             \
+  MPSX_KERNEL("conv_weight" NAME "_" #TAG, conv_weight<T, TILE<T>, false>)            \
+  MPSX_KERNEL("conv_weight_pointwise" NAME "_" #TAG, conv_weight<T, TILE<T>, true>)
+#define MPSX_CONV(T, TAG, ...)            \
+  MPSX_CONV_OF("", T, TAG, SmallTile)     \
   MPSX_KERNEL("conv_join_" #TAG, conv_join<T>)
 MPSX_FOR_FLOAT(MPSX_CONV)
 MPSX_CONV_OF("_large", half, f16, LargeTile)

@@ -39,125 +39,122 @@ inline ConvPlace place_of(uint column, thread const ConvWindow& w) {
   const uint y = lines % w.positions[1], planes = lines / w.positions[1];
   return {planes / w.positions[0], {planes % w.positions[0], y, z}};
 }
-inline ConvPlace place_after(ConvPlace place, thread const ConvWindow& w) {
-  if (++place.at[2] == w.positions[2]) {
-    place.at[2] = 0;
-    if (++place.at[1] == w.positions[1]) {
-      place.at[1] = 0;
-      if (++place.at[0] == w.positions[0]) place.at[0] = 0, ++place.image;
-    }
-  }
-  return place;
-}
 struct ConvTap {
   uint channel, at[3];
 };
-inline ConvTap tap_of(uint row, thread const ConvWindow& w) {
+inline ConvTap tap_of(uint row, ConvWindow w) {
   const uint z = row % w.taps[2], lines = row / w.taps[2];
   const uint y = lines % w.taps[1], planes = lines / w.taps[1];
   return {planes / w.taps[0], {planes % w.taps[0], y, z}};
 }
 
-// Patches as lines of places along (channel, tap), by the table that conv_taps makes. BACKWARD: by the steps of a
+inline uint quotient(uint n, ConvDivisor by) { return (mulhi(n, by.factor) + n) >> by.shift; }
+inline ConvPlace place_of(uint column, constant ConvParams& p) {
+  const uint lines = quotient(column, p.by[2]), planes = quotient(lines, p.by[1]), image = quotient(planes, p.by[0]);
+  constant uint* size = p.window.positions;
+  return {image, {planes - image * size[0], lines - planes * size[1], column - lines * size[2]}};
+}
+
+// A line of either kind of patches: a place, or a tap and a channel.
+template <typename T>
+struct PatchLine {
+  device const T* data;
+  int at[3];  // in the source; may be outside
+};
+
+// Patches as lines of places along (tap, channel), by the table that conv_taps makes. BACKWARD: by the steps of a
 // window, between which there is nothing.
 template <typename T, bool BACKWARD>
 struct Patches {
-  enum : uint { kLinesFirst = 1 };
+  typedef PatchLine<T> Line;
   device const T* data;
   device const ConvTapOffset* taps;
   constant ConvParams& p;
   uint lines, depth;
   bool along_depth;
 
-  METAL_FUNC uint4 run(uint line, uint k) const {
-    const ConvWindow w = p.window;
-    const ConvPlace place = place_of(min(line, lines - 1), w);
-    device const T* image = data + long(place.image) * p.image_stride;
-    int at[3];
+  METAL_FUNC Line at(uint line) const {
+    const ConvPlace place = place_of(min(line, lines - 1), p);
+    Line l = {data + long(place.image) * p.image_stride, {0, 0, 0}};
 #pragma unroll
     for (uint d = 0; d < 3; ++d) {
-      at[d] = BACKWARD ? int(place.at[d]) + w.padding[d] : int(place.at[d]) * w.stride[d] - w.padding[d];
-      if (!BACKWARD) image += long(at[d]) * p.source_stride[d];
+      const int padding = p.window.padding[d];
+      l.at[d] = BACKWARD ? int(place.at[d]) + padding : int(place.at[d]) * p.window.stride[d] - padding;
+      if (!BACKWARD) l.data += long(l.at[d]) * p.source_stride[d];
     }
-    uint4 r = uint4(0);
+    if (line >= lines) l.at[0] = INT_MIN / 2;  // outside at every tap
+    return l;
+  }
+  METAL_FUNC uint4 run(Line l, uint k) const {
+    if (k >= depth) return uint4(0);
+    const ConvTapOffset tap = taps[k / (16 / sizeof(T))];
+    long offset = tap.offset;
+    bool inside = true;
 #pragma unroll
-    for (uint i = 0; i < 16 / sizeof(T); ++i) {
-      const ConvTapOffset tap = taps[min(k + i, depth - 1)];
-      long offset = tap.offset;
-      bool inside = line < lines && k + i < depth;
-#pragma unroll
-      for (uint d = 0; d < 3; ++d) {
-        int x = at[d] + tap.at[d];
-        if (BACKWARD) {
-          const int step = x / w.stride[d];
-          inside = inside && step * w.stride[d] == x;
-          offset += long(step) * p.source_stride[d];
-          x = step;
-        }
-        inside = inside && uint(x) < w.source[d];
+    for (uint d = 0; d < 3; ++d) {
+      int x = l.at[d] + tap.at[d];
+      if (BACKWARD) {
+        const int step = x / p.window.stride[d];
+        inside = inside && step * p.window.stride[d] == x;
+        offset += long(step) * p.source_stride[d];
+        x = step;
       }
-      const T element = inside ? image[offset] : T(0);
-      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
+      inside = inside && uint(x) < p.window.source[d];
     }
-    return r;
+    return inside ? *(device const uint4*)(l.data + offset) : uint4(0);
   }
 };
 
-// The same as lines of (channel, tap) along the places.
+// The same as lines of (tap, channel) along the places.
 template <typename T>
 struct PatchColumns {
-  enum : uint { kLinesFirst = 0 };
+  typedef PatchLine<T> Line;
   device const T* data;
   constant ConvParams& p;
   uint lines, depth;
   bool along_depth;
 
-  METAL_FUNC uint4 run(uint line, uint k) const {
-    const ConvWindow w = p.window;
-    const ConvTap tap = tap_of(min(line, lines - 1), w);
-    device const T* channel = data + long(tap.channel) * p.channel_stride;
-    ConvPlace place = place_of(min(k, depth - 1), w);
-    uint4 r = uint4(0);
+  METAL_FUNC Line at(uint line) const {
+    const ConvTap tap = tap_of(line / p.padded, p.window);
+    Line l = {data + line % p.padded, {0, 0, 0}};
 #pragma unroll
-    for (uint i = 0; i < 16 / sizeof(T); ++i) {
-      bool inside = line < lines && k + i < depth;
-      long offset = long(place.image) * p.image_stride;
-#pragma unroll
-      for (uint d = 0; d < 3; ++d) {
-        const int x = source_index<false>(place.at[d], tap.at[d], d, w);
-        inside = inside && x >= 0;
-        offset += long(x) * p.source_stride[d];
-      }
-      const T element = inside ? channel[offset] : T(0);
-      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
-      place = place_after(place, w);
+    for (uint d = 0; d < 3; ++d) {
+      l.at[d] = int(tap.at[d]) * p.window.dilation[d] - p.window.padding[d];
+      l.data += long(l.at[d]) * p.source_stride[d];
     }
-    return r;
+    if (line >= lines) l.at[0] = INT_MIN / 2;  // outside at every place
+    return l;
+  }
+  METAL_FUNC uint4 run(Line l, uint k) const {
+    if (k >= depth) return uint4(0);
+    const ConvPlace place = place_of(k, p);
+    long offset = long(place.image) * p.image_stride;
+    bool inside = true;
+#pragma unroll
+    for (uint d = 0; d < 3; ++d) {
+      const int step = int(place.at[d]) * p.window.stride[d];
+      inside = inside && uint(l.at[d] + step) < p.window.source[d];
+      offset += long(step) * p.source_stride[d];
+    }
+    return inside ? *(device const uint4*)(l.data + offset) : uint4(0);
   }
 };
 
-// The gradient of the result as the left factor of the weight's gradient: lines of channels along the places.
+// Channels along the places of all images, which lie in runs of 16 bytes.
 template <typename T>
-struct ConvMatrixSource {
-  enum : uint { kLinesFirst = 0 };
+struct ImageLines {
+  typedef uint Line;
   device const T* data;
-  ConvMatrix m;
+  long line_stride, image_stride;
+  uint places;  // of an image
+  ConvDivisor by;
   uint lines, depth;
-  bool wide;  // then a run is within an image
   bool along_depth;
 
-  METAL_FUNC uint4 run(uint line, uint k) const {
-    uint4 r = uint4(0);
-    if (line >= lines || k >= depth) return r;
-    uint outer = k / m.inner, inner = k % m.inner;
-    device const T* from = data + long(line) * m.row_stride;
-    if (wide) return *(device const uint4*)(from + (long(outer) * m.outer_stride + inner));
-#pragma unroll
-    for (uint i = 0; i < 16 / sizeof(T); ++i) {
-      const T element = k + i < depth ? from[long(outer) * m.outer_stride + inner] : T(0);
-      r[i * sizeof(T) / 4] |= element_bits(element) << i * sizeof(T) % 4 * 8;
-      if (++inner == m.inner) inner = 0, ++outer;
-    }
-    return r;
+  METAL_FUNC Line at(uint line) const { return line; }
+  METAL_FUNC uint4 run(Line line, uint k) const {
+    if (line >= lines || k >= depth) return uint4(0);
+    const uint image = quotient(k, by);
+    return *(device const uint4*)(data + (long(line) * line_stride + long(image) * image_stride + k - image * places));
   }
 };

@@ -1,9 +1,8 @@
 // Tiles of products of matrices, whatever the factors' source.
 //
 // A factor is seen as lines, rows of the left one and columns of the right one, along the depth of the product. It has
-// `uint4 run(uint line, uint k)`: 16 bytes of elements from there on, neighbours along the depth if `along_depth`,
-// else neighbouring lines; zeros beyond the end of either. kLinesFirst: neighbouring threads take neighbouring lines
-// where runs are along the depth, else neighbouring runs of a line.
+// `uint4 run(Line line, uint k)`: 16 bytes of elements from there on, neighbours along the depth if `along_depth`, else
+// neighbouring lines; zeros beyond the end of either. `Line at(uint line)` is what a thread works out once of a line.
 #pragma once
 
 #include "lib/collective.h"
@@ -41,14 +40,15 @@ inline uint element_bits(bfloat x) { return as_type<ushort>(x); }
 // Lines of a matrix in memory, of any strides. S: the type in the tile.
 template <typename T, typename S = T>
 struct MatrixSource {
-  enum : uint { kLinesFirst = 0 };
+  typedef uint Line;
   device const T* data;
   long line_stride, depth_stride;
   uint lines, depth;
   bool wide;         // runs are neighbours in memory and aligned
   bool along_depth;  // not where lines alone are neighbours
 
-  METAL_FUNC uint4 run(uint line, uint k) const {
+  METAL_FUNC Line at(uint line) const { return line; }
+  METAL_FUNC uint4 run(Line line, uint k) const {
     enum : uint { kRun = 16 / sizeof(S) };
     uint4 r = uint4(0);
     if (line >= lines || k >= depth) return r;
@@ -83,22 +83,29 @@ struct TileShare {
   };
   uint4 held[kRuns];
 
-  // Line and place in depth of run i, if runs are along the depth.
-  template <typename Source>
-  METAL_FUNC static uint2 place(uint i, uint index) {
-    const uint at = index + i * THREADS;
-    return Source::kLinesFirst ? uint2(at % LINES, at / LINES * kRun) : uint2(at / kAcross, at % kAcross * kRun);
+  // The line and the place in depth at which run i begins.
+  METAL_FUNC static uint2 place(bool along_depth, uint i, uint index) {
+    const uint at = index + i * THREADS, across = index + i / kTogether * THREADS;
+    if (along_depth) return uint2(at / kAcross, at % kAcross * kRun);
+    return uint2(across / kDown * kRun, across % kDown * kTogether + i % kTogether);
   }
 
+  // The lines of this thread's runs.
+  template <typename Source>
+  METAL_FUNC static void aim(Source source, uint line, uint index, thread typename Source::Line (&lines)[kRuns]) {
+#pragma unroll
+    for (uint i = 0; i < kRuns; ++i) lines[i] = source.at(line + place(source.along_depth, i, index).x);
+  }
+  template <typename Source>
+  METAL_FUNC void load(Source source, thread const typename Source::Line (&lines)[kRuns], uint k, uint index) {
+#pragma unroll
+    for (uint i = 0; i < kRuns; ++i) held[i] = source.run(lines[i], k + place(source.along_depth, i, index).y);
+  }
   template <typename Source>
   METAL_FUNC void load(Source source, uint line, uint k, uint index) {
-#pragma unroll
-    for (uint i = 0; i < kRuns; ++i) {
-      const uint2 along = place<Source>(i, index);
-      const uint across = index + i / kTogether * THREADS;
-      held[i] = source.run(line + (source.along_depth ? along.x : across / kDown * kRun),
-                           k + (source.along_depth ? along.y : across % kDown * kTogether + i % kTogether));
-    }
+    typename Source::Line lines[kRuns];
+    aim(source, line, index, lines);
+    load(source, lines, k, index);
   }
 
   template <typename Source>
@@ -106,15 +113,15 @@ struct TileShare {
     if (source.along_depth) {
 #pragma unroll
       for (uint i = 0; i < kRuns; ++i) {
-        const uint2 along = place<Source>(i, index);
-        *(threadgroup uint4*)(to + along.x * stride + along.y) = held[i];
+        const uint2 at = place(true, i, index);
+        *(threadgroup uint4*)(to + at.x * stride + at.y) = held[i];
       }
       return;
     }
 #pragma unroll
     for (uint i = 0; i < kRuns; i += kTogether) {
-      const uint at = index + i / kTogether * THREADS;
-      threadgroup T* first = to + at / kDown * kRun * stride + at % kDown * kTogether;
+      const uint2 at = place(false, i, index);
+      threadgroup T* first = to + at.x * stride + at.y;
 #pragma unroll
       for (uint j = 0; j < kRun; ++j) {
         const uint x = held[i][j / kTogether], y = held[i + kTogether - 1][j / kTogether];
@@ -138,24 +145,30 @@ METAL_FUNC void tile_product(A a, B b, uint first, uint depth, Finish finish, ui
   threadgroup T* right = left + Shape::rows * kStride;
   const uint own = g.index / g.width;
   const uint row = own / Shape::across * Shape::own_rows, column = own % Shape::across * Shape::own_columns;
-  TileShare<T, Shape::rows, Shape::depth, Shape::threads> a_share;
-  TileShare<T, Shape::columns, Shape::depth, Shape::threads> b_share;
+  typedef TileShare<T, Shape::rows, Shape::depth, Shape::threads> AShare;
+  typedef TileShare<T, Shape::columns, Shape::depth, Shape::threads> BShare;
+  AShare a_share;
+  BShare b_share;
+  typename A::Line a_lines[AShare::kRuns];
+  typename B::Line b_lines[BShare::kRuns];
+  AShare::aim(a, tile.row, g.index, a_lines);
+  BShare::aim(b, tile.column, g.index, b_lines);
   simdgroup_float8x8 total[kDown][kAcross], sum[kDown][kAcross];
 #pragma unroll
   for (uint i = 0; i < kDown; ++i)
 #pragma unroll
     for (uint j = 0; j < kAcross; ++j)
       total[i][j] = sum[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-  a_share.load(a, tile.row, first, g.index);
-  b_share.load(b, tile.column, first, g.index);
+  a_share.load(a, a_lines, first, g.index);
+  b_share.load(b, b_lines, first, g.index);
   for (uint k = first; k < depth; k += Shape::depth) {
     a_share.store(a, left, kStride, g.index);
     b_share.store(b, right, kStride, g.index);
     tg_barrier();
     const uint next = k + Shape::depth;
     if (next < depth) {  // while the SIMD groups multiply
-      a_share.load(a, tile.row, next, g.index);
-      b_share.load(b, tile.column, next, g.index);
+      a_share.load(a, a_lines, next, g.index);
+      b_share.load(b, b_lines, next, g.index);
     }
 #pragma unroll
     for (uint step = 0; step < Shape::depth; step += 8) {

@@ -10,7 +10,7 @@ enum : uint { kHalfBlock = kInt4Block / 2 };
 // The weights as the right factor of a product, depth x columns, in floats.
 template <typename T>
 struct Int4Source {
-  enum : uint { kLinesFirst = 0 };
+  typedef uint Line;
   device const uchar* data;
   device const T* scales;  // (depth / group, columns, 2)
   uint columns, depth, group;
@@ -20,8 +20,9 @@ struct Int4Source {
     device const T* s = scales + 2 * (ulong(block * kInt4Block / group) * columns + column);
     return float2(float(s[0]), float(s[1]));
   }
+  Line at(uint line) const { return line; }
   // Four weights, whose bytes hold four others' too.
-  uint4 run(uint line, uint k) const {
+  uint4 run(Line line, uint k) const {
     const uint column = min(line, columns - 1), block = min(k, depth - 1) / kInt4Block, place = k % kInt4Block;
     device const uchar* both = data + (ulong(column) * (depth / 2) + block * kHalfBlock + place % kHalfBlock);
     const float2 s = scale_of(block, column);

@@ -41,9 +41,10 @@ inline void stage_lines(Source source, uint line, uint count, uint first, uint d
                         uint stride) {
   enum : uint { kRun = 16 / sizeof(T) };
   const uint lines = source.along_depth ? 1 : kRun, ks = source.along_depth ? kRun : 1;
-  for (uint l = 0; l < count; l += lines)
+  for (uint l = 0; l < count; l += lines) {
+    const typename Source::Line here = source.at(line + l);
     for (uint k = 0; k < deep; k += ks) {
-      const uint4 run = source.run(line + l, first + k);
+      const uint4 run = source.run(here, first + k);
       T element[kRun];
       __builtin_memcpy(element, &run, 16);
       for (uint i = 0; i < kRun; ++i) {
@@ -51,6 +52,7 @@ inline void stage_lines(Source source, uint line, uint count, uint first, uint d
         to[across ? depth * stride + at : at * stride + depth] = float(element[i]);
       }
     }
+  }
 }
 
 template <typename Shape, typename A, typename B, typename Finish>

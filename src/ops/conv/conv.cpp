@@ -30,12 +30,11 @@ const KernelSet& line_kernels(bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
   return backward ? gradient : forward;
 }
-const KernelSet& tile_kernels(bool backward, bool pointwise, bool large) {
-  static const KernelSet plain("conv"), large_plain("conv_large"), gradient("conv_backward"), point("conv_pointwise"),
-      large_point("conv_pointwise_large");
-  if (backward) return gradient;
-  return pointwise ? (large ? large_point : point) : (large ? large_plain : plain);
-}
+// Kernels with tiles of either size.
+struct TileKernels {
+  KernelSet small, large;
+  runtime::KernelEntry& get(const Tensor& t, bool is_large) const { return (is_large ? large : small).get(tag_of(t)); }
+};
 
 bool has_kernel(const Tensor& input, const Tensor& weight) {
   return has_float_kernel(input) && has_float_kernel(weight) && input.scalar_type() == weight.scalar_type() &&
@@ -59,6 +58,11 @@ ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& 
   }
   return w;
 }
+ConvDivisor divisor_of(uint32_t n) {
+  uint32_t shift = 0;
+  while ((uint64_t(1) << shift) < n) ++shift;
+  return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
+}
 uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
 
 void set_source(ConvParams& p, const Tensor& source) {
@@ -68,12 +72,42 @@ void set_source(ConvParams& p, const Tensor& source) {
     p.source_stride[d] = d >= missing ? source.stride(2 + d - missing) : 0;
   p.images = uint32_t(source.size(0));
 }
+void set_positions(ConvParams& p) {
+  for (int d = 0; d < 3; ++d) p.by[d] = divisor_of(p.window.positions[d]);
+  p.image_positions = volume(p.window.positions);
+  p.by_image = divisor_of(p.image_positions);
+}
 
 int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
 
 // Columns of one line that threads read together; a kernel of one tap reads each element once anyway.
 Tensor in_lines(const Tensor& source, const Tensor& weight) {
   return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
+}
+
+bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
+// Channels of a group as tiles read them, 16 bytes at a time, zeros beyond the last.
+int64_t padded_channels(int64_t channels, const Tensor& t) {
+  const int64_t run = 16 / int64_t(t.element_size());
+  return ceil_div(channels, run) * run;
+}
+// [..., channels], with zeros up to `padded` of them.
+Tensor padded_copy(const Tensor& t, int64_t padded) {
+  const int64_t channels = t.size(-1);
+  if (channels == padded && t.is_contiguous() && is_aligned(t)) return t;
+  auto size = t.sizes().vec();
+  size.back() = padded;
+  const auto options = t.options().memory_format(std::nullopt);
+  const Tensor out = channels == padded ? at::empty(size, options) : at::zeros(size, options);
+  out.narrow(-1, 0, channels).copy_(t);
+  return out;
+}
+// The same tensor, [images, channels, ...], with its channels as neighbours in memory.
+Tensor channels_last(const Tensor& t, int64_t groups) {
+  const int64_t channels = t.size(1) / groups;
+  return padded_copy(t.movedim(1, -1).unflatten(-1, {groups, channels}), padded_channels(channels, t))
+      .flatten(-2)
+      .movedim(-1, 1);
 }
 
 void check_sizes(const Tensor& t, int64_t columns) {
@@ -94,34 +128,43 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// By tiles: the product of the weight, [groups, rows, channels * taps], and the patches of each group.
-void apply_tiles(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias, ConvParams p,
-                 uint32_t groups, bool backward) {
-  const size_t size = source.element_size();
-  p.matrix = {p.depth, 0, int64_t(p.rows) * p.depth, 0};
+// By tiles: the product of the weight, [groups, rows, taps, channels], and the patches of each group.
+void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
+                 ConvParams p, uint32_t groups, bool backward) {
+  const size_t size = out.element_size();
   ConvWindow& w = p.window;
   const bool steps = std::any_of(w.stride, w.stride + 3, [](int32_t s) { return s != 1; });
   // Backward by steps of one is forward with the taps the other way round.
   for (int d = 0; backward && !steps && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
-  const bool by_steps = backward && steps, pointwise = !by_steps && is_pointwise(p);
-  p.wide_matrix = reads_wide(weight.const_data_ptr(), size, p.depth, 1, p.matrix.group_stride);
-  if (pointwise) {
-    p.columns /= p.images;
-    p.wide_source = p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
-                    reads_wide(source.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
-  }
+  const bool by_steps = backward && steps;
+  const bool pointwise =
+      !by_steps && is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
+      reads_wide(source_given.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
+  const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
+  set_source(p, source);
+  p.padded = pointwise ? p.channels : uint32_t(source.size(1) / groups);
+  const Tensor weight = padded_copy(weight_given, p.padded);
+  p.depth = uint32_t(weight.size(2)) * p.padded;
+  p.matrix = {p.depth, 0, int64_t(p.rows) * p.depth, 0};
+  p.wide_matrix = reads_wide(weight.const_data_ptr(), size, p.depth, 1);
+  p.run = uint32_t(16 / size);
+  if (pointwise) p.columns /= p.images;
   const uint64_t batch = pointwise ? uint64_t(groups) * p.images : groups;
-  const bool large = !by_steps && takes_large_tiles(p.rows, p.columns, batch, size);
-  Launch l(tile_kernels(by_steps, pointwise, large).get(tag_of(out)));
+  const bool large = takes_large_tiles(p.rows, p.columns, batch, size);
+  static const TileKernels plain{KernelSet("conv"), KernelSet("conv_large")},
+      gradient{KernelSet("conv_backward"), KernelSet("conv_backward_large")},
+      point{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")};
+  Launch l((by_steps ? gradient : pointwise ? point : plain).get(out, large));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
   l.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
   Tensor taps;
   if (!pointwise) {
-    static const KernelSet forward("conv_taps"), gradient("conv_taps_backward");
-    taps = at::empty({int64_t(p.depth), int64_t(sizeof(ConvTapOffset))},
+    static const KernelSet forward("conv_taps"), back("conv_taps_backward");
+    const uint32_t runs = p.depth / p.run;
+    taps = at::empty({int64_t(runs), int64_t(sizeof(ConvTapOffset))},
                      out.options().dtype(at::kByte).memory_format(std::nullopt));
-    Launch first((by_steps ? gradient : forward).get());
-    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(p.depth).run();
+    Launch first((by_steps ? back : forward).get());
+    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(runs).run();
     l.pointer(taps.const_data_ptr());
   }
   over_tiles(l, p.rows, p.columns, batch, p.depth, large).run();
@@ -131,7 +174,8 @@ void apply_tiles(const Tensor& out, const Tensor& source, const Tensor& weight, 
 void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const OptionalTensor& bias,
            const Geometry& g, bool backward) {
   if (out.numel() == 0) return;
-  const Tensor source = in_lines(source_given, weight_given);
+  const bool by_tiles = g.groups == 1 || std::max(out.size(1), source_given.size(1)) / g.groups > kFewChannels;
+  const Tensor source = by_tiles ? source_given : in_lines(source_given, weight_given);
   const int64_t rows = out.size(1) / g.groups, channels = source.size(1) / g.groups;
   // Not the strides of the weight, which mean nothing where it has one channel.
   const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
@@ -146,13 +190,14 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   const uint32_t positions = volume(p.window.positions);
   check_sizes(out, out.size(0) * int64_t(positions));
   p.columns = uint32_t(out.size(0)) * positions;
+  set_positions(p);
   p.depth = uint32_t(channels * taps);
   p.has_bias = bias && bias->defined();
   const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
-  if (g.groups == 1 || std::max(rows, channels) > kFewChannels) {
+  if (by_tiles) {
     const Tensor by_group =
         weight_given.reshape({g.groups, weight_given.size(0) / g.groups, weight_given.size(1), taps});
-    const Tensor weight = (backward ? by_group.transpose(1, 2) : by_group).contiguous();
+    const Tensor weight = (backward ? by_group.transpose(1, 2) : by_group).transpose(2, 3);
     return apply_tiles(out, source, weight, b, p, uint32_t(g.groups), backward);
   }
   const Tensor weight = weight_given.contiguous();
@@ -169,45 +214,75 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
 }
 
-// The gradient of a weight [O, C / groups, ...] that took `source` to what `grad_given` is the gradient of.
-Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
-  if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
-  const Tensor source = in_lines(source_given, weight), grad = grad_given.contiguous();
-  const Tensor out = at::empty(weight.sizes(), weight.options());
-  const int64_t rows = weight.size(0) / g.groups, positions = c10::multiply_integers(grad.sizes().slice(2));
-  ConvParams p{};
-  p.window = window_of(source, grad.sizes(), weight, g);
-  p.matrix = {positions, grad.size(1) * positions, rows * positions, uint32_t(positions)};
+// By tiles: the product of the result's gradient and the patches, over all places.
+void weight_by_tiles(const Tensor& out, const Tensor& source_given, const Tensor& grad_given, ConvParams p,
+                     uint32_t groups) {
+  const size_t size = out.element_size();
+  const uint32_t places = volume(p.window.positions);
+  const bool pointwise =
+      is_pointwise(p) && p.source_stride[2] == 1 && grad_given.is_contiguous() && is_aligned(grad_given) &&
+      reads_wide(source_given.const_data_ptr(), size, p.channel_stride, 1, p.image_stride) && places * size % 16 == 0;
+  const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
+  const Tensor grad = pointwise ? grad_given : channels_last(grad_given, groups);
   set_source(p, source);
-  check_sizes(grad, grad.size(0) * positions);
-  p.channels = uint32_t(weight.size(1));
-  p.rows = uint32_t(rows);
-  p.columns = p.channels * volume(p.window.taps);
-  p.depth = uint32_t(grad.size(0) * positions);
-  const bool few = g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels;
-  p.wide_matrix = positions * int64_t(grad.element_size()) % 16 == 0 &&
-                  reads_wide(grad.const_data_ptr(), grad.element_size(), positions, 1);
-  const Split split = few ? Split{1, p.depth} : split_of(tile_threads(p.rows, p.columns, uint64_t(g.groups)), p.depth);
+  p.padded = pointwise ? p.channels : uint32_t(source.size(1) / groups);
+  if (pointwise) {
+    for (int d = 0; d < 3; ++d) p.window.positions[d] = d == 2 ? places : 1;
+    p.matrix = {places, grad.size(1) * places, int64_t(p.rows) * places, 0};
+  } else {
+    p.matrix = {1, grad.size(1), grad.size(1) / groups, 0};
+  }
+  set_positions(p);
+  p.columns = p.padded * volume(p.window.taps);
+  const bool large = takes_large_tiles(p.rows, p.columns, groups * 8, size);  // the depth is split
+  const uint32_t tile = large ? kLargeTile : kTileRows, threads = large ? kLargeTileThreads : kTileThreads;
+  const Split split = split_of(tiles_of(p.rows, p.columns, groups, tile) * threads, p.depth);
   p.splits = split.parts;
   p.split_depth = split.depth;
-  static const KernelSet tiles("conv_weight"), lines("conv_depthwise_weight"), join("conv_join");
-  Launch l((few ? lines : tiles).get(tag_of(out)));
+  static const TileKernels plain{KernelSet("conv_weight"), KernelSet("conv_weight_large")},
+      point{KernelSet("conv_weight_pointwise"), KernelSet("conv_weight_pointwise_large")};
+  Launch l((pointwise ? point : plain).get(out, large));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
-  if (few) {
-    l.groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
-    l.work(p.depth).run();
-    return out;
-  }
-  const Tensor parts = p.splits > 1 ? at::empty({g.groups * p.splits, rows * p.columns},
-                                                weight.options().dtype(at::kFloat).memory_format(std::nullopt))
+  const int64_t elements = out.numel() / groups;
+  const Tensor parts = p.splits > 1 ? at::empty({groups * p.splits, elements},
+                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
                                     : Tensor();
   l.pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
-  over_tiles(l, p.rows, p.columns, uint64_t(g.groups) * p.splits, p.split_depth).run();
+  over_tiles(l, p.rows, p.columns, uint64_t(groups) * p.splits, p.split_depth, large).run();
   if (p.splits > 1) {
+    static const KernelSet join("conv_join");
     Launch last(join.get(tag_of(out)));
     last.pointer(out.mutable_data_ptr()).pointer(parts.const_data_ptr()).bytes(p);
-    last.threads(uint64_t(rows) * p.columns, uint64_t(g.groups)).work(p.splits).run();
+    last.threads(uint64_t(elements), groups).work(p.splits).run();
   }
+}
+
+// The gradient of a weight [O, C / groups, ...] that took `source` to what `grad` is the gradient of.
+Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
+  if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
+  const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
+  const int64_t rows = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
+  const bool few = g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels;
+  const Tensor source = few ? in_lines(source_given, weight) : source_given;
+  ConvParams p{};
+  p.window = window_of(source, grad_given.sizes(), weight, g);
+  set_source(p, source);
+  check_sizes(grad_given, grad_given.size(0) * positions);
+  p.channels = uint32_t(weight.size(1));
+  p.rows = uint32_t(rows);
+  p.depth = uint32_t(grad_given.size(0) * positions);
+  if (!few) {
+    weight_by_tiles(out, source, grad_given, p, uint32_t(g.groups));
+    return out;
+  }
+  const Tensor grad = grad_given.contiguous();
+  p.matrix = {positions, grad.size(1) * positions, rows * positions, uint32_t(positions)};
+  p.columns = p.channels * volume(p.window.taps);
+  static const KernelSet lines("conv_depthwise_weight");
+  Launch l(lines.get(tag_of(out)));
+  l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
+  l.groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
+  l.work(p.depth).run();
   return out;
 }
 
@@ -247,20 +322,23 @@ Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& 
       .contiguous(result_format(input, weight));
 }
 
-std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad, const Tensor& input, const Tensor& weight,
+std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Tensor& input, const Tensor& weight,
                                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                                              bool transposed, IntArrayRef output_padding, int64_t groups,
                                              std::array<bool, 3> mask) {
   const std::array<int64_t, 1> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
   const auto bias_sizes = mask[2] ? at::OptionalIntArrayRef(bias_size) : std::nullopt;
   if (vendor::preferred())
-    return vendor::convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed,
+    return vendor::convolution_backward(grad_given, input, weight, bias_sizes, stride, padding, dilation, transposed,
                                         output_padding, groups, mask);
-  if (!has_kernel(input, weight) || !has_kernel(grad, weight))
-    return fall_back<std::tuple<Tensor, Tensor, Tensor>>("convolution_backward", grad, input, weight, bias_sizes,
+  if (!has_kernel(input, weight) || !has_kernel(grad_given, weight))
+    return fall_back<std::tuple<Tensor, Tensor, Tensor>>("convolution_backward", grad_given, input, weight, bias_sizes,
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
+  // Both gradients read this one with its channels last.
+  const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1;
+  const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) {
     grad_input = at::empty(input.sizes(), input.options().memory_format(result_format(input, weight)));
