@@ -39,11 +39,13 @@ struct AttentionHead {
 // Rows of a head, which TileShare reads 16 bytes at a time: the launcher sees to it that they are aligned and whole.
 template <typename T>
 struct AttentionRows {
-  enum : uint { kLinesFirst = 0, along_depth = 1 };
+  typedef uint Line;
+  enum : uint { along_depth = 1 };
   device const T* data;
   long stride;
   uint rows, size;
-  METAL_FUNC uint4 run(uint row, uint k) const {
+  METAL_FUNC Line at(uint row) const { return row; }
+  METAL_FUNC uint4 run(Line row, uint k) const {
     const bool there = row < rows && k < size;
     const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < size ? k : 0)));
     return there ? r : uint4(0);  // after the load, so that no branch delays the next one
