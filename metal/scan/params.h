@@ -5,6 +5,8 @@
 enum : uint32_t {
   kScanColumns = 256,  // columns a threadgroup owns
   kScanLines = 4,      // elements of a column that are on their way before the first is used
+  kScanEach = 16,      // elements of a row that a thread scans at once, of no more than kScanBytes
+  kScanBytes = 64,
 };
 
 // Scans along one dimension of a block [outer, size, inner]: rows where inner is 1, else columns.

@@ -53,13 +53,17 @@ inline State state_before(device const State* states, uint count, threadgroup St
   return all;
 }
 
+// Neighbours that a thread scans at once: as many as repay the scan of the threads' states.
+template <typename T>
+constexpr constant uint scan_each = sizeof(T) * kScanEach > kScanBytes ? kScanBytes / sizeof(T) : kScanEach;
+
 // The elements [begin, end) of a row by the threads of a group, after those that `carry` is of: the state at the end.
 template <typename S, typename T, typename Out>
 inline typename S::State scan_row(device const T* x, Out out, uint begin, uint end, typename S::State carry,
                                   constant ScanParams& p, threadgroup typename S::State* scratch, GroupThread g) {
   typedef compute_t<T> C;
   typedef typename S::State State;
-  enum : uint { kEach = 16 / sizeof(T) };
+  enum : uint { kEach = scan_each<T> };
   for (uint tile = begin; tile < end; tile += min(kEach * g.count, end - tile)) {
     const uint first = tile + min(kEach * g.index, end - tile), count = min(uint(kEach), end - first);
     const bool whole = p.packed && count == kEach;

@@ -6,6 +6,7 @@ enum : uint32_t {
   kTiny = 16,       // elements that one thread sorts in registers
   kRanked = 128,    // rows up to this size are sorted by counting what comes before each element
   kCounters = 4096,  // of digits, for all threads of a threadgroup
+  kCandidates = 512,  // elements among which a threadgroup finds the first ones of a row
   // Longer rows are sorted by digits of kSortBits, in tiles of kSortEach elements a thread.
   kSortBits = 8,
   kSortDigits = 256,
@@ -30,6 +31,7 @@ struct SelectParams {
   uint32_t count;  // topk: elements wanted, from 1 to size
   uint32_t rank;   // kthvalue: which element, from 0; median and nanmedian find it themselves
   uint32_t which;  // SelectWhich
+  uint32_t packed;  // whether rows are aligned to packs (lib/pack.h)
 };
 enum SelectWhich : uint32_t { kKth, kMedian, kNanMedian };
 

@@ -1,5 +1,6 @@
 // Elements of rows by their rank, without sorting: the digits of the key of that rank, from the first digit on.
 #include "lib/instantiate.h"
+#include "lib/pack.h"
 #include "sort/radix.h"
 
 // The element of a rank: its key less `least`, without the last `shift` bits, is `prefix`; `before` others are smaller.
@@ -79,8 +80,89 @@ inline bool select_few(device T* values, device long* places, device const T* x,
   return true;
 }
 
-// topk: the elements before the rank, and as many of its equals as there is room for: in order where rows are short,
-// else as they come.
+// Elements of a row among which the first ones are.
+template <typename K>
+struct Candidates {
+  K keys[kCandidates];
+  uint places[kCandidates];
+  atomic_uint count;
+};
+
+// The first key of a thread's elements.
+template <uint N, typename T>
+inline void first_key(PackLoop<N, false> d, device const T* x, uint order, thread sort_key_t<T>& least) {
+  for (; d.more(); d.next()) {
+    const Packs<T, N> v = load_packs(d, x, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
+      const sort_key_t<T> key = key_in_order(v.at[i], order);
+      least = key < least ? key : least;
+    }
+  }
+}
+template <uint N, typename T>
+inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint order, sort_key_t<T> bound,
+                              threadgroup Candidates<sort_key_t<T>>& to) {
+  for (; d.more(); d.next()) {
+    const Packs<T, N> v = load_packs(d, x, 1);
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
+      const sort_key_t<T> key = key_in_order(v.at[i], order);
+      if (key > bound || (i >= N && d.place(i / N) == d.at)) continue;  // those past the end are the first again
+      const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
+      if (slot < kCandidates) to.keys[slot] = key, to.places[slot] = d.position(i);
+    }
+  }
+}
+
+// How many of `n` candidates come before one; of equal ones the lower place does.
+template <typename K>
+inline uint rank_among(threadgroup const K* keys, threadgroup const uint* places, uint n, K key, uint place) {
+  uint rank = 0;
+  for (uint k = 0; k < n; ++k) rank += keys[k] < key || (keys[k] == key && places[k] < place) ? 1u : 0u;
+  return rank;
+}
+
+// Finds the elements up to the p.count-th of the threads' first keys, before which there are as many elements. False:
+// there are too many, or too few threads.
+template <typename T>
+inline bool find_candidates(device const T* x, constant SelectParams& p, threadgroup Candidates<sort_key_t<T>>& to,
+                            threadgroup sort_key_t<T>* chosen, GroupThread g) {
+  typedef sort_key_t<T> K;
+  const uint tid = g.index, tpt = min(g.count, uint(kCandidates));
+  if (p.count > tpt) return false;
+  if (tid < tpt) {
+    K least = K(~K(0));
+    MPSX_GROUP_PACKS(T, p.size, first_key, x, p.order, least);
+    to.keys[tid] = least;
+    to.places[tid] = tid;
+  }
+  if (tid == 0) atomic_store_explicit(&to.count, 0u, memory_order_relaxed);
+  tg_barrier();
+  if (tid < tpt && rank_among(to.keys, to.places, tpt, to.keys[tid], tid) == p.count - 1) *chosen = to.keys[tid];
+  tg_barrier();
+  const K bound = *chosen;
+  if (tid < tpt) {
+    MPSX_GROUP_PACKS(T, p.size, gather_candidates, x, p.order, bound, to);
+  }
+  tg_barrier();
+  return atomic_load_explicit(&to.count, memory_order_relaxed) <= kCandidates;
+}
+
+// Writes the first of `n` candidates in order.
+template <typename T>
+inline void put_in_order(device T* values, device long* places, device const T* x, constant SelectParams& p,
+                         threadgroup const Candidates<sort_key_t<T>>& from, uint n, GroupThread g) {
+  for (uint i = g.index; i < n; i += g.count) {
+    const sort_key_t<T> key = from.keys[i];
+    const uint place = from.places[i];
+    const uint rank = rank_among(from.keys, from.places, n, key, place);
+    if (rank >= p.count) continue;
+    values[rank] = x[place];
+    places[rank] = long(place);
+  }
+}
+
+// topk: the elements before the rank, and as many of its equals as there is room for: in order where they are few, else
+// as they come.
 template <typename T>
 kernel void select_first(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -90,11 +172,17 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   threadgroup uint counts[kCounters];
   threadgroup uint scratch[kScratch];
   threadgroup ulong spans[kScratch];
+  threadgroup Candidates<K> few;
+  threadgroup K bound;
   const uint n = p.size;
   device const T* x = in + ulong(g.group.x) * n;
   values += ulong(g.group.x) * p.count;
   places += ulong(g.group.x) * p.count;
   if (select_few(values, places, x, p, g)) return;
+  if (p.count <= kRanked && find_candidates(x, p, few, &bound, g)) {
+    put_in_order(values, places, x, p, few, atomic_load_explicit(&few.count, memory_order_relaxed), g);
+    return;
+  }
   const Threshold<K> found = find_rank(x, n, p.count - 1, p.order, true, counts, scratch, spans, g);
   const Part part = part_of(n, g);
   uint less = 0, equal = 0;
@@ -117,6 +205,14 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
     places[to] = long(i);
     ++to;
   }
+  if (p.count > kRanked) return;
+  tg_device_barrier();
+  for (uint i = g.index; i < p.count; i += g.count) {
+    few.places[i] = uint(places[i]);
+    few.keys[i] = key_in_order(x[few.places[i]], p.order);
+  }
+  tg_barrier();
+  put_in_order(values, places, x, p, few, p.count, g);
 }
 
 // kthvalue, median, nanmedian: one element a row; of its equals the one that a stable sort would put there.

@@ -38,8 +38,9 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
   const uint64_t blocks = ceil_div(inner, kScanColumns), groups = rows ? outer : blocks * outer;
   // A column's chunk may be short: what it costs is one state.
   const uint64_t most = size / (rows ? kLeastChunk : kLeastChunk / 64);
-  const uint64_t wanted = std::min(uint64_t(runtime::threads_to_fill()) / 2 / (groups * kThreads), most);
+  const uint64_t wanted = std::min(uint64_t(runtime::threads_to_fill()) / (groups * kThreads), most);
   const uint64_t pack = std::max<uint64_t>(1, 16 / x.element_size());
+  const uint64_t each = std::min<uint64_t>(kScanEach, kScanBytes / x.element_size());
   ScanParams p{};
   p.size = uint32_t(size), p.inner = uint32_t(inner);
   p.chunk = uint32_t(wanted > 1 ? ceil_div(ceil_div(size, wanted), pack) * pack : size);
@@ -53,7 +54,7 @@ void scan(const char* name, const ScanKernels& kernels, const Tensor& x, int64_t
     for (const Tensor& t : results) launch.pointer(t.mutable_data_ptr());
     launch.pointer(x.const_data_ptr()).bytes(p).pointer(states.defined() ? states.mutable_data_ptr() : nullptr);
     if (rows) {
-      const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, pack), 32) * 32);
+      const uint32_t threads = uint32_t(ceil_div(ceil_div(p.chunk, each), 32) * 32);
       const uint32_t limit = p.chunks > 1 || outer >= kManyRows ? kThreads : 4 * kThreads;
       // Every element waits for the one before it, which costs about what four others do.
       launch.groups({uint32_t(outer), p.chunks}, std::min(threads, limit)).work(uint64_t(p.chunk) * 4).run();

@@ -177,9 +177,10 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const Tensor rows = as_rows(x, dim);
   const auto [size, count] = rows_of("topk", rows);
   const Tensor found = row_target(values, dim), places = row_target(indices, dim);
-  const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth};
+  const uint32_t packed = aligned(rows) && runtime::in_packs(size * rows.element_size());
+  const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth, packed};
   launch_select(kernels, rows, count, p, found, places);
-  if (sorted && k > 1 && size > kRanked) {
+  if (sorted && k > kRanked) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
     const Tensor moved = at::empty(places.sizes(), places.options());
     sort_rows(found, in_order, moved, largest);
@@ -204,7 +205,7 @@ void select(const char* name, const Tensor& rows, SelectWhich which, int64_t ran
             const Tensor& indices) {
   static const KernelSet kernels("select_one");
   const auto [size, count] = rows_of(name, rows);
-  launch_select(kernels, rows, count, {uint32_t(size), 0, 0, uint32_t(rank), which}, values, indices);
+  launch_select(kernels, rows, count, {uint32_t(size), 0, 0, uint32_t(rank), which, 0}, values, indices);
 }
 
 bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim,
