@@ -13,12 +13,11 @@ template <typename T, uint SIZE, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
     size = SIZE,
-    stride = SIZE + 8,                                 // of rows in threadgroup memory
-    own_rows = attention_rows(SIZE * sizeof(T)),       // of a SIMD group
-    rows = own_rows * 4,                               // of a threadgroup
-    columns = 8192 / (SIZE * sizeof(T)),               // of the other side, in threadgroup memory at a time
-    least = sizeof(T) == 2 && columns >= 16 ? 16 : 8,  // the depth of a product
-    step = columns / STEPS < least ? least : columns / STEPS,
+    stride = SIZE + 8,                    // of rows in threadgroup memory
+    own_rows = attention_rows(SIZE),      // of a SIMD group
+    rows = own_rows * 4,                  // of a threadgroup
+    columns = 8192 / (SIZE * sizeof(T)),  // of the other side, in threadgroup memory at a time
+    step = columns / STEPS < 16 ? columns : columns / STEPS,
     memory = 2 * columns * stride * sizeof(T) / 16,     // in uint4
     passes = (rows + 2 * columns - 1) / (2 * columns),  // in which the own rows go through that memory
     down = own_rows / 8,

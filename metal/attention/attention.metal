@@ -283,18 +283,21 @@ kernel void attention_backward(device T* result [[buffer(0)]], device T* of_valu
                       p.of_value.row, value_sums, factor, row, rows, element_column(g.lane), p.value_size);
 }
 
+// 16-bit rows are taken in two steps, so that scores and sums fit registers; floats in one, so that few are reloaded.
+template <typename T, uint SIZE>
+using BackwardShape = AttentionShape<T, SIZE, 4 / sizeof(T)>;
 // Of narrow heads, one kernel has the sums of both gradients in registers.
 #define MPSX_ATTENTION_OF(SIZE, T, TAG)                                           \
   MPSX_KERNEL("attention_" #SIZE "_" #TAG, attention<T, AttentionShape<T, SIZE>>) \
-  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfQuery>)
-#define MPSX_ATTENTION_WIDE(SIZE, T, TAG)                                                                          \
-  MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                                  \
-  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfKey>) \
-  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, AttentionShape<T, SIZE, 2>, kOfValue>)
-#define MPSX_ATTENTION(T, TAG, ...)                                                           \
-  MPSX_ATTENTION_OF(64, T, TAG)                                                               \
-  MPSX_KERNEL("attention_backward_key_value_64_" #TAG,                                        \
-              attention_backward<T, AttentionShape<T, 64, 2>, uint(kOfKey) | uint(kOfValue)>) \
-  MPSX_ATTENTION_WIDE(128, T, TAG)                                                            \
+  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfQuery>)
+#define MPSX_ATTENTION_WIDE(SIZE, T, TAG)                                                                      \
+  MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                              \
+  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfKey>) \
+  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfValue>)
+#define MPSX_ATTENTION(T, TAG, ...)                                                       \
+  MPSX_ATTENTION_OF(64, T, TAG)                                                           \
+  MPSX_KERNEL("attention_backward_key_value_64_" #TAG,                                    \
+              attention_backward<T, BackwardShape<T, 64>, uint(kOfKey) | uint(kOfValue)>) \
+  MPSX_ATTENTION_WIDE(128, T, TAG)                                                        \
   MPSX_ATTENTION_WIDE(256, T, TAG)
 MPSX_FOR_FLOAT(MPSX_ATTENTION)

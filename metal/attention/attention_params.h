@@ -6,8 +6,8 @@ enum : uint32_t {
   kAttentionSize = 256,  // the largest head
   kAttentionThreads = 128,  // four SIMD groups, each with rows of its own
 };
-// Rows of a SIMD group, by the bytes of a head's row: as many as registers hold sums of.
-inline constexpr uint32_t attention_rows(uint32_t row_bytes) { return row_bytes <= 256 ? 16 : 8; }
+// Rows of a SIMD group, by the elements of a head's row: as many as registers hold sums of.
+inline constexpr uint32_t attention_rows(uint32_t size) { return size <= 128 ? 16 : 8; }
 
 // Of [batch, heads, length, size], where elements of a head lie together, in aligned runs of 16 bytes in what is read.
 struct AttentionStrides {

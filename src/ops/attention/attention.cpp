@@ -138,9 +138,8 @@ struct AttentionKernels {
 };
 
 // Over blocks of rows of every head.
-void run_blocks(Launch& l, const AttentionParams& p, size_t element_size, uint64_t rows, uint64_t columns,
-                int64_t heads, int64_t batch) {
-  const uint32_t height = 4 * attention_rows(uint32_t(AttentionKernels::size_of(p) * element_size));
+void run_blocks(Launch& l, const AttentionParams& p, uint64_t rows, uint64_t columns, int64_t heads, int64_t batch) {
+  const uint32_t height = 4 * attention_rows(AttentionKernels::size_of(p));
   l.groups({uint32_t(ceil_div(rows, height)), uint32_t(heads), uint32_t(batch)}, kAttentionThreads, true)
       .work(height * (columns + 1) * (1 + (p.size + p.value_size) / 8))
       .run();
@@ -165,7 +164,7 @@ Attended launch_attention(const Tensor& query, const Tensor& key, const Tensor& 
   Launch l = kernels.launch(p, tag_of(query));
   l.pointer(out.mutable_data_ptr()).pointer(log_sums.mutable_data_ptr()).pointer(in.query.const_data_ptr());
   l.pointer(in.key.const_data_ptr()).pointer(in.value.const_data_ptr()).pointer(data_or_null(in.mask)).bytes(p);
-  run_blocks(l, p, query.element_size(), p.queries, p.keys, query.size(1), query.size(0));
+  run_blocks(l, p, p.queries, p.keys, query.size(1), query.size(0));
   if (!out.is_same(result)) result.copy_(out);
   return {result, log_sums, int64_t(p.seed), int64_t(p.first_block)};
 }
@@ -201,7 +200,7 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
     l.pointer(log_sums.const_data_ptr()).pointer(in.query.const_data_ptr()).pointer(in.key.const_data_ptr());
     l.pointer(in.value.const_data_ptr()).pointer(grad.const_data_ptr()).pointer(out.const_data_ptr());
     l.pointer(data_or_null(in.mask)).bytes(p);
-    run_blocks(l, p, query.element_size(), rows, columns, result.size(1), query.size(0));
+    run_blocks(l, p, rows, columns, result.size(1), query.size(0));
   };
   run(of_query, query_grad, p.queries, p.keys);
   run(of_key, key_grad, p.keys, uint64_t(p.queries) * p.shared);
