@@ -6,8 +6,9 @@
     python tools/against_ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
     python tools/against_ncu.py all build/ncu [--tsv FILE]       the three, on the GPU's machine
 
-The launches are those of tests/simt/traffic_cases.py. `--cores` is the number of the GPU's multiprocessors, by which
-launchers split work: the launches must be the same. `measure` runs the process below `ncu` once.
+The launches are those of tests/simt/traffic_cases.py; tools/bench_table/ncu.tsv is the table of an H100. `--cores` is
+the number of the GPU's multiprocessors, by which launchers split work: the launches must be the same. `measure` runs
+the process below `ncu` once.
 """
 
 from __future__ import annotations
