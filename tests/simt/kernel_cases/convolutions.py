@@ -19,10 +19,10 @@ def convolution(
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
 
 
-def many_channels(x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def many_channels(x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1) -> tuple[torch.Tensor, ...]:
     """The result, in large tiles, and its gradients, of which the weight's depth is split."""
     leaves = [t.detach().requires_grad_() for t in (x, weight)]
-    y = torch.nn.functional.conv2d(*leaves, padding=weight.shape[-1] // 2)
+    y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride)
     return y, *torch.autograd.grad(y, leaves, g)
 
 
@@ -42,3 +42,9 @@ def cases() -> Iterator[Case]:
         for taps in (1, 3):
             weight = values(128, 4, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
             yield case(f"convolution in large tiles by {taps} {TAGS[dtype]}", many_channels, x, weight, g)
+    for dtype in (torch.float16, torch.bfloat16):
+        for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 13, 6)):  # a window of `taps` moves by as many
+            x = values(images, 128, side, side, dtype=dtype, low=-0.5, high=0.5)
+            weight = values(128, 128, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
+            g = values(images, 128, out, out, dtype=dtype, low=-0.1, high=0.1, seed=1)
+            yield case(f"gradients in large tiles by {taps} {TAGS[dtype]}", many_channels, x, weight, g, taps)
