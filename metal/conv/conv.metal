@@ -29,6 +29,7 @@ struct ConvFinish {
     out[long(image) * p.out_image + long(row) * p.out_channel + long(position) * p.out_position] = T(sum + start);
   }
 };
+
 // The result, or BACKWARD the gradient of the input, which is the result of a transposed convolution.
 template <typename T, typename Shape, bool BACKWARD>
 [[max_total_threads_per_threadgroup(Shape::threads)]]

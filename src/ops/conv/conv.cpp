@@ -86,6 +86,7 @@ Tensor in_lines(const Tensor& source, const Tensor& weight) {
 }
 
 bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
+
 // Channels of a group as tiles read them, 16 bytes at a time, zeros beyond the last.
 int64_t padded_channels(int64_t channels, const Tensor& t) {
   const int64_t run = 16 / int64_t(t.element_size());
