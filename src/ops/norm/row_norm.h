@@ -47,7 +47,6 @@ inline void split_rows(RowNormParams& p) {
 // All gradients at once (metal/norm/fused_gradients.h) are for many rows. A threadgroup's share of them is so large
 // that its partial sums are few beside it.
 constexpr uint64_t kFusedRows = 2048, kFusedRange = 64, kFusedGroups = 2048;
-constexpr uint32_t kFusedThreads = 1024;
 
 // The launch, and the partition in `p`; nothing where rows are few, or not held by a team's threads.
 inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, RowNormParams& p, const Tensor& dy,
@@ -55,7 +54,7 @@ inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, 
   const uint64_t rows = p.shape.rows, size = p.shape.size;
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
-      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld, kFusedThreads));
+      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld, kLongRowThreads));
   if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
