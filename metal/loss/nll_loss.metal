@@ -1,9 +1,9 @@
 // nll_loss and its backward, for inputs (n, classes) and (n, classes, …).
 #include "lib/instantiate.h"
+#include "lib/columns.h"
 #include "lib/compute.h"
 #include "lib/error.h"
 #include "loss/params.h"
-#include "loss/sum_tree.h"
 
 // The weight of sample `s`, and where in the input its element lies; weight 0 and offset -1 for an ignored one.
 template <typename T>
@@ -35,45 +35,47 @@ kernel void nll_loss(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   out[s] = offset < 0 ? T(0.0f) : T(-w * float(in[offset]));
 }
 
-// kFan samples a thread: their losses added up, and their weights.
+typedef Fold<CombineSum> Sum;  // keeps rounding errors
+
+// A threadgroup's share of the samples: their losses added up, and their weights.
 template <typename T>
 kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [[buffer(1)]],
                           device const long* target [[buffer(2)]], device const T* weight [[buffer(3)]],
                           constant NllParams& p [[buffer(4)]], device ErrorRecord* errors [[buffer(5)]],
-                          uint tid [[thread_position_in_grid]]) {
-  float loss = 0.0f, total = 0.0f;
-  for (uint s = tid * kFan, end = min(s + kFan, p.samples); s < end; ++s) {
+                          MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  float loss = 0.0f, loss_low = 0.0f, total = 0.0f, total_low = 0.0f;
+  const uint begin = g.group.x * kNllSamples, end = min(begin + kNllSamples, p.samples);
+  for (uint s = begin + g.index; s < end; s += g.count) {
     long offset;
     const float w = sample_weight(offset, s, target, weight, p, errors);
     if (offset < 0) continue;
-    loss -= w * float(in[offset]);
-    total += w;
+    Sum::add(loss, loss_low, -w * float(in[offset]));
+    Sum::add(total, total_low, w);
   }
-  sums[2 * tid] = loss;
-  sums[2 * tid + 1] = total;
+  loss = tg_sum(Sum::settle(loss, loss_low), scratch, g);
+  total = tg_sum(Sum::settle(total, total_low), scratch, g);
+  if (g.index > 0) return;
+  sums[2 * g.group.x] = loss;
+  sums[2 * g.group.x + 1] = total;
 }
 
-kernel void nll_loss_add(device float* out [[buffer(0)]], device const float* in [[buffer(1)]],
-                         constant uint& count [[buffer(2)]], uint tid [[thread_position_in_grid]]) {
-  float loss = 0.0f, total = 0.0f;
-  for (uint i = tid * kFan, end = min(i + kFan, count); i < end; ++i) {
-    loss += in[2 * i];
-    total += in[2 * i + 1];
-  }
-  out[2 * tid] = loss;
-  out[2 * tid + 1] = total;
-}
-
-// The last sums (at most kFan): a single thread.
+// One threadgroup adds up all of their sums.
 template <typename T>
 kernel void nll_loss_finish(device T* out [[buffer(0)]], device T* total_weight [[buffer(1)]],
                             device const float* in [[buffer(2)]], constant uint& count [[buffer(3)]],
-                            constant NllParams& p [[buffer(4)]], uint tid [[thread_position_in_grid]]) {
-  float loss = 0.0f, total = 0.0f;
-  for (uint i = tid; i < count; ++i) {
-    loss += in[2 * i];
-    total += in[2 * i + 1];
+                            constant NllParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float scratch[kScratch];
+  float loss = 0.0f, loss_low = 0.0f, total = 0.0f, total_low = 0.0f;
+  for (uint i = g.index; i < count; i += g.count) {
+    Sum::add(loss, loss_low, in[2 * i]);
+    Sum::add(total, total_low, in[2 * i + 1]);
   }
+  loss = tg_sum(Sum::settle(loss, loss_low), scratch, g);
+  total = tg_sum(Sum::settle(total, total_low), scratch, g);
+  if (g.index > 0) return;
   out[0] = T(p.mean ? loss / total : loss);
   total_weight[0] = T(total);
 }

@@ -2,6 +2,9 @@
 
 #include "lib/shared.h"
 
+// Samples whose losses a threadgroup adds up.
+enum : uint32_t { kNllSamples = 512 };
+
 // nll_loss over samples s = n * inner + i of an input (n, classes, inner).
 struct NllParams {
   int64_t ignore_index;

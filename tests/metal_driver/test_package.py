@@ -321,7 +321,7 @@ def test_training_leaves_nothing_behind(run: Callable[..., str]) -> None:
                 loss = torch.nn.functional.cross_entropy(model(x), y)
                 loss.backward()
                 optimizer.step()
-                losses.append(loss.item())
+                losses.append(loss.detach().cpu())
             return losses
         torch.testing.assert_close(train("mpsx"), train("cpu"))
         gc.collect()

@@ -16,8 +16,7 @@ namespace {
 using at::OptionalTensorRef;
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr uint64_t kFan = 64;  // kFan in metal/loss/sum_tree.h
-constexpr uint64_t leaves(uint64_t n) { return (n + kFan - 1) / kFan; }
+constexpr uint32_t kThreads = 256;
 
 struct NllProblem {
   Tensor in, target, weight;  // dense; weight may be undefined
@@ -45,7 +44,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
   p.classes = self.size(self.dim() == 1 ? 0 : 1);
   int64_t inner = 1;
   for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
-  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kFan),
+  TORCH_CHECK(inner < int64_t(UINT32_MAX) && target.numel() < int64_t(UINT32_MAX) - int64_t(kNllSamples),
               "nll_loss: too many samples: ", target.numel());
   p.inner = uint32_t(inner);
   p.samples = uint32_t(target.numel());
@@ -55,7 +54,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
 
 // `output` and `total_weight` are dense.
 void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int64_t reduction, bool reduced) {
-  static const KernelSet each("nll_loss"), sums("nll_loss_sums"), add("nll_loss_add"), finish("nll_loss_finish");
+  static const KernelSet each("nll_loss"), sums("nll_loss_sums"), finish("nll_loss_finish");
   const Tag tag = tag_of(q.in);
   NllParams& p = q.params;
   if (!reduced) {
@@ -73,8 +72,8 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
     return runtime::check_device_errors();
   }
   p.mean = reduction == at::Reduction::Mean;
-  uint64_t count = leaves(p.samples);
-  Tensor partial = at::empty({int64_t(count) + 1, 2}, q.in.options().dtype(at::kFloat));
+  const auto count = uint32_t(ceil_div(uint64_t(p.samples), uint64_t(kNllSamples)));
+  const Tensor partial = at::empty({count, 2}, q.in.options().dtype(at::kFloat));
   if (count > 0)
     Launch(sums.get(tag))
         .pointer(partial.data_ptr())
@@ -83,30 +82,16 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
         .pointer(data_or_null(q.weight))
         .bytes(p)
         .pointer(runtime::device_error_record("nll_loss"))
-        .threads(count)
-        .work(kFan)
+        .groups({count}, kThreads)
+        .work(kNllSamples)
         .run();
-  while (count > kFan) {
-    const Tensor next = at::empty({int64_t(leaves(count)), 2}, partial.options());
-    const auto n = uint32_t(count);
-    count = leaves(count);
-    Launch(add.get())
-        .pointer(next.data_ptr())
-        .pointer(partial.const_data_ptr())
-        .bytes(n)
-        .threads(count)
-        .work(kFan)
-        .run();
-    partial = next;
-  }
-  const auto n = uint32_t(count);
   Launch(finish.get(tag))
       .pointer(output.data_ptr())
       .pointer(total_weight.data_ptr())
       .pointer(partial.const_data_ptr())
-      .bytes(n)
+      .bytes(count)
       .bytes(p)
-      .threads(1)
+      .groups({1}, kThreads)
       .run();
   if (p.samples > 0) runtime::check_device_errors();
 }
