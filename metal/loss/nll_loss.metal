@@ -35,7 +35,19 @@ kernel void nll_loss(device T* out [[buffer(0)]], device const T* in [[buffer(1)
   out[s] = offset < 0 ? T(0.0f) : T(-w * float(in[offset]));
 }
 
-typedef Fold<CombineSum> Sum;  // keeps rounding errors
+// Sums of losses and of their weights, which keep rounding errors.
+struct LossSums {
+  typedef Fold<CombineSum> Sum;
+  float loss, loss_low, weight, weight_low;
+  void add(float more_loss, float more_weight) {
+    Sum::add(loss, loss_low, more_loss);
+    Sum::add(weight, weight_low, more_weight);
+  }
+  // Of the whole threadgroup, in every thread.
+  float2 total(threadgroup float2* scratch, GroupThread g) const {
+    return tg_sum(float2(Sum::settle(loss, loss_low), Sum::settle(weight, weight_low)), scratch, g);
+  }
+};
 
 // A threadgroup's share of the samples: their losses added up, and their weights.
 template <typename T>
@@ -44,21 +56,18 @@ kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [
                           constant NllParams& p [[buffer(4)]], device ErrorRecord* errors [[buffer(5)]],
                           MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  float loss = 0.0f, loss_low = 0.0f, total = 0.0f, total_low = 0.0f;
+  threadgroup float2 scratch[kScratch];
+  LossSums own = {0.0f, 0.0f, 0.0f, 0.0f};
   const uint begin = g.group.x * kNllSamples, end = min(begin + kNllSamples, p.samples);
   for (uint s = begin + g.index; s < end; s += g.count) {
     long offset;
     const float w = sample_weight(offset, s, target, weight, p, errors);
-    if (offset < 0) continue;
-    Sum::add(loss, loss_low, -w * float(in[offset]));
-    Sum::add(total, total_low, w);
+    if (offset >= 0) own.add(-w * float(in[offset]), w);
   }
-  loss = tg_sum(Sum::settle(loss, loss_low), scratch, g);
-  total = tg_sum(Sum::settle(total, total_low), scratch, g);
+  const float2 total = own.total(scratch, g);
   if (g.index > 0) return;
-  sums[2 * g.group.x] = loss;
-  sums[2 * g.group.x + 1] = total;
+  sums[2 * g.group.x] = total.x;
+  sums[2 * g.group.x + 1] = total.y;
 }
 
 // One threadgroup adds up all of their sums.
@@ -67,17 +76,13 @@ kernel void nll_loss_finish(device T* out [[buffer(0)]], device T* total_weight 
                             device const float* in [[buffer(2)]], constant uint& count [[buffer(3)]],
                             constant NllParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  float loss = 0.0f, loss_low = 0.0f, total = 0.0f, total_low = 0.0f;
-  for (uint i = g.index; i < count; i += g.count) {
-    Sum::add(loss, loss_low, in[2 * i]);
-    Sum::add(total, total_low, in[2 * i + 1]);
-  }
-  loss = tg_sum(Sum::settle(loss, loss_low), scratch, g);
-  total = tg_sum(Sum::settle(total, total_low), scratch, g);
+  threadgroup float2 scratch[kScratch];
+  LossSums own = {0.0f, 0.0f, 0.0f, 0.0f};
+  for (uint i = g.index; i < count; i += g.count) own.add(in[2 * i], in[2 * i + 1]);
+  const float2 total = own.total(scratch, g);
   if (g.index > 0) return;
-  out[0] = T(p.mean ? loss / total : loss);
-  total_weight[0] = T(total);
+  out[0] = T(p.mean ? total.x / total.y : total.x);
+  total_weight[0] = T(total.y);
 }
 
 // The input's gradient has been filled with zeros. Each sample owns the element of its target.
