@@ -321,9 +321,10 @@ def test_training_leaves_nothing_behind(run: Callable[..., str]) -> None:
                 loss = torch.nn.functional.cross_entropy(model(x), y)
                 loss.backward()
                 optimizer.step()
-                losses.append(loss.detach().cpu())
+                losses.append(loss.item())
             return losses
-        torch.testing.assert_close(train("mpsx"), train("cpu"))
+        # Sums of float32 in another order: a few units in the last place.
+        torch.testing.assert_close(train("mpsx"), train("cpu"), rtol=5e-7, atol=0)
         gc.collect()
         torch.mpsx.synchronize()
         torch.mpsx.empty_cache()
