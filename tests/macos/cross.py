@@ -137,7 +137,7 @@ class Cross:
         self.prepare()
         return self.run("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         f"-DCMAKE_TOOLCHAIN_FILE={self.folder / 'toolchain.cmake'}", "-DMPSX_PRECOMPILE=OFF",
-                        f"-DPython_EXECUTABLE={sys.executable}", *options)  # fmt: skip
+                        f"-DPython_EXECUTABLE={sys.executable}", f"-DSKBUILD_SOABI={SOABI}", *options)  # fmt: skip
 
     def targets(self) -> list[str]:
         """Everything that can be built."""
