@@ -34,7 +34,8 @@ def on(x):
 def check(got, want):
     torch.testing.assert_close(got.cpu().double(), want, rtol=1e-4, atol=1e-4)
 for (m, k, n), batch, ta, tb in itertools.product(
-        [(128, 96, 160), (4, 1000, 300), (3, 700, 600), (700, 800, 2)], [(), (3,)], [False, True], [False, True]):
+        [(512, 300, 450), (1100, 60, 1100), (4, 1000, 300), (3, 700, 600), (700, 800, 2)],
+        [(), (3,)], [False, True], [False, True]):
     a, b = operand(m, k, batch, ta), operand(k, n, batch, tb)
     c, bias = torch.randn(*batch, m, n), torch.randn(n)
     A, B, C = on(a), on(b), c.to("mpsx")
@@ -52,7 +53,7 @@ for (m, k, n), batch, ta, tb in itertools.product(
     A.requires_grad_()
     (g,) = torch.autograd.grad(add(C, A, B).sum(), A)
     check(g, (torch.ones(*batch, m, n, dtype=torch.float64) @ b.double().mT))
-square = torch.randn(128, 128)
+square = torch.randn(420, 420)
 s = square.to("mpsx")
 check(torch.mm(s, s), square.double() @ square.double())
 z = torch.randn(9, 9, dtype=torch.complex64)

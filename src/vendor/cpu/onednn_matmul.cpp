@@ -22,9 +22,9 @@ __attribute__((weak)) void mkldnn_matmul(const Tensor& a, const Tensor& b, const
 namespace mpsx::vendor {
 namespace {
 
-// Below this many multiplications, or this few rows or columns, MKL is faster: oneDNN finds its kernel in a cache first
-// (10 microseconds), and has none for a few columns.
-constexpr int64_t kLeastWork = int64_t(1) << 20, kLeastSide = 4;
+// Below this many multiplications, or this few rows or columns, MKL is as fast. For a new shape oneDNN compiles a
+// kernel, in milliseconds and up to 1 MiB, of which it keeps 1,024: too much for small products of changing lengths.
+constexpr int64_t kLeastWork = int64_t(1) << 26, kLeastSide = 4;
 
 // result = alpha * a b + beta * result; null where there is none.
 using Multiply = void (*)(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta, float alpha);
