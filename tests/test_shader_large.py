@@ -93,6 +93,8 @@ def test_a_large_source_is_checked_when_it_is_opened(compiled: list) -> None:
         mpsx.compile_shader(SOURCE)
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*member"):  # found by an instance alone
         mpsx.compile_shader(SOURCE.replace("BROKEN", "decltype(metal::vec<int, N / 32>())::nothing"))
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # by the check of address spaces
+        mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* place = shared"))
     assert objects(compiled) == 0
 
 

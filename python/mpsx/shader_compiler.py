@@ -55,7 +55,8 @@ class Builder:
             except MslError as error:
                 self.refuse(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
-            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts)  # beside what follows
+            many = len(unit.structure.instantiations) > AT_ONCE
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # beside what follows
             self.started += [spaces.process] if spaces.process else []
             found = check.check_unit(unit, texts)
             if found:
@@ -73,7 +74,7 @@ class Builder:
             path = ""
             try:
                 if len(translation.kernels) > AT_ONCE:
-                    self.check(translation.source, translation.samples(), folder, name)
+                    self.check(translation.source, translation.samples(), folder, name, parts[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
                 else:
                     library = (self.compile_ptx(translation.text, folder, name) if on_gpu
@@ -100,8 +101,9 @@ class Builder:
                 elif "clang" not in self.compiler.description:
                     library = self.compile(source + exports, folder, None, self.finish(self.start_parts(folder)[1]))
                 else:
-                    calls, header = self.start_calls(folder), self.finish(self.start_source(source, folder))
-                    library = self.compile(exports, folder, header, self.finish(calls))
+                    header, calls = map(self.finish, self.start_parts(folder))
+                    library = self.compile(exports, folder, self.finish(self.start_source(source, folder, header)),
+                                           calls)  # fmt: skip
             except SyntaxError as error:
                 self.refuse(explain(str(error), source + exports), {})
                 raise
@@ -109,7 +111,7 @@ class Builder:
         self.store.trim()
         return record
 
-    def check(self, source: str, exports: str, folder: Path, name: str) -> None:
+    def check(self, source: str, exports: str, folder: Path, name: str, header: Path | None) -> None:
         """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
         from .msl.check.messages import CLANG_FLAGS, FLAGS
 
@@ -118,7 +120,7 @@ class Builder:
         if self.target.mode == "cuda":  # zig's driver does nothing less
             self.compile_ptx(source + exports, folder, name)
         elif clang:
-            header = self.finish(self.start_source(source, folder))
+            header = self.finish(self.start_source(source, folder, header))
             self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
         else:
             self.run([*self.clang, *self.flags(), *readable], source + exports)
@@ -203,12 +205,13 @@ class Builder:
     def start_calls(self, folder: Path) -> Part:
         return self.start_part(folder, "calls.o", ["-x", "c++", "-c", str(shader_build.LIBRARY / "simt_calls.h")])
 
-    def start_source(self, source: str, folder: Path) -> Part:
-        """A translated source as a precompiled header."""
+    def start_source(self, source: str, folder: Path, library: Path) -> Part:
+        """A translated source as a precompiled header behind the library's, with what its templates need of others:
+        or each kernel would instantiate that again."""
         from .msl.check.messages import CLANG_FLAGS
 
-        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", "-"]
-        return self.start_part(folder, "source.pch", [*CLANG_FLAGS, *header], source)
+        header = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates", "-include-pch", str(library)]
+        return self.start_part(folder, "source.pch", [*CLANG_FLAGS, *header, "-x", "c++-header", "-"], source)
 
     def start_part(self, folder: Path, name: str, arguments: list[str], text: str = "") -> Part:
         """One of them. `text`: what the compiler is to read."""

@@ -51,17 +51,20 @@ MPSX_FN ulong mpsx_cell_offset(mpsx_cell at, uint k, ulong row_elements, ulong2 
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
 }
+// These and the product are no part of the kernels that call them: those unroll the loops around hundreds of calls.
 template <class T, class P, int C, int R>
-MPSX_FN void simdgroup_load(simdgroup_matrix<T, C, R>& m, const P* source, ulong row_elements = 8,
-                            ulong2 origin = ulong2(0), bool transpose = false, MPSX_PLACE) {
+__attribute__((noinline)) static void simdgroup_load(simdgroup_matrix<T, C, R>& m, const P* source,
+                                                     ulong row_elements = 8, ulong2 origin = ulong2(0),
+                                                     bool transpose = false, MPSX_PLACE) {
   uint lane;
   mpsx_simd_active("simdgroup_load", mpsx_file, mpsx_line, lane);
   const mpsx_cell at(lane);
   for (uint k = 0; k < 2; ++k) m.t[int(k)] = source[mpsx_cell_offset(at, k, row_elements, origin, transpose)];
 }
 template <class T, class P, int C, int R>
-MPSX_FN void simdgroup_store(const simdgroup_matrix<T, C, R>& m, P* target, ulong row_elements = 8,
-                             ulong2 origin = ulong2(0), bool transpose = false, MPSX_PLACE) {
+__attribute__((noinline)) static void simdgroup_store(const simdgroup_matrix<T, C, R>& m, P* target,
+                                                      ulong row_elements = 8, ulong2 origin = ulong2(0),
+                                                      bool transpose = false, MPSX_PLACE) {
   uint lane;
   mpsx_simd_active("simdgroup_store", mpsx_file, mpsx_line, lane);
   const mpsx_cell at(lane);
@@ -73,10 +76,11 @@ struct mpsx_factors {
   vec<A, 2> a;
   vec<B, 2> b;
 };
-// This lane's two elements of a * b + start, in float, added in the order of the columns of a. A function of its own,
-// since kernels unroll the loops around hundreds of products.
+// This lane's two elements of a * b + start, in float, added in the order of the columns of a.
 template <class A, class B>
-__attribute__((noinline)) static float2 mpsx_matrix_cells(const mpsx::lanes_of<mpsx_factors<A, B>>& g, float2 start) {
+__attribute__((noinline)) static float2 mpsx_matrix_cells(vec<A, 2> a, vec<B, 2> b, float2 start, const char* name,
+                                                          const char* mpsx_file, int mpsx_line) {
+  const mpsx::lanes_of<mpsx_factors<A, B>> g(mpsx_factors<A, B>{a, b}, name, mpsx_file, mpsx_line);
   const mpsx_cell at(g.lane);
   float2 sum = start;
   for (uint i = 0; i < 8; ++i) {
@@ -91,9 +95,7 @@ template <class D, class A, class B>
 MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
                                  const simdgroup_matrix<B, 8, 8>& b, float2 start, const char* name,
                                  const char* mpsx_file, int mpsx_line) {
-  const mpsx_factors<A, B> mine = {a.t, b.t};
-  const mpsx::lanes_of<mpsx_factors<A, B>> g(mine, name, mpsx_file, mpsx_line);
-  const float2 sum = mpsx_matrix_cells(g, start);
+  const float2 sum = mpsx_matrix_cells(a.t, b.t, start, name, mpsx_file, mpsx_line);
   d.t = vec<D, 2>(D(sum[0]), D(sum[1]));
 }
 template <class D, class A, class B, class E>

@@ -189,13 +189,13 @@ def parse(stderr):
 
 class AddressSpaceCheck:
     """Starts clang at once, for the compiler `command`; `wait` gives its verdict. Without a clang there is nothing to
-    start and nothing to say."""
+    start and nothing to say. `samples`: of one instance of each kernel."""
 
-    def __init__(self, unit, command, texts=None):
+    def __init__(self, unit, command, texts=None, samples=False):
         clang, self.process = clang_of(command), None
         if clang is None:
             return
-        self.text = source_text(unit)
+        self.text = source_text(unit, samples)
         self.places = Places(self.text, texts)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(

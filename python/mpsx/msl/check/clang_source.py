@@ -11,11 +11,14 @@ SUFFIX = re.compile(r"[hH]$|bf$|BF$")
 NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
-def source_text(unit):
-    """The unit with Metal's own syntax spelt as stock clang takes it; lines stay where they are."""
+def source_text(unit, samples=False):
+    """The unit with Metal's own syntax spelt as stock clang takes it; lines stay where they are. `samples`: with one
+    instance of each kernel alone."""
     src, structure, index = unit.src, unit.structure, unit.index
     edit = copy.copy(src)
     edit._replacements = []
+    for i in repeated(unit) if samples else ():
+        edit.replace(i.begin, i.end + 1)
     for i in index.get("[", ()):
         stop = src.attribute_end(i)
         if stop is not None:
@@ -48,6 +51,16 @@ def source_text(unit):
     static_variables(unit, edit)
     member_spaces(src, edit, structure)
     return edit.result()
+
+
+def repeated(unit):
+    """The instantiations of kernels that have had one before."""
+    seen, texts = set(), unit.src.texts
+    for i in unit.structure.instantiations:
+        name = next((texts[k - 1] for k in range(i.begin, i.end) if texts[k] == "<"), None)
+        if name in seen:
+            yield i
+        seen.add(name)
 
 
 def is_constant_string(src, i):
