@@ -6,9 +6,12 @@
 constant float kSqrt2OverPi = 0.797884560802865f;
 constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
 
-inline float gelu_tanh(float x) {
-  return 0.5f * x * (1.0f + precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), of gelu's u. Quotients and exponentials of GPUs are exact enough here.
+inline float gelu_tanh_gate(float x) {
+  const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
+  return fast::divide(1.0f, 1.0f + fast::exp(-2.0f * u));
 }
+inline float gelu_tanh(float x) { return x * gelu_tanh_gate(x); }
 // 1 + erf(x / sqrt(2)), to the last places of numbers near 1: a quotient of polynomials fitted on |x| < 5.5 (its error
 // is below 2^-25), where a float cannot tell the result from 0 or 2 any more.
 inline float twice_normal_cdf(float x) {
@@ -20,17 +23,16 @@ inline float twice_normal_cdf(float x) {
   p = fma(p, s, 0.00930293633f), q = fma(q, s, 0.0284160047f);
   p = fma(p, s, 0.0669173536f), q = fma(q, s, 0.250534867f);
   p = fma(p, s, 0.797884548f), q = fma(q, s, 1.0f);
-  const float y = c * p / q + (far ? 1.0f : 0.0f);
+  const float y = fast::divide(c * p, q) + (far ? 1.0f : 0.0f);
   return 1.0f + copysign(y > 1.0f ? 1.0f : y, x);
 }
 inline float gelu_none_slope(float x) {
-  const float density = exp_nonpositive(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
+  const float density = fast::exp(-0.5f * x * x) * 0.398942280401433f;  // 1 / sqrt(2 pi)
   return 0.5f * twice_normal_cdf(x) + x * density;
 }
 inline float gelu_tanh_slope(float x) {
-  const float t = precise::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
-  const float inner = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * x * x);
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+  const float gate = gelu_tanh_gate(x), slope = 2.0f * kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * x * x);
+  return gate + x * gate * (1.0f - gate) * slope;
 }
 inline float silu_slope(float x) {
   const float y = sigmoid(x);

@@ -2,14 +2,18 @@
 #pragma once
 
 namespace metal {
-// exp(r) for |r| <= ln(2)/2: minimax, relative error below 2^-28.
+// exp(r) for |r| <= ln(2)/2: a GPU's instruction (error below 2^-22), elsewhere minimax, relative error below 2^-28.
 MPSX_FN float mpsx_exp_reduced(float r) {
+#ifdef MPSX_CUDA
+  return __nvvm_ex2_approx_ftz_f(r * M_LOG2E_F);
+#else
   float p = 0.0013813142431899905f;
   p = fma(p, r, 0.008369418792426586f);
   p = fma(p, r, 0.04166845604777336f);
   p = fma(p, r, 0.16666515171527863f);
   p = fma(p, r, 0.4999999403953552f);
   return fma(p * r, r, r) + 1.0f;
+#endif
 }
 // x within [low, high]; a NaN stays, and each bound costs one instruction, unlike fmin and fmax.
 MPSX_FN float mpsx_bound(float x, float low, float high) {

@@ -6,7 +6,7 @@
   M(fabs) M(floor) M(fract) M(log) M(log10) M(log2) M(rint) M(round) M(rsqrt) M(saturate) M(sign) M(sin)    \
   M(sinh) M(sinpi) M(sqrt) M(tan) M(tanh) M(tanpi) M(trunc)
 #define MPSX_BINARY_MATH(M) \
-  M(atan2) M(copysign) M(fdim) M(fmax) M(fmin) M(fmod) M(nextafter) M(pow) M(powr) M(step) M(divide)
+  M(atan2) M(copysign) M(fdim) M(fmax) M(fmin) M(fmod) M(nextafter) M(pow) M(powr) M(step)
 #define MPSX_TERNARY_MATH(M) M(fma) M(mix) M(smoothstep) M(fmax3) M(fmin3) M(fmedian3)
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
@@ -57,6 +57,7 @@ using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
   }
 MPSX_UNARY_MATH(MPSX_UNARY)
 MPSX_BINARY_MATH(MPSX_BINARY)
+MPSX_BINARY(divide)
 MPSX_TERNARY_MATH(MPSX_TERNARY)
 MPSX_TEST_MATH(MPSX_TEST)
 template <class H>

@@ -213,7 +213,8 @@ MPSX_FN float tanh(float x) {
   p = fma(p, z, -5.37397155531e-2f);
   p = fma(p, z, 1.33314422036e-1f);
   p = fma(p, z, -3.33332819422e-1f);
-  const float y = a > 0.625f ? 1.0f - 2.0f / (mpsx_exp_normal(a + a) + 1.0f) : fma(p * z, a, a);
+  const float far = 1.0f - mpsx_fast_divide(2.0f, mpsx_exp_normal(a + a) + 1.0f);
+  const float y = a > 0.625f ? far : fma(p * z, a, a);
   return copysign(y, x);
 }
 MPSX_FN float asinh(float x) {

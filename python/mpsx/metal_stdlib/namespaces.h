@@ -4,7 +4,7 @@
 
 namespace metal {
 #define MPSX_COMMON_NAMES(M)                                                                                        \
-  M(acos) M(acosh) M(asin) M(asinh) M(atan) M(atanh) M(ceil) M(cosh) M(cospi) M(exp) M(exp10) M(fabs)              \
+  M(acos) M(acosh) M(asin) M(asinh) M(atan) M(atanh) M(ceil) M(cosh) M(cospi) M(exp10) M(fabs)                     \
   M(floor) M(fract) M(log) M(log10) M(log2) M(rint) M(round) M(rsqrt) M(saturate) M(sign) M(sinh) M(sinpi) M(sqrt) \
   M(tanh) M(tanpi) M(trunc) M(abs) M(max) M(min) M(clamp) M(max3) M(min3) M(median3) M(sincos) M(modf) M(frexp)    \
   M(ldexp) M(ilogb) M(dot) M(length) M(length_squared) M(distance) M(distance_squared) M(normalize) M(cross)       \
@@ -17,6 +17,8 @@ namespace metal {
   MPSX_TEST_MATH(MPSX_USING)
 namespace precise {
 MPSX_USING_ALL
+MPSX_USING(divide)
+MPSX_USING(exp)
 MPSX_USING(exp2)
 MPSX_USING(sin)
 MPSX_USING(cos)
@@ -32,9 +34,19 @@ MPSX_USING_ALL
   MPSX_VECTOR_UNARY(F)
 #ifdef MPSX_CUDA
 MPSX_FN float exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
+MPSX_FN float exp(float x) { return exp2(x * M_LOG2E_F); }
 MPSX_FAST(exp2)
+MPSX_FAST(exp)
+MPSX_FN float divide(float a, float b) { return mpsx_fast_divide(a, b); }
+template <class A, class B>
+MPSX_FN mpsx_if_small<A, B> divide(A a, B b) {
+  return mpsx_if_small<A, B>(divide(float(a), float(b)));
+}
+MPSX_VECTOR_BINARY(divide)
 #else
 MPSX_USING(exp2)
+MPSX_USING(exp)
+MPSX_USING(divide)
 #endif
 MPSX_FAST(sin)
 MPSX_FAST(cos)
