@@ -2,8 +2,7 @@
 #include "conv/patches.h"
 #include "lib/instantiate.h"
 
-// The table of Patches; BACKWARD as there.
-template <bool BACKWARD>
+// The table of Patches.
 kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvParams& p [[buffer(1)]],
                       uint gid [[thread_position_in_grid]]) {
   const ConvWindow w = p.window;
@@ -11,8 +10,8 @@ kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvPara
   const ConvTap tap = tap_of(k / p.padded, w);
   ConvTapOffset to = {long(k % p.padded), {0, 0, 0}, 0};
   for (uint d = 0; d < 3; ++d) {
-    to.at[d] = int(tap.at[d]) * (BACKWARD ? -w.dilation[d] : w.dilation[d]);
-    if (!BACKWARD) to.offset += long(to.at[d]) * p.source_stride[d];
+    to.at[d] = int(tap.at[d]) * w.dilation[d];
+    to.offset += long(to.at[d]) * p.source_stride[d];
   }
   out[gid] = to;
 }
@@ -30,8 +29,8 @@ struct ConvFinish {
   }
 };
 
-// The result, or BACKWARD the gradient of the input, which is the result of a transposed convolution.
-template <typename T, typename Shape, bool BACKWARD>
+// The result; or the gradient of the input, where windows go by steps of one.
+template <typename T, typename Shape>
 [[max_total_threads_per_threadgroup(Shape::threads)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                  device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
@@ -43,10 +42,57 @@ kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)
   const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
   const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
                                   p.depth, p.wide_matrix);
-  const Patches<T, BACKWARD> right = {source + group * p.padded, taps, p, p.columns, p.depth, true};
+  const Patches<T> right = {source + group * p.padded, taps, p, p.columns, p.depth, true};
   device T* target = out + long(first) * p.out_channel;
   const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p};
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
+}
+
+// The windows that have an element at `at`, along one dimension: from first to last.
+struct ConvWindows {
+  int top, first, last;
+};
+inline ConvWindows windows_at(uint at, uint d, constant ConvWindow& w) {
+  const int top = int(at) + w.padding[d], below = top - (int(w.taps[d]) - 1) * w.dilation[d];
+  return {top, below > 0 ? (below + w.stride[d] - 1) / w.stride[d] : 0,
+          min(top / w.stride[d], int(w.source[d]) - 1)};
+}
+// The tap at which window `at` has it; negative: at none, between two of them.
+inline int tap_at(ConvWindows c, int at, uint d, constant ConvWindow& w) {
+  const int distance = c.top - at * w.stride[d];
+  if (w.dilation[d] == 1) return distance;
+  const int tap = distance / w.dilation[d];
+  return tap * w.dilation[d] == distance ? tap : -1;
+}
+
+// The gradient of the input, or the result of a transposed convolution: each element adds up the windows that have it.
+// `columns` has a plane of p.depth windows for each image, channel and tap. gid = (place of an image, channel).
+template <typename T>
+kernel void conv_fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1)]],
+                      device const T* bias [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
+                      uint2 gid [[thread_position_in_grid]]) {
+  constant ConvWindow& w = p.window;
+  const ConvPlace place = place_of(gid.x, p);
+  const ConvWindows z = windows_at(place.at[0], 0, w), y = windows_at(place.at[1], 1, w);
+  const ConvWindows x = windows_at(place.at[2], 2, w);
+  const ulong plane = ulong(place.image) * p.rows + gid.y, taps = w.taps[0] * w.taps[1] * w.taps[2];
+  device const T* from = columns + plane * taps * p.depth;
+  float sum = p.has_bias ? float(bias[gid.y]) : 0.0f;
+  for (int a = z.first; a <= z.last; ++a) {
+    const int tap_z = tap_at(z, a, 0, w);
+    for (int b = y.first; b <= y.last && tap_z >= 0; ++b) {
+      const int tap_y = tap_at(y, b, 1, w);
+      if (tap_y < 0) continue;
+      const uint line = (uint(tap_z) * w.taps[1] + uint(tap_y)) * w.taps[2];
+      const uint windows = (uint(a) * w.source[1] + uint(b)) * w.source[2];
+      for (int c = x.first; c <= x.last; ++c) {
+        const int tap_x = tap_at(x, c, 2, w);
+        if (tap_x >= 0) sum += float(from[ulong(line + uint(tap_x)) * p.depth + windows + uint(c)]);
+      }
+    }
+  }
+  const uint inside = gid.x - place.image * p.image_positions;
+  out[long(place.image) * p.out_image + long(gid.y) * p.out_channel + long(inside)] = T(sum);
 }
 
 // Of windows of one element and steps of one: a product of matrices for each image, p.columns wide.
@@ -128,16 +174,14 @@ kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[b
 }
 
 #define MPSX_CONV_OF(NAME, T, TAG, TILE)                                              \
-  MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>, false>)                          \
-  MPSX_KERNEL("conv_backward" NAME "_" #TAG, conv<T, TILE<T>, true>)                  \
+  MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>>)                                 \
   MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, TILE<T>>)             \
   MPSX_KERNEL("conv_weight" NAME "_" #TAG, conv_weight<T, TILE<T>, false>)            \
   MPSX_KERNEL("conv_weight_pointwise" NAME "_" #TAG, conv_weight<T, TILE<T>, true>)
-#define MPSX_CONV(T, TAG, ...)            \
-  MPSX_CONV_OF("", T, TAG, SmallTile)     \
+#define MPSX_CONV(T, TAG, ...)                 \
+  MPSX_CONV_OF("", T, TAG, SmallTile)          \
+  MPSX_KERNEL("conv_fold_" #TAG, conv_fold<T>) \
   MPSX_KERNEL("conv_join_" #TAG, conv_join<T>)
 MPSX_FOR_FLOAT(MPSX_CONV)
 MPSX_CONV_OF("_large", half, f16, LargeTile)
 MPSX_CONV_OF("_large", bfloat, bf16, LargeTile)
-MPSX_KERNEL("conv_taps", conv_taps<false>)
-MPSX_KERNEL("conv_taps_backward", conv_taps<true>)

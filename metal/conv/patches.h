@@ -62,9 +62,8 @@ struct PatchLine {
   int at[3];  // in the source; may be outside
 };
 
-// Patches as lines of places along (tap, channel), by the table that conv_taps makes. BACKWARD: by the steps of a
-// window, between which there is nothing.
-template <typename T, bool BACKWARD>
+// Patches as lines of places along (tap, channel), by the table that conv_taps makes.
+template <typename T>
 struct Patches {
   typedef PatchLine<T> Line;
   device const T* data;
@@ -78,9 +77,8 @@ struct Patches {
     Line l = {data + long(place.image) * p.image_stride, {0, 0, 0}};
 #pragma unroll
     for (uint d = 0; d < 3; ++d) {
-      const int padding = p.window.padding[d];
-      l.at[d] = BACKWARD ? int(place.at[d]) + padding : int(place.at[d]) * p.window.stride[d] - padding;
-      if (!BACKWARD) l.data += long(l.at[d]) * p.source_stride[d];
+      l.at[d] = int(place.at[d]) * p.window.stride[d] - p.window.padding[d];
+      l.data += long(l.at[d]) * p.source_stride[d];
     }
     if (line >= lines) l.at[0] = INT_MIN / 2;  // outside at every tap
     return l;
@@ -88,20 +86,10 @@ struct Patches {
   METAL_FUNC uint4 run(Line l, uint k) const {
     if (k >= depth) return uint4(0);
     const ConvTapOffset tap = taps[k / (16 / sizeof(T))];
-    long offset = tap.offset;
     bool inside = true;
 #pragma unroll
-    for (uint d = 0; d < 3; ++d) {
-      int x = l.at[d] + tap.at[d];
-      if (BACKWARD) {
-        const int step = x / p.window.stride[d];
-        inside = inside && step * p.window.stride[d] == x;
-        offset += long(step) * p.source_stride[d];
-        x = step;
-      }
-      inside = inside && uint(x) < p.window.source[d];
-    }
-    return inside ? *(device const uint4*)(l.data + offset) : uint4(0);
+    for (uint d = 0; d < 3; ++d) inside = inside && uint(l.at[d] + tap.at[d]) < p.window.source[d];
+    return inside ? *(device const uint4*)(l.data + tap.offset) : uint4(0);
   }
 };
 

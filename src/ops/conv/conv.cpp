@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "conv/params.h"
+#include "ops/matmul/matmul.h"
 #include "ops/tiles.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
@@ -129,17 +130,46 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
+// Backward by steps: the columns that the windows take from each element, [images, rows * taps, places], are a product
+// of matrices, and are added up where they overlap.
+void apply_columns(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias, ConvParams p,
+                   uint32_t groups) {
+  static const KernelSet kernels("conv_fold");
+  constexpr int64_t kMostColumns = int64_t(1) << 23;  // at once: they stay in a large cache
+  const int64_t places = volume(p.window.source), taps = volume(p.window.taps), rows = p.rows, channels = p.channels;
+  const int64_t images = out.size(0), at_once = std::clamp<int64_t>(kMostColumns / (rows * taps * places), 1, images);
+  const auto options = out.options().memory_format(std::nullopt);
+  const Tensor result = out.is_contiguous() ? out : at::empty(out.sizes(), options);
+  const Tensor columns = at::empty({at_once, rows * taps, places}, options);
+  const Tensor from = source.reshape({images, groups, channels, places});
+  const Tensor factors = weight.reshape({groups, channels, rows * taps}).transpose(1, 2).contiguous();
+  p.depth = uint32_t(places);
+  p.out_image = result.stride(0);
+  p.out_channel = result.stride(1);
+  for (int64_t image = 0; image < images; image += at_once) {
+    const int64_t here = std::min(at_once, images - image);
+    for (int64_t group = 0; group < groups; ++group) {
+      matrix_product(columns.narrow(0, 0, here), factors[group].expand({here, rows * taps, channels}),
+                     from.narrow(0, image, here).select(1, group));
+      Launch l(kernels.get(tag_of(out)));
+      l.pointer(result.narrow(0, image, here).narrow(1, group * rows, rows).mutable_data_ptr());
+      l.pointer(columns.const_data_ptr());
+      l.pointer(p.has_bias ? bias.narrow(0, group * rows, rows).const_data_ptr() : nullptr).bytes(p);
+      l.threads(uint64_t(here) * p.image_positions, uint64_t(rows)).work(uint64_t(taps)).run();
+    }
+  }
+  if (!result.is_same(out)) out.copy_(result);
+}
+
 // By tiles: the product of the weight, [groups, rows, taps, channels], and the patches of each group.
 void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
                  ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
   ConvWindow& w = p.window;
-  const bool steps = std::any_of(w.stride, w.stride + 3, [](int32_t s) { return s != 1; });
   // Backward by steps of one is forward with the taps the other way round.
-  for (int d = 0; backward && !steps && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
-  const bool by_steps = backward && steps;
+  for (int d = 0; backward && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
   const bool pointwise =
-      !by_steps && is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
+      is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
       reads_wide(source_given.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
   const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
   set_source(p, source);
@@ -153,18 +183,17 @@ void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& we
   const uint64_t batch = pointwise ? uint64_t(groups) * p.images : groups;
   const bool large = takes_large_tiles(p.rows, p.columns, batch, size);
   static const TileKernels plain{KernelSet("conv"), KernelSet("conv_large")},
-      gradient{KernelSet("conv_backward"), KernelSet("conv_backward_large")},
       point{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")};
-  Launch l((by_steps ? gradient : pointwise ? point : plain).get(out, large));
+  Launch l((pointwise ? point : plain).get(out, large));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
   l.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
   Tensor taps;
   if (!pointwise) {
-    static const KernelSet forward("conv_taps"), back("conv_taps_backward");
+    static const KernelSet table("conv_taps");
     const uint32_t runs = p.depth / p.run;
     taps = at::empty({int64_t(runs), int64_t(sizeof(ConvTapOffset))},
                      out.options().dtype(at::kByte).memory_format(std::nullopt));
-    Launch first((by_steps ? back : forward).get());
+    Launch first(table.get());
     first.pointer(taps.mutable_data_ptr()).bytes(p).threads(runs).run();
     l.pointer(taps.const_data_ptr());
   }
@@ -195,6 +224,8 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   p.depth = uint32_t(channels * taps);
   p.has_bias = bias && bias->defined();
   const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
+  const bool steps = std::any_of(p.window.stride, p.window.stride + 3, [](int32_t s) { return s != 1; });
+  if (by_tiles && backward && steps) return apply_columns(out, source, weight_given, b, p, uint32_t(g.groups));
   if (by_tiles) {
     const Tensor by_group =
         weight_given.reshape({g.groups, weight_given.size(0) / g.groups, weight_given.size(1), taps});
