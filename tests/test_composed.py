@@ -73,6 +73,22 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
             torch.testing.assert_close(on("cpu", a), b, equal_nan=True)
 
 
+def test_histc_of_integers() -> None:
+    """As CUDA has it, by division of integers; the CPU has none. Mixtures of experts count their tokens so."""
+    x = torch.randint(-20, 20, (5, 301))
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+        for bins, low, high in ((7, -9, 11), (40, -20, 19), (3, 0, 0), (5, -1.5, 8.5)):
+            first, last = (int(low), int(high)) if low != high else (int(x.min()), int(x.max()))
+            inside = x[(x >= first) & (x <= last)]
+            part = ((inside - first) * bins // (last - first)).clamp_max(bins - 1)
+            ours = torch.histc(x.to("mpsx", dtype), bins, low, high)
+            assert ours.dtype == dtype
+            assert torch.equal(ours.cpu(), torch.bincount(part, minlength=bins).to(dtype))
+    large = torch.tensor([2**30, 2**30 + 1, 2**30 + 2], dtype=torch.int32, device="mpsx")
+    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float has no such numbers
+    assert torch.histc(large[:0], 3, 0, 2).tolist() == [0, 0, 0]
+
+
 def test_bincount() -> None:
     for dtype in INT:
         x = torch.randint(0, 50, (1000,)).to(dtype)

@@ -162,7 +162,8 @@ def test_caches(cache: str) -> None:
 
 def test_experts() -> None:
     config = transformers.MixtralConfig(vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
-                                        num_attention_heads=2, num_key_value_heads=1, num_local_experts=4)  # fmt: skip
+                                        num_attention_heads=2, num_key_value_heads=1, num_local_experts=4,
+                                        output_router_logits=True)  # fmt: skip
     torch.manual_seed(0)
     model = transformers.MixtralForCausalLM(config)
     x = torch.arange(1, 17)[None]

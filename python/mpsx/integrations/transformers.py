@@ -32,9 +32,6 @@ PATCHES = {
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
     ),
-    "transformers.integrations.moe": (
-        line("grouped_mm_experts_forward", 'device.type in ("cpu", "mps")', 'device.type in ("cpu", "mps", "mpsx")'),
-    ),
     "transformers.cache_utils": (
         instead_of_cuda("Cache.update", condition=None),  # of offloaded layers
     ),

@@ -1,5 +1,6 @@
 // Launchers of metal/index/bincount.metal: bincount and histc.
 #include <ATen/ops/aminmax.h>
+#include <ATen/ops/floor_divide.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
@@ -53,12 +54,23 @@ std::optional<Tensor> bincount(const Tensor& self, const std::optional<Tensor>& 
   return at::zeros({bins}, each.options()).scatter_add_(0, self.to(at::kLong), each);
 }
 
+// Counts whole numbers in each of `bins` equal parts of [low, high], without rounding. As on GPUs: the CPU has none.
+Tensor histc_of_whole(const Tensor& self, int64_t bins, int64_t low, int64_t high) {
+  static const KernelSet kernels("bincount");
+  const Tensor x = self.to(at::kLong).contiguous();
+  const Tensor part = x.sub(low).mul_(bins).floor_divide_(high - low).clamp_max_(bins - 1);
+  part.masked_fill_(x.lt(low).logical_or_(x.gt(high)), bins);  // which is counted nowhere
+  return count_bins(kernels, Tag::none, part, {uint32_t(self.numel()), uint32_t(bins), 0, 0});
+}
+
 // Counts the elements in each of `bins` equal parts of [low, high]; what lies outside counts nowhere.
 bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   static const KernelSet kernels("histc");
-  if (!has_float_kernel(self) || !takes(out, self.scalar_type())) return false;
+  const bool whole = is_plain(self) && at::isIntegralType(self.scalar_type(), false);
+  if (!(whole || has_float_kernel(self)) || !takes(out, self.scalar_type())) return false;
   TORCH_CHECK(bins > 0, "histc: expected bins > 0, got ", bins);
   double first = low.toDouble(), last = high.toDouble();
+  if (whole) first = std::trunc(first), last = std::trunc(last);
   if (first == last && self.numel() > 0) {
     const auto [smallest, largest] = self.aminmax();
     first = smallest.item<double>();
@@ -71,7 +83,8 @@ bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& hi
               "histc: expected fewer than 2^31 elements and bins, got ", self.sizes(), " and ", bins, " bins");
   if (self.numel() == 0) return deliver("histc", at::zeros({bins}, self.options()), out);
   const HistogramParams p{uint32_t(self.numel()), uint32_t(bins), float(first), float(last)};
-  const Tensor found = count_bins(kernels, tag_of(self), self.contiguous(), p);
+  const Tensor found = whole ? histc_of_whole(self, bins, int64_t(first), int64_t(last))
+                             : count_bins(kernels, tag_of(self), self.contiguous(), p);
   return deliver("histc", found.to(self.scalar_type()), out);
 }
 
