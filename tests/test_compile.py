@@ -199,18 +199,32 @@ def test_graph_of_doubles() -> None:
 
 
 @pytest.mark.sweep
-def test_compiled_flex_attention() -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_flex_attention(dynamic: bool) -> None:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    q, k, v = (torch.randn(1, 2, 40, 16) for _ in range(3))
-    mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 40, 40, device="mpsx")
-    compiled = torch.compile(flex_attention, fullgraph=True)
-    there = [t.to("mpsx") for t in (q, k, v)]
+    q, k, v = torch.randn(2, 4, 40, 16), torch.randn(2, 2, 40, 16), torch.randn(2, 2, 40, 16)
+    bias = torch.randn(40)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device="mpsx")
+    compiled = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
+    here = [t.clone().requires_grad_() for t in (q, k, v, bias)]
+    there = [t.to("mpsx").requires_grad_() for t in (q, k, v, bias)]
+    causal = torch.ones(40, 40).tril().log() + here[3]
+    expected = torch.nn.functional.scaled_dot_product_attention(*here[:3], attn_mask=causal, enable_gqa=True)
+
+    def attend() -> torch.Tensor:
+        return compiled(*there[:3], lambda score, b, h, i, j: score + there[3][j], block_mask=mask, enable_gqa=True)
+
+    result = attend()
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)
+    expected.square().sum().backward()
+    result.square().sum().backward()
+    for a, b in zip(there, here, strict=True):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
-        result = compiled(*there, block_mask=mask)
-    torch.testing.assert_close(result.cpu(), attention(q, k, v), rtol=1e-4, atol=1e-5)
-    with pytest.raises(RuntimeError, match=r"backward .* is not yet supported"):
-        compiled(*there, block_mask=mask)
+        torch.testing.assert_close(attend().cpu(), expected, rtol=1e-4, atol=1e-5)  # PyTorch's Metal kernel
+        with torch.autocast("mpsx", dtype=torch.bfloat16):
+            assert attend().dtype == torch.bfloat16
 
 
 @pytest.mark.sweep

@@ -62,6 +62,8 @@ def test_flex_attention() -> None:
         out.sum().backward()
         results.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
     torch.testing.assert_close(results[1], results[0])
+    with torch.autocast("mpsx", dtype=torch.bfloat16):
+        assert flex_attention(*(t.to("mpsx") for t in (q, k, v))).dtype == torch.bfloat16
     mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 8, 8, device="mpsx")
     causal = flex_attention(*(t.to("mpsx") for t in (q, k, v)), block_mask=mask)
     torch.testing.assert_close(causal.cpu(), torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))

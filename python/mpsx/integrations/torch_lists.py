@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+import torch
+from torch._C import DispatchKey
+
 from mpsx import distributed
 
 from .rewrite import line
+
+
+def _flex_attention(module: ModuleType) -> None:
+    """FlexAttention with gradients, statistics or sizes that vary inside its functions, for which PyTorch has no Metal
+    kernel, is made of products; and autocast casts."""
+    operator = module.flex_attention
+    of_torch = operator.py_kernels[DispatchKey.Autograd]
+
+    def dense(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, score_mod: object, block_mask: tuple,
+              scale: float, options: dict, captured: tuple = (), mask_captured: tuple = ()) -> tuple:  # fmt: skip
+        rest = (score_mod, block_mask, scale, options, captured, mask_captured)
+        inputs = (query, key, value, *captured)
+        gradients = torch.is_grad_enabled() and any(getattr(tensor, "requires_grad", False) for tensor in inputs)
+        statistics = options.get("OUTPUT_LOGSUMEXP") or options.get("OUTPUT_MAX")
+        sizes = any(isinstance(one, torch.SymInt) for one in (*captured, *mask_captured))
+        if not (query.is_mpsx and (gradients or statistics or sizes)):
+            return of_torch(query, key, value, *rest)
+        out, logsumexp, largest = module.math_attention(query, key, value, *rest)
+        return module._permute_strides(out, query.stride()), logsumexp, largest.detach()
+
+    def under_autocast(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: object) -> tuple:
+        kind = query.device.type
+        cast = (module._autocast_cast(x, kind, torch.get_autocast_dtype(kind)) for x in (query, key, value))
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(DispatchKey.AutocastPrivateUse1)):
+            return operator(*cast, *rest)
+
+    operator.py_kernels[DispatchKey.Autograd] = dense
+    operator.py_impl(DispatchKey.AutocastPrivateUse1)(under_autocast)
+    operator._dispatch_cache.clear()
+
 
 _FORMAT = "torch._C._conv_determine_backend_memory_format(\n                input_, weight, conv_backend\n            )"
 
 PATCHES = {
     "torch.distributed.distributed_c10d": (distributed.register,),
+    "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", '"hpu", "mps"}', '"hpu", "mps", "mpsx"}'),
+        # The statistics on mpsx are there when they are asked for.
+        line("_apply_kernel_options", '= torch.is_grad_enabled()', "= torch.is_grad_enabled() and not query.is_mpsx"),
         # Of PyTorch's own mps alone.
         line("_validate_device", 'if query.device.type == "mps" and (',
              'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
