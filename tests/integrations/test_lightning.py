@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,13 @@ def test_checkpoint(tmp_path: Path) -> None:
     assert {device for device, _ in resumed.seen} == {"mpsx"}
 
 
+def test_checkpoint_of_the_device(tmp_path: Path) -> None:
+    fit(tmp_path, enable_checkpointing=True, callbacks=[lightning.pytorch.callbacks.ModelCheckpoint(tmp_path)])
+    path = next(tmp_path.glob("*.ckpt"))
+    assert Model.load_from_checkpoint(path).device.type == "mpsx"
+    assert Model.load_from_checkpoint(path, map_location="cpu").device.type == "cpu"
+
+
 def test_statistics(tmp_path: Path) -> None:
     seen = {}
 
@@ -121,6 +130,98 @@ def test_devices() -> None:
     with pytest.raises(ValueError, match="mpsx: expected devices to be a number"):
         lightning.Trainer(accelerator="mpsx", devices=[1])
     assert lightning.Trainer(accelerator="mpsx", devices="auto", logger=False).num_devices == 1
+
+
+def test_batch_size_finder(tmp_path: Path) -> None:
+    class Data(lightning.LightningDataModule):
+        batch_size = 4
+
+        def train_dataloader(self) -> torch.utils.data.DataLoader:
+            return torch.utils.data.DataLoader(data().dataset, batch_size=self.batch_size)
+
+        val_dataloader = train_dataloader
+
+    class Large(Model):
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            if len(batch[0]) > 8:
+                torch.empty(1 << 50, device="mpsx")
+            return super().training_step(batch, index)
+
+    trainer = lightning.Trainer(max_epochs=1, logger=False, enable_progress_bar=False, default_root_dir=tmp_path)
+    tuner, found = lightning.pytorch.tuner.tuning.Tuner(trainer), Data()
+    tuner.scale_batch_size(Large(), datamodule=found, steps_per_trial=1)
+    assert found.batch_size == 8
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="before torch 2.13 a device of one's own has no track")
+def test_profiler(tmp_path: Path) -> None:
+    profiler = lightning.pytorch.profilers.PyTorchProfiler(dirpath=tmp_path, filename="times")
+    fit(tmp_path, profiler=profiler)
+    kinds = {event.device_type for event in profiler.function_events}
+    assert torch.autograd.DeviceType.PrivateUse1 in kinds
+
+
+TWO = """
+import torch, lightning, sys
+from torch import nn
+class Model(lightning.LightningModule):
+    def __init__(self): super().__init__(); self.net = nn.Linear(8, 2)
+    def training_step(self, batch, index):
+        self.place = self.device.type
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), 0.1)
+    def on_fit_end(self):
+        rows = self.all_gather(self.net.weight.detach())
+        print("device", self.place, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
+if __name__ == "__main__":
+    x = torch.randn(32, 8)
+    data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+    lightning.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, devices=2,
+        accelerator="gpu", strategy=sys.argv[1]).fit(Model(), torch.utils.data.DataLoader(data, batch_size=8))
+"""
+FABRIC = """
+import lightning, torch
+fabric = lightning.Fabric()
+model = fabric.setup_module(torch.nn.Linear(8, 2))
+optimizer = fabric.setup_optimizers(torch.optim.SGD(model.parameters(), 0.1))
+fabric.backward(model(torch.randn(4, 8, device=fabric.device)).sum())
+optimizer.step()
+rows = fabric.all_gather(torch.cat([p.detach().flatten() for p in model.parameters()]))
+print("device", fabric.device.type, torch.equal(rows[0].cpu(), rows[1].cpu()), "\\n")
+"""
+
+
+def two_processes(*words: str) -> None:
+    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("device") == run.stdout.count("mpsx") == run.stdout.count("True") == 2, run.stdout
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO)
+    two_processes(str(tmp_path / "two.py"), "ddp")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("strategy", ["ddp_spawn", "ddp_find_unused_parameters_true"])
+def test_more_strategies(tmp_path: Path, strategy: str) -> None:
+    (tmp_path / "two.py").write_text(TWO)
+    two_processes(str(tmp_path / "two.py"), strategy)
+
+
+@pytest.mark.sweep
+def test_fsdp(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO.replace("rows =", "return print('device', self.place, True, '\\n')\n#"))
+    two_processes(str(tmp_path / "two.py"), "fsdp")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("accelerator", ["auto", "gpu", "mpsx"])
+def test_command_line(tmp_path: Path, accelerator: str) -> None:
+    pytest.importorskip("click", reason="Fabric's command line needs click")
+    (tmp_path / "two.py").write_text(FABRIC)
+    two_processes("-c", "from lightning.fabric.cli import _main; _main()", "run", f"--accelerator={accelerator}",
+                  "--devices=2", "--strategy=ddp", str(tmp_path / "two.py"))  # fmt: skip
 
 
 def test_random_state() -> None:

@@ -71,7 +71,9 @@ def _register(module: ModuleType) -> None:
             """Under the names."""
             accelerator_registry.register("mpsx", cls, description=cls.__name__, override=True)
 
-    MPSXAccelerator.__module__ = module.__name__
+    # As the library's own are found, by pickle too.
+    MPSXAccelerator.__module__, MPSXAccelerator.__qualname__ = module.__name__, "MPSXAccelerator"
+    module.MPSXAccelerator = MPSXAccelerator
     registries = [value for name, value in vars(module).items() if name.lower() in _REGISTRIES]
     MPSXAccelerator.register_accelerators(*registries)
 
@@ -105,6 +107,50 @@ def _connector(where: str) -> tuple:
     )
 
 
+def _offer(module: ModuleType) -> None:
+    """`fabric run --accelerator=mpsx`; without click there is no such command."""
+    if module._CLICK_AVAILABLE:
+        option = next(option for option in module._run.params if option.name == "accelerator")
+        option.type.choices = (*option.type.choices, "mpsx")
+
+
+def _processes(trainer: str, fabric: str) -> dict[str, tuple]:
+    """Strategies of several processes, and the command line."""
+    no_stream = ("if device_ids is not None else", "if False else")  # DDP is set up on a stream of CUDA
+    return {
+        f"{trainer}.strategies.ddp": (line("DDPStrategy._setup_model", *no_stream),),
+        f"{fabric}.strategies.ddp": (line("DDPStrategy.setup_module", *no_stream),),
+        f"{trainer}.strategies.fsdp": (instead_of_cuda("FSDPStrategy.setup_environment", condition=None),),
+        f"{fabric}.strategies.fsdp": (instead_of_cuda("FSDPStrategy.setup_environment", condition=None),),
+        f"{fabric}.cli": (
+            _offer,
+            line("_get_num_processes", 'if accelerator == "gpu":', "if False:"),
+            line("_get_num_processes", 'accelerator == "cuda" or accelerator == "mps"',
+                 'accelerator in ("gpu", "mpsx", "mps")'),
+        ),
+    }  # fmt: skip
+
+
+def _surroundings(trainer: str, fabric: str) -> dict[str, tuple]:
+    """Checkpoints, memory and times."""
+    return {
+        f"{trainer}.core.saving": (
+            line("_default_map_location", 'location.startswith("mps")',
+                 'location.startswith("mps") and not location.startswith("mpsx")'),
+        ),
+        f"{trainer}.utilities.memory": (
+            line("is_cuda_out_of_memory", '"CUDA" in', '"mpsx" in'),
+            instead_of_cuda("garbage_collection_cuda", condition=None),
+        ),
+        f"{trainer}.profilers.pytorch": (
+            line("PyTorchProfiler._default_activities",
+                 "if is_cuda_available():\n            activities.append(ProfilerActivity.CUDA)",
+                 "if ProfilerActivity.PrivateUse1 in torch.profiler.supported_activities():\n"
+                 "            activities.append(ProfilerActivity.PrivateUse1)"),
+        ),
+    }  # fmt: skip
+
+
 def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
     """For one of the two forms that Lightning comes in."""
     return {
@@ -126,6 +172,8 @@ def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
                  'gpu_available = True\n        gpu_type = " (mpsx)"'),
             line("_log_device_info", "gpu_used = isi", 'gpu_used = trainer.accelerator.name() == "mpsx" or isi'),
         ),
+        **_processes(trainer, fabric),
+        **_surroundings(trainer, fabric),
         f"{trainer}.plugins.precision.fsdp": (instead_of_cuda("FSDPPrecision.forward_context", condition=None),),
         f"{fabric}.plugins.precision.fsdp": (instead_of_cuda("FSDPPrecision.forward_context", condition=None),),
     }
