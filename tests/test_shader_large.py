@@ -11,6 +11,7 @@ import torch
 
 import mpsx
 from mpsx import shader, shader_build, shader_compiler
+from mpsx.msl.compiler import find_compiler, writes_ptx
 
 COUNT = shader_compiler.AT_ONCE + 4
 SOURCE = """
@@ -96,6 +97,18 @@ def test_a_large_source_is_checked_when_it_is_opened(compiled: list) -> None:
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: .*device"):  # by the check of address spaces
         mpsx.compile_shader(SOURCE.replace("BROKEN", "0; device int* place = shared"))
     assert objects(compiled) == 0
+
+
+def test_checks_for_an_nvidia_gpu_compile_no_kernel(compiled: list) -> None:
+    if not writes_ptx(find_compiler()):
+        pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
+    target = shader_build.Target("sm_90", "cuda")
+    built = shader_build.build(GOOD, "program_source", target, ())
+    with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
+        shader_build.build(SOURCE, "program_source", target, ())
+    assert objects(compiled) == 0
+    assert built.parts is not None and built.parts.library("add_7").endswith(".ptx")
+    assert objects(compiled) == 1
 
 
 def test_an_error_of_one_instance_is_raised_when_it_is_used(compiled: list) -> None:

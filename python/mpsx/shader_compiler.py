@@ -74,7 +74,7 @@ class Builder:
             path = ""
             try:
                 if len(translation.kernels) > AT_ONCE:
-                    self.check(translation.source, translation.samples(), folder, name, parts[0])
+                    self.check(translation.source, translation.samples(), folder, parts[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
                 else:
                     library = (self.compile_ptx(translation.text, folder, name) if on_gpu
@@ -111,14 +111,14 @@ class Builder:
         self.store.trim()
         return record
 
-    def check(self, source: str, exports: str, folder: Path, name: str, header: Path | None) -> None:
+    def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
         """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
         from .msl.check.messages import CLANG_FLAGS, FLAGS
 
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
-        if self.target.mode == "cuda":  # zig's driver does nothing less
-            self.compile_ptx(source + exports, folder, name)
+        if self.target.mode == "cuda":  # zig's driver would compile everything
+            self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
             self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)

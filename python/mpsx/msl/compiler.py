@@ -97,7 +97,9 @@ class Compiler:
         return [self.command[0], "clang"] if self.is_zig else list(self.command)
 
     def clang_flags(self, isa, mode, general=False):
-        """flags() for `clang`, which has another spelling of the levels of x86-64."""
+        """flags() for `clang`, which spells targets its own way where zig's driver does not."""
+        if mode == "cuda":
+            return [*CUDA_FLAGS, f"-I{INCLUDE}", *CUDA_TARGET[False], *(GENERAL_FLAGS if general else [])]
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]
         # Their calls would need a library that is not linked.
         return flags + (["-mno-outline-atomics"] if platform.machine() == "aarch64" else [])
