@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -167,13 +168,28 @@ def test_links_lead_somewhere(document: str) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-def test_dynamic_metadata() -> None:
+def test_dynamic_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
     tool = load_tool("torch_requirement")
     requirement = tool.dynamic_metadata("dependencies")
     major, minor = (int(part) for part in MINOR.split("."))
     assert requirement == [f"torch>={major}.{minor},<{major}.{minor + 1}"]
     with pytest.raises(ValueError, match="expected the field 'dependencies', got 'version'"):
         tool.dynamic_metadata("version")
+
+
+@pytest.mark.skipif(not Path(torch.__file__).is_relative_to(sysconfig.get_path("purelib")),
+                    reason="torch is not in this interpreter's own environment")  # fmt: skip
+def test_an_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = str(ROOT / "tools" / "installed_torch.py")
+    found = python("import runpy, sys; sys.path = [p for p in sys.path if not p.endswith('site-packages')]; "
+                   f"runpy.run_path({tool!r}, run_name='__main__')").stdout  # fmt: skip
+    assert found == f"{torch.__version__.partition('+')[0]};{Path(torch.__file__).parent}"
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    backend = load_tool("build_backend")
+    assert not [r for r in backend.get_requires_for_build_wheel() if r.startswith("torch")]
+    monkeypatch.setattr(backend, "find", lambda: None)
+    assert backend.TORCH in backend.get_requires_for_build_wheel()
 
 
 def test_the_end_of_a_process_imports_nothing_large():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+from installed_torch import find
 
 DEFAULT = "2.13"  # where no torch is installed yet, as when an sdist's metadata is read
 
@@ -11,9 +11,6 @@ def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: 
     """Returns the value of `dependencies`; called by the build backend."""
     if field != "dependencies":
         raise ValueError(f"torch_requirement: expected the field 'dependencies', got {field!r}")
-    try:
-        version = importlib.metadata.version("torch").split("+")[0]
-    except importlib.metadata.PackageNotFoundError:
-        version = DEFAULT
+    version = (find() or (DEFAULT,))[0]
     major, minor = (int(part) for part in version.split(".")[:2])
     return [f"torch>={major}.{minor},<{major}.{minor + 1}"]

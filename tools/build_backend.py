@@ -1,0 +1,41 @@
+"""scikit-build-core, which builds against the torch that is installed where the wheel goes, and asks for one only where
+there is none: an isolated build would download torch a second time, on Linux with all of CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from installed_torch import find
+from scikit_build_core.build import (
+    build_editable,
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+from scikit_build_core.build import get_requires_for_build_editable as editable_requires
+from scikit_build_core.build import get_requires_for_build_wheel as wheel_requires
+
+__all__ = ["build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable",
+           "get_requires_for_build_sdist", "get_requires_for_build_wheel", "prepare_metadata_for_build_editable",
+           "prepare_metadata_for_build_wheel"]  # fmt: skip
+
+TORCH = "torch>=2.13,<2.14"  # where none is installed
+Settings = Mapping[str, Any] | None
+
+
+def with_torch(requires: list[str]) -> list[str]:
+    """What the build needs, torch included."""
+    return requires if find() else [*requires, TORCH]
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """PEP 517."""
+    return with_torch(wheel_requires(config_settings))
+
+
+def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+    """PEP 660."""
+    return with_torch(editable_requires(config_settings))

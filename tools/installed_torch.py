@@ -1,0 +1,27 @@
+"""The torch to build against, without importing it (an import takes seconds): the one on sys.path, else the one of the
+environment that the wheel is for, which pip's isolated build has taken off the path. Prints `version;folder`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def find() -> tuple[str, Path] | None:
+    """Its version, without a local part, and its folder."""
+    environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    for path in (sys.path, environment):
+        for found in importlib.metadata.distributions(name="torch", path=path):
+            folder = Path(str(found.locate_file("torch")))
+            if (folder / "include").is_dir():
+                return found.version.split("+")[0], folder
+    return None
+
+
+if __name__ == "__main__":
+    found = find()
+    if found is None:
+        sys.exit("torch is not installed")
+    print(";".join(map(str, found)), end="")
