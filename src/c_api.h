@@ -89,7 +89,7 @@ MPSX_API mpsx_row mpsx_list_row(const mpsx_list*, size_t index);
 MPSX_API void mpsx_list_free(mpsx_list*);
 
 /* Kernels compiled at run time. `path` is a compiled library (host driver) or NULL, `text` the Metal source or NULL.
- * Shaders and kernels live as long as the process. */
+ * A shader and its kernels are there until it is freed. */
 typedef struct mpsx_shader mpsx_shader;
 typedef struct mpsx_shader_kernel mpsx_shader_kernel;
 typedef struct {
@@ -110,6 +110,7 @@ typedef struct {
   int error_buffer;  /* the buffer index of the kernel's ErrorMessages, or -1 */
 } mpsx_shader_call;
 MPSX_API const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out);
+MPSX_API void mpsx_shader_free(mpsx_shader*);
 MPSX_API const char* mpsx_shader_kernels(mpsx_shader*, mpsx_list** out);
 /* `name` may have values of function constants behind it, as in driver.h. `out` becomes NULL where there is no kernel
  * of that name. */

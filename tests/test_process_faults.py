@@ -171,6 +171,27 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("tmp-*")] == []
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts mappings in /proc")
+def test_shaders_go_when_nobody_has_them(tmp_path: Path) -> None:
+    code = f"""
+import gc, mpsx
+x = torch.ones(4, device="mpsx")
+def mappings(first, last):
+    for factor in range(first, last):
+        mpsx.compile_shader({KERNEL!r} % factor).twice(x)
+        kept = mpsx.compile_shader({KERNEL!r} % 2).twice
+    gc.collect()
+    kept(x)  # a kernel alone keeps its library
+    return len(open("/proc/self/maps").readlines())
+before = mappings(3, 6)
+after = mappings(6, 16)
+assert after < before + 10, (before, after)
+rows = [row for row in mpsx.profiler.rows() if row.name == "twice"]
+assert len(rows) == 2 and sum(row.calls for row in rows) == 15, rows
+"""
+    assert_ended(in_a_process(code, MPSX_CACHE_DIR=str(tmp_path)))
+
+
 SOAK = """
 import random, resource, time
 import torch.nn.functional as F

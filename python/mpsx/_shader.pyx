@@ -37,6 +37,7 @@ cdef extern from "c_api.h" nogil:
         uint64_t group[3]
         int error_buffer
     const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out)
+    void mpsx_shader_free(mpsx_shader* shader)
     const char* mpsx_shader_kernels(mpsx_shader* shader, mpsx_list** out)
     const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,
                                  mpsx_shader_kernel_info* info)
@@ -327,6 +328,7 @@ cdef class Shader:
     """A loaded shader."""
 
     cdef mpsx_shader* handle
+    cdef public object source  # kept as long
     cdef bint addresses_differ  # whether the addresses that a kernel knows are not those of this process
 
     def __init__(self, str name, str path=None, str text=None):
@@ -340,6 +342,10 @@ cdef class Shader:
         cdef const char *c_name = name_bytes, *message
         with nogil: message = mpsx_shader_load(c_name, c_path, c_text, &self.handle)  # a compiler takes its time
         check(message)
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            with nogil: mpsx_shader_free(self.handle)
 
     def names(self):
         """The kernels, sorted."""

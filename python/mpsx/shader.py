@@ -93,14 +93,15 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
 
 def _open(source: shader_build.ShaderSource, path: str) -> Shader:
     """Loads a compiled library of a source."""
-    shader_build.sources[path] = source
     try:
-        return Shader(source.name, path=path)
+        shader = Shader(source.name, path=path)
     except RuntimeError as error:
         missing = shader_build.undefined(str(error))
         if missing:
             raise SyntaxError(f"{source.name}: error: function '{missing}' is called, but not defined") from None
         raise
+    shader_build.sources[path] = shader.source = source
+    return shader
 
 
 class Parts:

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,8 @@ class ShaderSource:
     include_dirs: tuple[str, ...]
 
 
-sources: dict[str, ShaderSource] = {}  # of the libraries that are loaded, by their paths
+# Of the libraries that are loaded, by their paths.
+sources: weakref.WeakValueDictionary[str, ShaderSource] = weakref.WeakValueDictionary()
 
 
 def torch_include() -> str:

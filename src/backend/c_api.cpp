@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,9 @@ const char* make_list_of_names(mpsx_list** out, std::vector<std::string> (*names
     for (auto& name : names()) rows.emplace_back().name = std::move(name);
   });
 }
+
+using SharedShader = std::shared_ptr<runtime::Shader>;
+SharedShader& shared(mpsx_shader* shader) { return *reinterpret_cast<SharedShader*>(shader); }
 
 }  // namespace
 
@@ -235,19 +239,20 @@ void mpsx_open_launch_log(void) { runtime::open_launch_log(); }
 
 const char* mpsx_shader_load(const char* name, const char* path, const char* text, mpsx_shader** out) {
   return guarded([&] {
-    auto& shader = runtime::load_shader({name, path ? path : "", text ? text : ""});
-    *out = reinterpret_cast<mpsx_shader*>(&shader);
+    auto shader = runtime::load_shader({name, path ? path : "", text ? text : ""});
+    *out = reinterpret_cast<mpsx_shader*>(new SharedShader(std::move(shader)));
   });
 }
+void mpsx_shader_free(mpsx_shader* shader) { delete &shared(shader); }
 const char* mpsx_shader_kernels(mpsx_shader* shader, mpsx_list** out) {
   return make_list(out, [&](auto& rows) {
-    for (auto& name : reinterpret_cast<runtime::Shader*>(shader)->names()) rows.emplace_back().name = std::move(name);
+    for (auto& name : shared(shader)->names()) rows.emplace_back().name = std::move(name);
   });
 }
 const char* mpsx_shader_find(mpsx_shader* shader, const char* name, mpsx_shader_kernel** out,
                              mpsx_shader_kernel_info* info) {
   return guarded([&] {
-    auto* entry = reinterpret_cast<runtime::Shader*>(shader)->find(name);
+    auto* entry = shared(shader)->find(name);
     *out = reinterpret_cast<mpsx_shader_kernel*>(entry);
     if (!entry) return;
     const auto& kernel = *entry->kernel;

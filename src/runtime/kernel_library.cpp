@@ -16,6 +16,7 @@ struct Registry {
   std::mutex mutex;
   std::deque<KernelEntry> entries;  // stable addresses
   std::unordered_map<std::string, KernelEntry*> by_name;
+  std::unordered_multimap<std::string, KernelEntry*> retired;
 };
 Registry& registry() {
   static Registry* r = new Registry;
@@ -47,7 +48,19 @@ KernelEntry* find_kernel_or_null(const std::string& name) {
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name) {
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
-  return new_entry(r, kernel, name);
+  const auto known = r.retired.find(name);
+  if (known == r.retired.end()) return new_entry(r, kernel, name);
+  KernelEntry& entry = *known->second;
+  r.retired.erase(known);
+  entry.kernel = &kernel;
+  return entry;
+}
+
+void retire_kernel(KernelEntry& entry) {
+  Registry& r = registry();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  entry.kernel = nullptr;
+  r.retired.emplace(entry.name, &entry);
 }
 
 KernelEntry& find_kernel(const std::string& name) {

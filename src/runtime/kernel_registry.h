@@ -8,4 +8,6 @@
 namespace mpsx::runtime {
 void for_each_kernel(const std::function<void(KernelEntry&)>& visit);
 KernelEntry& add_kernel(const driver::Kernel& kernel, const std::string& name);
+// Its kernel goes; what was counted stays, and the next kernel of that name is added to it.
+void retire_kernel(KernelEntry& entry);
 }

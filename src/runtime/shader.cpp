@@ -69,6 +69,15 @@ Shader::Shader(const driver::LibrarySource& source) {
   }
 }
 
+Shader::~Shader() {
+  try {
+    if (driver_started()) synchronize();  // not in a fork
+  } catch (const std::exception& error) {  // of work before, which whoever waits for it next is told of
+    TORCH_WARN("mpsx: ", error.what());
+  }
+  for (const auto& [key, entry] : entries_) retire_kernel(*entry);
+}
+
 KernelEntry* Shader::find(const std::string& key) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = entries_.find(key);
@@ -80,13 +89,17 @@ KernelEntry* Shader::find(const std::string& key) {
   return &entry;
 }
 
-Shader& load_shader(const driver::LibrarySource& source) {
+std::shared_ptr<Shader> load_shader(const driver::LibrarySource& source) {
   static std::mutex* mutex = new std::mutex;
-  static auto* shaders = new std::unordered_map<std::string, std::unique_ptr<Shader>>;
+  static auto* shaders = new std::unordered_map<std::string, std::weak_ptr<Shader>>;
   std::lock_guard<std::mutex> lock(*mutex);
-  auto& slot = (*shaders)[source.path.empty() ? source.text : source.path];
-  if (!slot) slot = std::make_unique<Shader>(source);
-  return *slot;
+  const std::string& name = source.path.empty() ? source.text : source.path;
+  if (const auto known = shaders->find(name); known != shaders->end())
+    if (auto shader = known->second.lock()) return shader;
+  std::erase_if(*shaders, [](const auto& item) { return item.second.expired(); });
+  const auto shader = std::make_shared<Shader>(source);
+  shaders->emplace(name, shader);
+  return shader;
 }
 
 ShaderBindings bindings(const KernelEntry& kernel) {

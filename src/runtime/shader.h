@@ -12,11 +12,14 @@
 
 namespace mpsx::runtime {
 
-// The kernels of one source. Lives as long as the process: kernels are handed out by address.
+// The kernels of one source, which are handed out by address and go with it.
 class Shader {
  public:
   // Throws c10::SyntaxError where the driver's own compiler finds the source wrong.
   explicit Shader(const driver::LibrarySource& source);
+  ~Shader();  // waits for the device
+  Shader(const Shader&) = delete;
+  Shader& operator=(const Shader&) = delete;
   std::vector<std::string> names() const { return library_->kernel_names(); }
   KernelEntry* find(const std::string& key);  // as Driver::kernel; null: none of that name
 
@@ -26,8 +29,8 @@ class Shader {
   std::unordered_map<std::string, KernelEntry*> entries_;
 };
 
-// Returns the same object when a source is loaded again.
-Shader& load_shader(const driver::LibrarySource& source);
+// The same object when a source is loaded again while it is in use.
+std::shared_ptr<Shader> load_shader(const driver::LibrarySource& source);
 
 // An error that a kernel reported through TORCH_REPORT_ERROR (c10/metal/error.h).
 class ShaderError : public std::runtime_error {

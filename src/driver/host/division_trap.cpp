@@ -14,16 +14,17 @@
 namespace mpsx::driver::host {
 namespace {
 
+// Where a library lies; nowhere once it is closed, until the next one takes its place in the list.
 struct Code {
-  uintptr_t begin, end;
-  const Code* next;
+  std::atomic<uintptr_t> begin, end;
+  Code* next;
 };
-// Libraries stay loaded, and so do these.
-std::atomic<const Code*> libraries{nullptr};
+std::atomic<Code*> libraries{nullptr};
+std::mutex one_at_a_time;  // for all but the handler
 struct sigaction previous;
 
 bool is_kernel_code(uintptr_t at) {
-  for (const Code* c = libraries.load(); c; c = c->next)
+  for (const Code* c = libraries; c; c = c->next)
     if (c->begin <= at && at < c->end) return true;
   return false;
 }
@@ -78,12 +79,13 @@ void tolerate_division_by_zero(const void* symbol) {
   for (unsigned i = 0; i < header->e_phnum; ++i)
     if (segment[i].p_type == PT_LOAD && segment[i].p_vaddr + segment[i].p_memsz > size)
       size = segment[i].p_vaddr + segment[i].p_memsz;
-  const Code* first = libraries.load();
-  auto* code = new Code{base, base + size, first};
-  while (!libraries.compare_exchange_weak(first, code)) code->next = first;
-  // Again for every library: somebody may have put a handler in place since (Python's faulthandler does).
-  static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
+  Code* code = libraries;
+  while (code && code->begin) code = code->next;
+  if (!code) libraries = code = new Code{0, 0, libraries};
+  code->begin = base;
+  code->end = base + size;
+  // Again for every library: somebody may have put a handler in place since (Python's faulthandler does).
   struct sigaction now = {}, action = {};
   sigaction(SIGFPE, nullptr, &now);
   if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) return;
@@ -94,12 +96,24 @@ void tolerate_division_by_zero(const void* symbol) {
   sigaction(SIGFPE, &action, nullptr);
 }
 
+void forget_division_by_zero(const void* symbol) {
+  const auto at = reinterpret_cast<uintptr_t>(symbol);
+  const std::lock_guard lock(one_at_a_time);
+  for (Code* code = libraries; code; code = code->next) {
+    if (code->begin > at || at >= code->end) continue;
+    code->end = 0;
+    code->begin = 0;
+    return;
+  }
+}
+
 }  // namespace mpsx::driver::host
 
 #else
 
 namespace mpsx::driver::host {
 void tolerate_division_by_zero(const void*) {}
+void forget_division_by_zero(const void*) {}
 }  // namespace mpsx::driver::host
 
 #endif

@@ -5,5 +5,7 @@ namespace mpsx::driver::host {
 
 // From now on such a division gives something in the library that `symbol` is in.
 void tolerate_division_by_zero(const void* symbol);
+// Before that library is closed.
+void forget_division_by_zero(const void* symbol);
 
 }  // namespace mpsx::driver::host

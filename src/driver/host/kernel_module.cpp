@@ -63,10 +63,15 @@ std::string choose_library(const std::string& directory, bool simt) {
               ": the installation is incomplete; reinstall mpsx");
 }
 
+KernelModule::~KernelModule() {
+  forget_division_by_zero(dlsym(library_, "mpsx_kernel_table"));
+  dlclose(library_);
+}
+
 void KernelModule::open(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw Error("cannot load the kernel library " + path + ": " + dlerror());
-  const auto* table = static_cast<const mpsx_kernel_table_t*>(dlsym(library, "mpsx_kernel_table"));
+  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library_) throw Error("cannot load the kernel library " + path + ": " + dlerror());
+  const auto* table = static_cast<const mpsx_kernel_table_t*>(dlsym(library_, "mpsx_kernel_table"));
   if (!table || table->abi_version != MPSX_KERNEL_ABI_VERSION)
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
   *table->simt = &simt::kServices;

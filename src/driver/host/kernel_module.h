@@ -21,10 +21,11 @@ struct HostKernel final : Kernel {
 // `simt`, libmpsx_kernels_simt, which is built for one ISA.
 std::string choose_library(const std::string& directory, bool simt = false);
 
-// One such file. It is never closed: any thread may still use its kernels.
+// One such file. Closing it is for whoever knows that no thread runs its kernels.
 class KernelModule final : public Library {
  public:
   explicit KernelModule(const std::string& path) { open(path); }
+  ~KernelModule() override;
   const Kernel* kernel(std::string_view key) const override;
   std::vector<std::string> kernel_names() const override;
   const std::string& compiler() const { return compiler_; }
@@ -38,6 +39,7 @@ class KernelModule final : public Library {
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, HostKernel> specialised_;  // by key; as many as were asked for
   std::string compiler_, isa_;
+  void* library_ = nullptr;
 };
 
 }  // namespace mpsx::driver::host
