@@ -226,6 +226,40 @@ add(
 )
 
 
+def cube(d: str) -> torch.Tensor:
+    return torch.arange(60.0, device=d).view(3, 4, 5)
+
+
+bools = t([True, False, True], "cpu")
+add(
+    "index_strides",
+    middle=lambda d: cube(d).permute(1, 2, 0)[:, [0, 3], :],
+    mask=lambda d: cube(d).permute(0, 2, 1)[bools.to(d)],
+    masks=lambda d: cube(d).permute(2, 1, 0)[(torch.arange(20, device=d) % 3 == 0).view(5, 4)],
+    transposed_index=lambda d: cube(d)[:, :, t([[0, 1, 4], [2, 2, 3]], d).t()],
+    apart=lambda d: cube(d).transpose(0, 2)[t([0, 4], d), :, t([1, 2], d)],
+    leading=lambda d: cube(d).transpose(0, 2)[None, [4, 1]],
+)
+add(
+    "index_copy",
+    scalar=lambda d: torch.index_copy(t(1.0, d), 0, t([0, 0], d), t([2.0, 3.0], d)),
+    scalar_source=lambda d: torch.index_copy(ones(d), 0, t([1], d), t(3.0, d)),
+)
+add(
+    "where_out",
+    wider=lambda d: torch.where(mask(d), ones(d), ones(d), out=ones(d, torch.complex64)),
+    of_integers=lambda d: torch.where(mask(d), ones(d, integer), ones(d, integer), out=ones(d)),
+)
+for name in ("sum", "prod", "mean", "cumsum", "cumprod"):
+    for out in (torch.float32, torch.int32):
+        add(f"{name}_of_complex", **{str(out): lambda d, name=name, out=out: getattr(torch, name)(
+            t([1 + 2j, 3 - 1j], d), 0, out=torch.empty((2,) if "cum" in name else (), dtype=out, device=d))})  # fmt: skip
+for pads in ([-1, 0, 0, 0], [0, 0, -1, -1], [-2, 0, 3, 0], [-2, 1, -1, 3], [-2, -1, 0, 0], [-2, 0, -2, 0]):
+    for kind in ("replicate", "reflect"):
+        x = torch.arange(4.0).view(1, 1, 2, 2)
+        add(f"pad_{kind}", **{str(pads): lambda d, pads=pads, kind=kind, x=x: F.pad(x.to(d), pads, kind)})
+
+
 def outcome(call: Call, device: str) -> object:
     try:
         result = call(device)
@@ -251,6 +285,17 @@ def assert_same(got: object, expected: object) -> None:
 def test_same_as_cpu(name: str) -> None:
     expected = outcome(CASES[name], "cpu")
     assert_same(outcome(CASES[name], "mpsx"), expected)
+
+
+def test_errors_have_the_words_of_torch() -> None:
+    """Which its own tests match, and users search for."""
+    x, on_cpu = ones("mpsx", torch.float32, 2, 3).requires_grad_(), ones("cpu")
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Int"):
+        torch.mean(x.detach(), 0, out=zeros("mpsx", torch.int32))
+    with pytest.raises(RuntimeError, match="negative slope which is not supported.*call out-of-place version"):
+        F.elu_(x * 1, -2).sum().backward()
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        F.batch_norm(x, on_cpu, on_cpu)
 
 
 def test_dilated_padding_is_minus_infinity() -> None:

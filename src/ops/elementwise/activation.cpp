@@ -98,7 +98,9 @@ bool elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Sca
 bool elu_backward(const Tensor& grad, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
                   bool is_result, const Tensor& x, Tensor& grad_input) {
   TORCH_CHECK(!is_result || alpha.toDouble() >= 0.0,
-              "elu_backward: in-place elu with a negative alpha has no gradient; got alpha ", alpha.toDouble());
+              "In-place elu backward calculation is triggered with a negative slope which is not supported. This is "
+              "caused by calling in-place forward function with a negative slope, please call out-of-place version "
+              "instead.");
   const ScalarParams s = scalars3(alpha.toDouble() * scale.toDouble(), scale, input_scale);
   return is_result ? backward<"elu_result_backward">(grad, x, s, grad_input)
                    : backward<"elu_backward">(grad, x, s, grad_input);

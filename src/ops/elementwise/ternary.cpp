@@ -53,6 +53,7 @@ bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const
 bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   if (!is_plain(condition) || condition.scalar_type() != at::kBool || !is_operand(a) || !is_operand(b)) return false;
   const auto type = at::result_type(a, b);
+  TORCH_CHECK(takes(out, type), "where: Expected out type to be ", type, " but got ", out.scalar_type());
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 

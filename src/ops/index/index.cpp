@@ -2,7 +2,9 @@
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/native/IndexingUtils.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -31,24 +33,47 @@ std::string shapes(const std::vector<Tensor>& tensors) {
 // self[indices] as rows: self seen as (outer, size, row), where `size` covers all the indexed dimensions together.
 struct Plan {
   Tensor self;   // the indexed dimensions side by side
-  Tensor index;  // dense positions in them; checked
+  std::vector<Tensor> indices;  // one a dimension; undefined where all of it is meant
+  size_t first = 0;  // of the indexed dimensions
+  at::DimVector broadcast;  // the shape of the indices together
+  Tensor index;  // dense positions in the indexed dimensions; checked
   int64_t outer = 1, size = 1, row = 1;
   bool negative = false;  // positions may count from the end
   at::DimVector shape;    // of the result
 
   Plan(const char* op, const Tensor& tensor, const Indices& given);
+  Tensor result() const;
 };
+
+// A new result, whose strides are in the order of self's and of the indices', as torch's iterator has it.
+Tensor Plan::result() const {
+  const auto dense = [](const Tensor& t) { return !t.defined() || t.is_contiguous(); };
+  if (dense(self) && std::all_of(indices.begin(), indices.end(), dense)) return at::empty(shape, self.options());
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).add_owned_output(Tensor());
+  config.declare_static_dtype_and_device(self.scalar_type(), self.device());
+  at::DimVector strides(self.strides().begin(), self.strides().begin() + int64_t(first));
+  strides.resize(first + broadcast.size(), 0);
+  const size_t rest = shape.size() - strides.size();
+  strides.append(self.strides().end() - int64_t(rest), self.strides().end());
+  config.add_owned_const_input(at::native::as_strided_tensorimpl(self, shape, strides, self.storage_offset()));
+  at::DimVector sizes(first, 1);
+  sizes.append(broadcast.begin(), broadcast.end());
+  sizes.resize(shape.size(), 1);
+  for (const Tensor& t : indices)
+    if (t.defined()) config.add_owned_const_input(t.expand(broadcast).reshape(sizes));
+  return config.build().output();
+}
 
 Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(tensor) {
   TORCH_CHECK_INDEX(int64_t(given.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", given.size(), ")");
   at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
-  std::vector<Tensor> indices = at::native::expandTensors(self, given, /*ensure_same_device=*/true);
+  indices = at::native::expandTensors(self, given, /*ensure_same_device=*/true);
   TORCH_CHECK_INDEX(int64_t(indices.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", indices.size(), ")");
   for (Tensor& t : indices)
     if (t.defined() && t.device() != self.device()) t = t.to(self.device());
-  at::DimVector broadcast;
   for (const Tensor& t : indices) {
     if (!t.defined()) continue;
     try {
@@ -61,7 +86,7 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
   indices.resize(size_t(self.dim()));
   if (!at::native::hasContiguousSubspace(indices))
     std::tie(self, indices) = at::native::transposeToFront(self, indices);
-  size_t first = 0, last = indices.size();
+  size_t last = indices.size();
   while (first < indices.size() && !indices[first].defined()) ++first;
   while (last > first && !indices[last - 1].defined()) --last;
   for (size_t d = 0; d < indices.size(); ++d) (d < first ? outer : d < last ? size : row) *= self.size(int64_t(d));
@@ -119,7 +144,8 @@ bool index(const Tensor& self, const Indices& indices, Tensor& result) {
     at::assert_no_overlap(result, self);
   }
   const Plan plan("index", self, indices);
-  const Tensor out = at::empty(plan.shape, self.options());
+  const Tensor fresh = result.defined() ? result : plan.result();
+  const Tensor out = !result.defined() && fresh.is_contiguous() ? fresh : at::empty(plan.shape, self.options());
   RowsParams p{};
   p.size = plan.size;
   p.outer = plan.size * plan.row;
@@ -127,7 +153,9 @@ bool index(const Tensor& self, const Indices& indices, Tensor& result) {
   p.negative = plan.negative;
   const Tensor in = plan.self.contiguous();
   if (out.numel() > 0) launch_index_rows("index", out, in, plan.index, plan.outer, plan.row, p, true);
-  return deliver("index", out, result);
+  if (result.defined()) return deliver("index", out, result);
+  result = fresh.is_same(out) ? out : fresh.copy_(out);
+  return true;
 }
 
 bool can_put(const Tensor& self, bool accumulate) {

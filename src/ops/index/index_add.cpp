@@ -101,8 +101,10 @@ bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   const Tensor &result = outputs.result(), where = dense_index(index);
   check_index("index_copy", where, self.dim() ? self.size(d) : 1, d, false);
   if (!result.is_same(self)) result.copy_(self);
-  if (where.numel() > 0) {
-    // A 0-dim self and a 1-element source (or the other way round) go together.
+  if (where.numel() > 0 && result.dim() == 0) {
+    result.copy_(source.reshape(-1).select(0, -1));  // every index is of its only place
+  } else if (where.numel() > 0) {
+    // A 1-dim self and a 0-dim source go together.
     const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
     scatter_along(Scatter::set, {result, expand_index(where, result, d), from}, d, false);
   }

@@ -111,7 +111,8 @@ at::ScalarType parameter_type(const char* op, const Tensor& input,
   }
   for (const auto& [name, t] : parameters) {
     if (!t->defined()) continue;
-    TORCH_CHECK(t->device() == input.device(), op, ": expected ", name, " on ", input.device(), ", got ", t->device());
+    TORCH_CHECK(t->device() == input.device(), op, ": Expected all tensors to be on the same device, but found at ",
+                "least two devices, ", input.device(), " and ", t->device(), " (of ", name, ")");
     TORCH_CHECK(t->scalar_type() == type && (type == input.scalar_type() || type == at::kFloat), op, ": expected ",
                 name, " of type ", type == at::kFloat ? type : input.scalar_type(), " beside an input of type ",
                 input.scalar_type(), ", got ", t->scalar_type());

@@ -32,6 +32,8 @@ bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool
 
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, ScalarType type,
                 double identity, Tensor& out, float p) {
+  if (input.is_complex() && !c10::isComplexType(type))  // out= is real: the cast drops imaginary parts, and warns
+    return accumulate(kernels, input.to(type), mask, keepdim, type, identity, out, p);
   if (!has_number_kernel(input) || tag_of(type) >= Tag::c64) return false;
   Tensor x = input;
   const bool widens = type == at::kFloat && (x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16);
@@ -89,6 +91,8 @@ bool mean(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType d
   TORCH_CHECK(c10::isFloatingType(in) || c10::isComplexType(in), "mean(): could not infer output dtype. ",
               dtype ? "Optional dtype" : "Input dtype", " must be either a floating point or complex dtype. Got: ", in);
   const ScalarType type = out.defined() ? dtype.value_or(out.scalar_type()) : in;
+  TORCH_CHECK(!c10::isIntegralType(type, true), "mean: result type ", in,
+              " can't be cast to the desired output type ", type);
   check_out("mean", out, type);
   const DimMask mask = mask_of(dim, x);
   return sum_complex(kernels<"mean">(), x, mask, keepdim, type, c10::complex<double>(NAN, NAN), out) ||

@@ -28,8 +28,11 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
                 ": expected padding less than the input's size, but got padding (", before, ", ", after,
                 ") of a dimension of ", size, " of input ", self.sizes());
     size += before + after;
-    TORCH_CHECK(size >= 1, op, ": input ", self.sizes(), " is too small for padding ", padding);
+    TORCH_CHECK(size >= 0, op, ": input ", self.sizes(), " is too small for padding ", padding);
   }
+  const auto spatial = IntArrayRef(sizes).slice(sizes.size() - padding.size() / 2);
+  TORCH_CHECK(std::any_of(spatial.begin(), spatial.end(), [](int64_t n) { return n > 0; }), op, ": input ",
+              self.sizes(), " is too small for padding ", padding);
   return sizes;
 }
 

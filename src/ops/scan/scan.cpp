@@ -80,6 +80,8 @@ bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
               " and ", toString(type.value_or(x.scalar_type())), ".");
   const at::ScalarType own = at::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type();
   const at::ScalarType result = type.value_or(out.defined() ? out.scalar_type() : own);
+  if (x.is_complex() && !c10::isComplexType(result))  // the cast drops imaginary parts, and warns
+    return accumulation<NAME, Meta, OF_COMPLEX>(x.to(result), dim, type, out);
   if (const Tensor z = OF_COMPLEX(x, dim, result); z.defined()) return deliver(NAME.text, z, out);
   if (!has_number_kernel(x) || tag_of(result) >= Tag::b8) return false;
   Structured<Meta> outputs(out);
