@@ -44,6 +44,11 @@ start = torch.mps.Event(enable_timing=True)
 start.record()
 with torch.mps.profiler.profile():
     z.exp()
+from torch.mps.event import Event
+from torch.mps.profiler import profile
+Event(enable_timing=True).record()
+with profile(mode="interval", wait_until_completed=True):
+    z.exp()
 torch.mps.empty_cache()
 torch.set_default_device("mps")
 assert torch.zeros(2).device.type == "mps"

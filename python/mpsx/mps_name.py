@@ -13,8 +13,10 @@ import sys
 from collections.abc import Iterator
 
 import torch
+import torch.mps.event
+import torch.mps.profiler
 
-from . import _runtime, device_module
+from . import _runtime, device_module, device_profiler
 
 ENVIRONMENT = "MPSX_AS_MPS"
 
@@ -33,6 +35,10 @@ def enter() -> None:
     global _depth
     if _depth == 0:
         _runtime.set_mps_name(True)
+        # Its modules keep their place in sys.modules, from which programs import names.
+        _put(torch.mps.event, "Event", device_module.Event)
+        for name in device_profiler.__all__:
+            _put(torch.mps.profiler, name, getattr(device_profiler, name))
         for name in dir(device_module):
             _put(torch.mps, name, getattr(device_module, name))
         for name in ("_initialized", "_is_in_bad_fork", "_lazy_init"):
