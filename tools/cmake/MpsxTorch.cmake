@@ -19,3 +19,14 @@ target_include_directories(mpsx_torch SYSTEM INTERFACE
   "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
 target_link_directories(mpsx_torch INTERFACE "${torch_root}/lib")
 target_link_libraries(mpsx_torch INTERFACE torch_cpu c10)
+# Exceptions pass through torch's libraries and ours, so both need the same libstdc++: with a copy of its own, as of a
+# compiler that has the static one alone, the first exception ends the process.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT APPLE)
+  execute_process(
+    COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libstdc++.so
+    OUTPUT_VARIABLE shared_library OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT IS_ABSOLUTE "${shared_library}")
+    find_library(MPSX_LIBSTDCXX NAMES libstdc++.so.6 REQUIRED)
+    target_link_libraries(mpsx_torch INTERFACE "${MPSX_LIBSTDCXX}")
+  endif()
+endif()
