@@ -32,6 +32,9 @@ inline float log1p(float x) {
 
 // exp(x) of x <= 0.
 inline float exp_nonpositive(float x) { return precise::exp(x); }
+// To the digits of O.
+template <typename O> inline float exp_nonpositive_as(float x) { return fast::exp(x); }
+template <> inline float exp_nonpositive_as<float>(float x) { return exp_nonpositive(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 

@@ -1,7 +1,8 @@
 // Rows that their threads hold. A team of threads shares a row: neighbouring threads take neighbouring packs of 16
-// bytes and keep them in registers, so that a row which fits is read once, whatever number of passes goes over it. A
-// longer one is held a batch at a time, and passes go back and forth: each begins with the batch that the last one
-// ended with. The elements before the first whole pack and after the last one, its edges, are read in every pass.
+// bytes and keep them in registers as they are in memory, so that a row which fits is read once, whatever number of
+// passes goes over it. A longer one is held a batch at a time, and passes go back and forth: each begins with the batch
+// that the last one ended with. The elements before the first whole pack and after the last one, its edges, are read in
+// every pass.
 //
 //   const Team team = team_of(p.shape.rows, p.shape.team, g);
 //   if (team.row >= p.shape.rows) return;
@@ -22,13 +23,20 @@ template <typename T>
 struct Plain {
   enum : uint { kPack = 16 / sizeof(T) };
   typedef float Value;
-  typedef Pack<T, kPack> Raw;
+  typedef uint4 Raw;  // words: of single halves compilers would make registers each
   device const T* x;
-  static void fill(thread Raw& raw, uint word) { raw = pack_of<T, kPack>(word); }
-  Raw fetch(uint i) const { return load_pack<kPack>(x + i); }
+  static Raw filled(uint word) { return uint4(word); }
+  Raw fetch(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
+  static float value(Raw raw, uint j) { return float(PackWords<T, sizeof(T)>::get(raw, j)); }
   void unpack(thread float* v, Raw raw, uint) const {
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) v[j] = float(raw.v[j]);
+    for (uint j = 0; j < kPack; ++j) v[j] = value(raw, j);
+  }
+  // Puts others in their place, where floats are held.
+  enum : bool { kKeeps = sizeof(T) == 4 };
+  static void keep(thread Raw& raw, thread const float* v) {
+#pragma unroll
+    for (uint j = 0; kKeeps && j < kPack; ++j) raw[j] = as_type<uint>(v[j]);
   }
   float one(uint i) const { return float(x[i]); }
 };
@@ -42,15 +50,16 @@ struct Both {
   enum : uint { kPack = 16 / sizeof(T) };
   typedef Pair Value;
   struct Raw {
-    Pack<T, kPack> a, b;
+    uint4 a, b;
   };
   device const T* x;
   device const T* y;
-  static void fill(thread Raw& raw, uint word) { raw.a = raw.b = pack_of<T, kPack>(word); }
-  Raw fetch(uint i) const { return {load_pack<kPack>(x + i), load_pack<kPack>(y + i)}; }
+  static Raw filled(uint word) { return {uint4(word), uint4(word)}; }
+  Raw fetch(uint i) const { return {Plain<T>{x}.fetch(i), Plain<T>{y}.fetch(i)}; }
+  static Pair value(Raw raw, uint j) { return {Plain<T>::value(raw.a, j), Plain<T>::value(raw.b, j)}; }
   void unpack(thread Pair* v, Raw raw, uint) const {
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) v[j].a = float(raw.a.v[j]), v[j].b = float(raw.b.v[j]);
+    for (uint j = 0; j < kPack; ++j) v[j] = value(raw, j);
   }
   Pair one(uint i) const { return {float(x[i]), float(y[i])}; }
 };
@@ -80,21 +89,24 @@ struct SquaredDistance {
   float from;
   float at(float x) const { return (x - from) * (x - from); }
 };
+template <typename F>
 struct Times {
+  F f;
   float scale;
-  float at(float x, float) const { return x * scale; }
+  float at(float x, float) const { return f.at(x) * scale; }
 };
 
-template <typename In, uint BYTES = 4 * kHeldValues>
+template <typename In>
 struct Row {
   typedef typename In::Value V;
-  enum : uint { kHeld = BYTES / sizeof(V), kPack = In::kPack, kPacks = kHeld / kPack };
+  typedef typename In::Raw Raw;
+  enum : uint { kPack = In::kPack, kPacks = kHeldBytes / sizeof(Raw) };
   In in;
   uint head, packs, edges;  // elements before the first pack; packs; elements that are in none
   uint index, count;        // this thread in its team
   uint batch, last;         // the batch that is held, and the last one
   bool forward;
-  V v[kHeld];
+  Raw raw[kPacks];
 
   // A row of `size` elements that begins `past` after a multiple of 16 bytes.
   void begin(In from, uint past, uint size, bool packed, Team team) {
@@ -112,7 +124,7 @@ struct Row {
   }
 
   // The most elements of a row that a team reads but once; how many of such a row are this thread's.
-  static uint held_by(Team team) { return kHeld * team.count; }
+  static uint held_by(Team team) { return kPacks * kPack * team.count; }
   uint own() const {
     uint n = edges > index ? (edges - index + count - 1) / count : 0;
 #pragma unroll
@@ -124,18 +136,16 @@ struct Row {
   uint number(uint k) const { return (batch * kPacks + k) * count + index; }
   uint place(uint k) const { return head + number(k) * kPack; }
   uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
+  void values(thread V* v, uint k) const { in.unpack(v, raw[k], place(k)); }
 
   // All packs are on their way before the first one is used. Those past the end are anything but a constant, for which
   // compilers would move what is done with a pack into the branch that loads it, to wait there.
   void load() {
-    typename In::Raw raw[kPacks];
 #pragma unroll
     for (uint k = 0; k < kPacks; ++k) {
-      In::fill(raw[k], packs);
+      raw[k] = In::filled(packs);
       if (number(k) < packs) raw[k] = in.fetch(place(k));
     }
-#pragma unroll
-    for (uint k = 0; k < kPacks; ++k) in.unpack(v + k * kPack, raw[k], number(k) < packs ? place(k) : 0);
   }
   // Goes on to the next batch of a pass; at its end the direction turns.
   bool next() {
@@ -155,8 +165,10 @@ struct Row {
 #pragma unroll
       for (uint k = 0; k < kPacks; ++k) {
         if (number(k) >= packs) continue;
+        V v[kPack];
+        values(v, k);
 #pragma unroll
-        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) top = fmax(top, v[j]);
+        for (uint j = 0; j < kPack; ++j) top = fmax(top, v[j]);
       }
     } while (next());
     for (uint e = index; e < edges; e += count) top = fmax(top, in.one(edge(e)));
@@ -172,8 +184,10 @@ struct Row {
 #pragma unroll
       for (uint k = 0; k < kPacks; ++k) {
         if (number(k) >= packs) continue;
+        V v[kPack];
+        values(v, k);
 #pragma unroll
-        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) part += float2(f.at(v[j]), g.at(v[j]));
+        for (uint j = 0; j < kPack; ++j) part += float2(f.at(v[j]), g.at(v[j]));
       }
       sum += part;
     } while (next());
@@ -182,14 +196,6 @@ struct Row {
   }
   template <typename F>
   float sum(F f) { return sums(f, Nothing()).x; }
-
-  // Replaces the values of the batch.
-  template <typename F>
-  bool map(F f) {
-#pragma unroll
-    for (uint j = 0; j < kHeld; ++j) v[j] = f.at(v[j]);
-    return true;
-  }
   // The sum of f, whose results take the place of the values held last: for store_scaled.
   template <typename F>
   float map_sum(F f) {
@@ -199,8 +205,11 @@ struct Row {
 #pragma unroll
       for (uint k = 0; k < kPacks; ++k) {
         if (number(k) >= packs) continue;
+        V v[kPack];
+        values(v, k);
 #pragma unroll
-        for (uint j = k * kPack; j < (k + 1) * kPack; ++j) part += v[j] = f.at(v[j]);
+        for (uint j = 0; j < kPack; ++j) part += v[j] = f.at(v[j]);
+        In::keep(raw[k], v);
       }
       sum += part;
     } while (next());
@@ -213,10 +222,12 @@ struct Row {
 #pragma unroll
     for (uint k = 0; k < kPacks; ++k) {
       if (number(k) >= packs) continue;
+      V v[kPack];
+      values(v, k);
       Pack<O, kPack> out;
       const auto beside = extra.template fetch<kPack>(place(k));
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) out.v[j] = O(f.at(v[k * kPack + j], extra.at(beside, j)));
+      for (uint j = 0; j < kPack; ++j) out.v[j] = O(f.at(v[j], extra.at(beside, j)));
       store_pack(y + place(k), out);
     }
   }
@@ -230,8 +241,11 @@ struct Row {
   // y = f(value) * scale, after map_sum(f).
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) {
-    do write(y, NoExtra(), Times{scale});
-    while (next() && map(f));
+    if (In::kKeeps)
+      write(y, NoExtra(), Times<Itself>{Itself(), scale});
+    else
+      write(y, NoExtra(), Times<F>{f, scale});
+    while (next()) write(y, NoExtra(), Times<F>{f, scale});
     for (uint e = index; e < edges; e += count) y[edge(e)] = O(f.at(in.one(edge(e))) * scale);
   }
 };

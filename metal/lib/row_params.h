@@ -2,7 +2,10 @@
 
 #include "lib/shared.h"
 
-enum : uint32_t { kHeldValues = 32 };  // of a row, by each thread; of two rows side by side, half as many
+// A thread holds so much of a row, or of two side by side. A row has at most the threads that have registers for it.
+enum : uint32_t { kHeldBytes = 128, kRowThreads = 1024 };
+// Elements of a row of a matrix that a thread multiplies.
+enum : uint32_t { kHeldValues = 32 };
 
 // Rows that lie one after the other, and how threads share them out (src/ops/rows.h fills it in).
 struct RowShape {

@@ -50,8 +50,9 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
       if (!held[k]) continue;
 #pragma unroll
       for (uint j = 0; j < kPack; ++j) {
-        const float u = float(now[k].a.v[j]) * float(w[k].v[j]);
-        sums += float2(u, u * (float(now[k].b.v[j]) - mean));
+        const Pair v = Both<T>::value(now[k], j);
+        const float u = v.a * float(w[k].v[j]);
+        sums += float2(u, u * (v.b - mean));
       }
     }
     sums = team_reduce<CombineSum>(sums, scratch, team, g) / float2(float(n));
@@ -62,7 +63,8 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
       Pack<T, kPack> dx;
 #pragma unroll
       for (uint j = 0; j < kPack; ++j) {
-        const float dy = float(now[k].a.v[j]), centred = float(now[k].b.v[j]) - mean;
+        const Pair v = Both<T>::value(now[k], j);
+        const float dy = v.a, centred = v.b - mean;
         dx.v[j] = T(rstd * (dy * float(w[k].v[j]) - shift - centred * slope));
         sum_w[k][j] += dy * (centred * rstd);
         sum_b[k][j] += dy;

@@ -9,6 +9,7 @@ struct Normalised {
 // The mean of a row, then its variance around that mean. The second pass also finds what rounding made of the mean (T.
 // F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm).
 template <typename T, typename W, typename S>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]], device S* rstds [[buffer(2)]],
                        device const T* in [[buffer(3)]], device const W* weight [[buffer(4)]],
                        device const W* bias [[buffer(5)]], constant RowNormParams& p [[buffer(6)]],
@@ -45,6 +46,7 @@ struct NormGradient {
   float at(thread const Pair& v, float) const { return rstd * (v.a - sum - (v.b - mean) * product); }
 };
 template <typename T, typename W, typename S>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void layer_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const S* means [[buffer(3)]],
                                 device const S* rstds [[buffer(4)]], device const W* weight [[buffer(5)]],

@@ -9,6 +9,7 @@ struct ScaledBy {
   float at(float x, Pair parameters) const { return x * rstd * parameters.a; }
 };
 template <typename T, typename W>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1)]], device const T* in [[buffer(2)]],
                      device const W* weight [[buffer(3)]], constant RowNormParams& p [[buffer(4)]],
                      MPSX_GROUP_PARAMETERS) {
@@ -34,6 +35,7 @@ struct RmsGradient {
   float at(thread const Pair& v, float) const { return rstd * (v.a - v.b * product); }
 };
 template <typename T, typename W>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void rms_norm_backward(device T* out [[buffer(0)]], device const T* grad [[buffer(1)]],
                               device const T* in [[buffer(2)]], device const float* rstds [[buffer(3)]],
                               device const W* weight [[buffer(4)]], constant RowNormParams& p [[buffer(5)]],

@@ -39,14 +39,16 @@ struct GradientAndInput {
   Both<T> both;
   device const W* weight;
   bool has_weight;
-  static void fill(thread Raw& raw, uint word) { Both<T>::fill(raw, word); }
+  static Raw filled(uint word) { return Both<T>::filled(word); }
   Raw fetch(uint i) const { return both.fetch(i); }
   void unpack(thread Pair* v, Raw raw, uint i) const {
     Pack<W, kPack> w;
     if (has_weight) w = load_pack<kPack>(weight + i);
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j)
-      v[j].a = float(raw.a.v[j]) * (has_weight ? float(w.v[j]) : 1.0f), v[j].b = float(raw.b.v[j]);
+    for (uint j = 0; j < kPack; ++j) {
+      v[j] = Both<T>::value(raw, j);
+      v[j].a *= has_weight ? float(w.v[j]) : 1.0f;
+    }
   }
   Pair one(uint i) const {
     const Pair v = both.one(i);

@@ -5,9 +5,10 @@
 #include "lib/row.h"
 #include "norm/params.h"
 
+template <typename O>
 struct ExpBelow {
   float top;
-  float at(float x) const { return exp_nonpositive(x - top); }
+  float at(float x) const { return exp_nonpositive_as<O>(x - top); }
 };
 struct Minus {
   float top, rest;
@@ -17,6 +18,7 @@ struct Minus {
 // A row of -inf has no largest element to subtract: NaN then comes out, as in PyTorch. So it does of a row with a NaN,
 // by way of the sum.
 template <typename T, typename O>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          constant RowShape& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -26,12 +28,13 @@ kernel void softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffe
   const ulong start = ulong(team.row) * p.size;
   Row<Plain<T>> row;
   row.open({in + start}, p, team);
-  const ExpBelow f = {team_reduce<CombineMax>(row.largest(), scratch, team, g)};
+  const ExpBelow<O> f = {team_reduce<CombineMax>(row.largest(), scratch, team, g)};
   const float sum = team_reduce<CombineSum>(row.map_sum(f), scratch, team, g);
   row.store_scaled(out + start, f, 1.0f / sum);
 }
 
 template <typename T, typename O>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant RowShape& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -42,7 +45,7 @@ kernel void log_softmax_rows(device O* out [[buffer(0)]], device const T* in [[b
   Row<Plain<T>> row;
   row.open({in + start}, p, team);
   const float top = team_reduce<CombineMax>(row.largest(), scratch, team, g);
-  const float sum = team_reduce<CombineSum>(row.sum(ExpBelow{top}), scratch, team, g);
+  const float sum = team_reduce<CombineSum>(row.sum(ExpBelow<O>{top}), scratch, team, g);
   row.store(out + start, NoExtra(), Minus{top, precise::log(sum)});
 }
 
@@ -58,13 +61,15 @@ struct SoftmaxGradient {
 struct PairFirst {
   float at(thread const Pair& v) const { return v.a; }
 };
+template <typename O>
 struct LogSoftmaxGradient {
   float sum;
-  float at(thread const Pair& v, float) const { return v.a - exp_nonpositive(v.b) * sum; }
+  float at(thread const Pair& v, float) const { return v.a - exp_nonpositive_as<O>(v.b) * sum; }
 };
 
 // Y: the type of the result and its gradient, O: of the input's gradient. Term: what is summed.
 template <typename Y, typename O, typename Term, typename Gradient>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void softmax_backward_rows(device O* out [[buffer(0)]], device const Y* grad [[buffer(1)]],
                                   device const Y* result [[buffer(2)]], constant RowShape& p [[buffer(3)]],
                                   MPSX_GROUP_PARAMETERS) {
@@ -207,7 +212,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
   MPSX_KERNEL("softmax_backward_columns_" GRADIENT_NAMES,                                                 \
               softmax_backward_columns<O, T, ColumnProduct, ColumnGradient>)                              \
   MPSX_KERNEL("log_softmax_backward_rows_" GRADIENT_NAMES,                                                \
-              softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient>)                                 \
+              softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient<T>>)                                 \
   MPSX_KERNEL("log_softmax_backward_columns_" GRADIENT_NAMES,                                             \
               softmax_backward_columns<O, T, ColumnValue, ColumnLogGradient>)
 MPSX_SOFTMAX("f32", "f32", float, float)

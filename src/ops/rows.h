@@ -21,24 +21,17 @@ struct RowLaunch {
   }
 };
 
-// The most threads of a row. As many as hold it need not read it again, but such a threadgroup has a GPU core to
-// itself: it waits for memory with nothing beside it, unless each thread has 128 bytes on their way or the row is long.
-constexpr uint64_t kLongRow = 96 << 10;  // bytes
-constexpr uint32_t kLongRowThreads = 1024;
-
 // `rows` rows of `size` elements, of `inputs` read at once and of other tensors of the same shape. A thread holds
-// `held` values, as a rule kHeldValues of all inputs together.
+// `held` values of each, as a rule kHeldBytes of all inputs together.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
-                            uint64_t held = 0, uint32_t most = 0) {
+                            uint64_t held = 0) {
   const auto place = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) / t.element_size(); };
   const Tensor& first = *inputs.begin();
   RowLaunch r;
   const uint64_t pack = r.pack = 16 / first.element_size();
-  uint64_t bytes = 0;
-  for (const Tensor& t : inputs) bytes += size * t.element_size();
-  if (most == 0) most = first.element_size() >= 4 || bytes >= kLongRow ? kLongRowThreads : runtime::kTeamThreads;
-  r.teams = runtime::teams_for(kernel, rows, size, pack, held ? held : kHeldValues / inputs.size(), most);
+  if (held == 0) held = kHeldBytes / first.element_size() / inputs.size();
+  r.teams = runtime::teams_for(kernel, rows, size, pack, held, kRowThreads);
   r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
   for (const auto& tensors : {inputs, others})
     for (const Tensor& t : tensors)  // packs of as many elements, which need no more than 16 bytes' alignment

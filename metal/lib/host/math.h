@@ -11,3 +11,4 @@ inline float exp_nonpositive(float x) {
   const float power = as_type<float>((as_type<uint>(shifted) << 23) + 0x3f800000u);  // 2^k
   return fma(fma(p, r, 1.0f), r, 1.0f) * (-87.0f > x ? 0.0f : power);
 }
+template <typename O> inline float exp_nonpositive_as(float x) { return exp_nonpositive(x); }

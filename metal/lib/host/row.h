@@ -11,7 +11,7 @@ struct NoExtra {
   float of(uint) const { return 0.0f; }
 };
 
-template <typename In, uint BYTES = 4 * kHeldValues>
+template <typename In>
 struct Row {
   In in;
   uint n;

@@ -54,7 +54,7 @@ inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, 
   const uint64_t rows = p.shape.rows, size = p.shape.size;
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
-      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld, kLongRowThreads));
+      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld));
   if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
