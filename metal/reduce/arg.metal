@@ -8,75 +8,97 @@
 // -0 and 0 are equal, so the first of them is the one wanted.
 template <typename Key, typename C> inline key_of_t<C> arg_key(C x) { return Key::of(x, 0.0f); }
 template <typename Key> inline int arg_key(float x) { return Key::of(x + 0.0f, 0.0f); }
+template <typename Key, uint N, typename C> inline key_of_t<C> best_arg_key(thread const C* v) {
+  return best_key<Key, N>(v);
+}
+template <typename Key, uint N> inline int best_arg_key(thread const float* v) {
+  const int key = best_key<Key, N>(v);  // of -0 and 0 one or the other
+  return key == INT_MAX ? key : arg_key<Key>(Key::template Back<float>::value(key));
+}
 
 template <typename K, typename I> struct Identity<CombineArgMax, Indexed<K, I>> {
   static Indexed<K, I> value() { return {least_key<K>::value(), numeric_limits<I>::max()}; }
 };
 
-// The best of this thread's share of n neighbours, and its place. They begin `past` elements after a multiple of 16
-// bytes.
+// The best of this thread's share of n neighbours, and its place or that of the pack that has it, which find_in_run
+// looks through. They begin `past` elements after a multiple of 16 bytes.
 template <typename Key, typename T, typename K>
-inline Indexed<K> best_of_run(device const T* x, ulong past, ulong n, Team team) {
+inline Indexed<K, uint> best_of_run(device const T* x, uint past, uint n, Team team) {
   typedef compute_t<T> C;
   enum : uint { kPack = 16 / sizeof(T) };
-  const uint head = uint(smaller((kPack - past % kPack) % kPack, n));
-  const ulong packs = (n - head) / kPack;
-  Indexed<K> best = Identity<CombineArgMax, Indexed<K>>::value();
-  for (ulong first = team.index; first < packs; first += kAhead * team.count) {
-    Pack<T, kPack> raw[kAhead];
+  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
+  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
+  for (uint first = team.index; first < packs; first += kAhead * team.count) {
+    uint4 raw[kAhead];
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k)
-      if (first + k * team.count < packs) raw[k] = load_pack<kPack>(x + head + (first + k * team.count) * kPack);
+    for (uint k = 0; k < kAhead; ++k) {
+      raw[k] = uint4(packs);
+      if (first + k * team.count < packs)
+        raw[k] = PackAccess<16>::load((device const uchar*)(x + (head + (first + k * team.count) * kPack)));
+    }
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k) {
       if (first + k * team.count >= packs) continue;
-      // Of a pack's elements the first of the best, which are 32 bits to compare and to number.
-      K key = arg_key<Key>(C(raw[k].v[0]));
-      uint place = 0;
+      C v[kPack];
 #pragma unroll
-      for (uint j = 1; j < kPack; ++j) {
-        const K other = arg_key<Key>(C(raw[k].v[j]));
-        place = other > key ? j : place;
-        key = other > key ? other : key;
-      }
-      const long index = long(head + (first + k * team.count) * kPack + place);
-      best = CombineArgMax::apply(best, Indexed<K>{key, index});
+      for (uint j = 0; j < kPack; ++j) v[j] = C(PackWords<T, sizeof(T)>::get(raw[k], j));
+      const Indexed<K, uint> found = {best_arg_key<Key, kPack>(v), head + (first + k * team.count) * kPack};
+      best = CombineArgMax::apply(best, found);
     }
   }
-  const uint edges = uint(n - packs * kPack);
+  const uint edges = n - packs * kPack;
   for (uint e = team.index; e < edges; e += team.count) {
-    const ulong i = e < head ? e : e + packs * kPack;
-    best = CombineArgMax::apply(best, Indexed<K>{arg_key<Key>(C(x[i])), long(i)});
+    const uint i = e < head ? e : e + packs * kPack;
+    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(C(x[i])), i});
   }
   return best;
+}
+// The first place in that pack, or the edge, that has the key of the best.
+template <typename Key, typename T, typename K>
+inline uint find_in_run(device const T* x, uint past, Indexed<K, uint> best, uint n) {
+  enum : uint { kPack = 16 / sizeof(T) };
+  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
+  if (best.index - head >= packs * kPack) return best.index;
+  const uint4 raw = PackAccess<16>::load((device const uchar*)(x + best.index));
+  uint place = 0;
+#pragma unroll
+  for (uint j = kPack; j-- > 0;)
+    place = arg_key<Key>(compute_t<T>(PackWords<T, sizeof(T)>::get(raw, j))) == best.key ? j : place;
+  return best.index + place;
 }
 // The same of elements that are not neighbours.
 template <typename Key, typename T, typename K>
-inline Indexed<K> best_of_strided(device const T* x, long stride, ulong n, Team team) {
-  Indexed<K> best = Identity<CombineArgMax, Indexed<K>>::value();
-  for (ulong i = team.index; i < n; i += team.count)
-    best = CombineArgMax::apply(best, Indexed<K>{arg_key<Key>(compute_t<T>(x[long(i) * stride])), long(i)});
+inline Indexed<K, uint> best_of_strided(device const T* x, long stride, uint n, Team team) {
+  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
+  for (uint i = team.index; i < n; i += team.count)
+    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(compute_t<T>(x[long(i) * stride])), i});
   return best;
 }
 
-// A team looks through a row (or, of a split one, a part).
+// A team looks through a row or, of a split one, a part, which has fewer than 2^32 elements: longer ones do not fit
+// into memory, since rows are split where they are few.
 template <typename T, typename Key>
 kernel void arg_rows(device long* indices [[buffer(0)]], device T* values [[buffer(1)]],
                      device Indexed<long>* parts [[buffer(2)]], device const T* x [[buffer(3)]],
                      constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   typedef key_of_t<compute_t<T>> K;
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Indexed<long> scratch[kScratch];
+  threadgroup Indexed<K, uint> scratch[kScratch];
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
   const long start = r.input + long(r.begin) * p.inner_stride;
-  const Indexed<K> own = p.inner_stride == 1
-                             ? best_of_run<Key, T, K>(x + start, ulong(start) + p.offset, r.end - r.begin, team)
-                             : best_of_strided<Key, T, K>(x + start, p.inner_stride, r.end - r.begin, team);
-  Indexed<long> best = team_reduce<CombineArgMax>(Indexed<long>{own.key, own.index}, scratch, team, g);
+  const uint n = uint(r.end - r.begin);
+  const bool dense = p.inner_stride == 1;
+  Indexed<K, uint> own;
+  if (dense)
+    own = best_of_run<Key, T, K>(x + start, uint(start) + p.offset, n, team);
+  else
+    own = best_of_strided<Key, T, K>(x + start, p.inner_stride, n, team);
+  own = team_reduce<CombineArgMax>(own, scratch, team, g);
   if (team.index != 0) return;
-  best.index += long(r.begin);
+  if (dense) own.index = find_in_run<Key>(x + start, uint(start) + p.offset, own, n);
+  const Indexed<long> best = {own.key, long(r.begin) + long(own.index)};
   if (p.splits > 1) {
     parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = best;
     return;

@@ -1,6 +1,16 @@
 // The reductions of reduce.def whose result is an element, a truth value or a count.
 #include "reduce/reduction.h"
 
+// Extrema of floats are found before they become keys.
+template <typename Key>
+struct KeyFold {
+  template <uint N> static int of(thread const float* v, float) { return best_key<Key, N>(v); }
+};
+template <typename C> struct amax_reduction;
+template <typename C> struct amin_reduction;
+template <> struct PackFold<amax_reduction<float>> : KeyFold<MaxKey> {};
+template <> struct PackFold<amin_reduction<float>> : KeyFold<MinKey> {};
+
 #define MPSX_KERNELS_ALL_SAME(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_T, NAME)
 #define MPSX_KERNELS_ALL_BOOL(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_BOOL, NAME)
 #define MPSX_KERNELS_ALL_LONG(NAME) MPSX_FOR_ALL(MPSX_RESULT_IS_LONG, NAME)

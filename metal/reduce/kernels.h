@@ -10,32 +10,49 @@
 #include "lib/instantiate.h"
 #include "reduce/loops.h"
 
+// Reduces the elements of a pack.
+template <typename Op>
+struct PackFold {
+  template <uint N, typename C>
+  static typename Op::Acc of(thread const C* v, float p) {
+    typename Op::Acc part = Op::map(v[0], p);
+#pragma unroll
+    for (uint j = 1; j < N; ++j) part = Op::Combine::apply(part, Op::map(v[j], p));
+    return part;
+  }
+};
+
 // Adds this thread's share of n neighbours to its running result. They begin `past` elements after a multiple of 16
-// bytes; those before the next one and after the last are taken one by one.
+// bytes; those before the next one and after the last are taken one by one. There are fewer than 2^32 of them: longer
+// rows do not fit into memory, since they are split where they are few.
 template <typename Op, typename T>
-inline void fold_run(device const T* x, ulong past, ulong n, float p, Team team, thread typename Op::Acc& total,
+inline void fold_run(device const T* x, uint past, uint n, float p, Team team, thread typename Op::Acc& total,
                      thread typename Op::Acc& low) {
   typedef typename Op::Acc A;
   typedef typename Op::Combine Combine;
   typedef compute_t<T> C;
   enum : uint { kPack = 16 / sizeof(T) };
-  const uint head = uint(smaller((kPack - past % kPack) % kPack, n));
-  const ulong packs = (n - head) / kPack;
-  for (ulong first = team.index; first < packs; first += kAhead * team.count) {
-    Pack<T, kPack> raw[kAhead];
+  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
+  for (uint first = team.index; first < packs; first += kAhead * team.count) {
+    uint4 raw[kAhead];
     A part = Identity<Combine, A>::value();
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k)
-      if (first + k * team.count < packs) raw[k] = load_pack<kPack>(x + head + (first + k * team.count) * kPack);
+    for (uint k = 0; k < kAhead; ++k) {
+      raw[k] = uint4(packs);
+      if (first + k * team.count < packs)
+        raw[k] = PackAccess<16>::load((device const uchar*)(x + (head + (first + k * team.count) * kPack)));
+    }
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k) {
       if (first + k * team.count >= packs) continue;
+      C v[kPack];
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) part = Combine::apply(part, Op::map(C(raw[k].v[j]), p));
+      for (uint j = 0; j < kPack; ++j) v[j] = C(PackWords<T, sizeof(T)>::get(raw[k], j));
+      part = Combine::apply(part, PackFold<Op>::template of<kPack>(v, p));
     }
     Fold<Combine>::add(total, low, part);
   }
-  const uint edges = uint(n - packs * kPack);
+  const uint edges = n - packs * kPack;
   for (uint e = team.index; e < edges; e += team.count)
     Fold<Combine>::add(total, low, Op::map(C(x[e < head ? e : e + packs * kPack]), p));
 }
@@ -69,7 +86,7 @@ kernel void reduce_rows(device O* out [[buffer(0)]], device typename Op::Acc* pa
   for (ulong line = r.first; line < r.last; ++line) {
     const long start = r.input + line_offset(p, line) + long(r.begin) * p.inner_stride;
     if (p.inner_stride == 1)
-      fold_run<Op>(x + start, ulong(start) + p.offset, r.end - r.begin, p.p, team, total, low);
+      fold_run<Op>(x + start, uint(start) + p.offset, uint(r.end - r.begin), p.p, team, total, low);
     else
       fold_strided<Op>(x + start, p.inner_stride, r.end - r.begin, p.p, team, total, low);
   }

@@ -17,7 +17,28 @@ template <> struct least_key<long> {
   static long value() { return LONG_MIN; }
 };
 
+// The key of the best of N elements; of floats the best is found before it becomes a key.
+template <typename Key, uint N, typename C>
+inline key_of_t<C> best_key(thread const C* v) {
+  key_of_t<C> best = Key::of(v[0], 0.0f);
+#pragma unroll
+  for (uint j = 1; j < N; ++j) best = max(best, Key::of(v[j], 0.0f));
+  return best;
+}
+template <typename Key, uint N>
+inline int best_key(thread const float* v) {
+  float best = v[0];
+  bool nan = is_nan(v[0]);
+#pragma unroll
+  for (uint j = 1; j < N; ++j) {
+    best = Key::better(best, v[j]);
+    nan |= is_nan(v[j]);
+  }
+  return nan ? INT_MAX : Key::of(best, 0.0f);
+}
+
 struct MaxKey {
+  static float better(float a, float b) { return fmax(a, b); }
   static int of(float x, float) { return ordered_max(x); }
   template <typename C> static key_of_t<C> of(C x, float) { return key_of_t<C>(x); }
   template <typename C> struct Back {
@@ -28,6 +49,7 @@ template <> struct MaxKey::Back<float> {
   static float value(int k) { return value_of_max(k); }
 };
 struct MinKey {
+  static float better(float a, float b) { return fmin(a, b); }
   static int of(float x, float) { return ordered_min(x); }
   template <typename C> static key_of_t<C> of(C x, float) { return ~key_of_t<C>(x); }
   template <typename C> struct Back {

@@ -27,6 +27,15 @@ inline Moments held_moments(thread Row<Plain<T>>& row, float pivot) {
   const float off = rest.x / divisor;
   return {count, (near - pivot) + off, rest.y - rest.x * off};
 }
+// Of the n elements of a team's threads: the means' mean, and then the squares around it, which also finds what
+// rounding made of that. Combined two by two, moments would cost a division each time.
+inline Moments team_moments(Moments own, float n, threadgroup float* scratch, threadgroup float2* scratch2, Team team,
+                            GroupThread g) {
+  const float share = own.count / n;
+  const float near = team_reduce<CombineSum>(own.mean * share, scratch, team, g), d = own.mean - near;
+  const float2 rest = team_reduce<CombineSum>(float2(d * share, own.m2 + d * d * own.count), scratch2, team, g);
+  return {n, near + rest.x, rest.y - rest.x * rest.x * n};
+}
 template <typename T>
 inline Moments strided_moments(device const T* x, long stride, uint n, float pivot, Team team) {
   const uint own = n > team.index ? (n - team.index + team.count - 1) / team.count : 0;  // elements of this thread
@@ -44,7 +53,8 @@ template <typename T>
 kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], device Moments* parts [[buffer(2)]],
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Moments scratch[kScratch];
+  threadgroup float scratch[kScratch];
+  threadgroup float2 scratch2[kScratch];
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
@@ -64,7 +74,7 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
       total = first ? m : CombineMoments::apply(total, m);
     }
   }
-  total = team_reduce<CombineMoments>(total, scratch, team, g);
+  total = team_moments(total, float((r.last - r.first) * (r.end - r.begin)), scratch, scratch2, team, g);
   if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot, p);

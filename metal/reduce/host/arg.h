@@ -3,10 +3,10 @@
 #pragma once
 
 template <typename Key, typename T, typename K>
-inline Indexed<K> best_of_run(device const T* x, ulong, ulong n, Team) {
+inline Indexed<K, uint> best_of_run(device const T* x, uint, uint n, Team) {
   typedef compute_t<T> C;
   enum : uint { kBlock = 8192 };
-  Indexed<K> best = Identity<CombineArgMax, Indexed<K>>::value();
+  Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
   for (ulong first = 0; first < n; first += kBlock) {
     device const T* block = x + first;
     const uint size = uint(smaller(kBlock, n - first));
@@ -23,7 +23,9 @@ inline Indexed<K> best_of_run(device const T* x, ulong, ulong n, Team) {
       const uint candidate = arg_key<Key>(C(block[i])) == key ? i : UINT_MAX;
       place = candidate < place ? candidate : place;
     }
-    best = Indexed<K>{key, long(first) + place};
+    best = Indexed<K, uint>{key, uint(first) + place};
   }
   return best;
 }
+template <typename Key, typename T, typename K>
+inline uint find_in_run(device const T*, uint, Indexed<K, uint> best, uint) { return best.index; }

@@ -36,7 +36,7 @@ struct RowLoop<Combine, Op, float2> {
 };
 
 template <typename Op, typename T>
-inline void fold_run(device const T* x, ulong, ulong n, float p, Team, thread typename Op::Acc& total,
+inline void fold_run(device const T* x, uint, uint n, float p, Team, thread typename Op::Acc& total,
                      thread typename Op::Acc& low) {
   typedef typename Op::Combine Combine;
   for (ulong b = 0; b < n; b += kReduceBlock)

@@ -136,8 +136,8 @@ void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& 
     launch.work(plan.work()).run();
     return;
   }
-  const uint64_t pack = std::max<uint64_t>(1, 16 / plan.input.element_size());
-  const runtime::Teams teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kHeldValues);
+  const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
+  const auto teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kHeldBytes / bytes);
   p.team = teams.team;
   launch.groups({uint32_t(ceil_div(p.outputs, teams.rows)), p.splits}, teams.per_group)
       .work(plan.work() * teams.rows)
