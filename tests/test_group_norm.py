@@ -225,8 +225,19 @@ def test_kernels_run() -> None:
     layer = torch.nn.GroupNorm(2, 4).to("mpsx")
     with mpsx.profiler.launch_log() as log:
         layer(x.requires_grad_()).backward(torch.ones_like(x))
-    for kernel in ("group_norm_f32_f32", "group_norm_bwd_f32_f32", "group_norm_bwd_params_f32"):
+    kernels = ("group_norm_f32_f32", "group_norm_bwd_sums_f32_f32", "group_norm_bwd_finish_f32",
+               "batch_norm_bwd_input_f32", "group_norm_bwd_params_f32")  # fmt: skip
+    for kernel in kernels:
         assert f"kernel:{kernel}" in log
+
+
+def test_kernels_run_on_long_groups() -> None:
+    """A group that no threadgroup holds is read in chunks."""
+    x = torch.randn(2, 4, 150, 151)
+    with mpsx.profiler.launch_log() as log:
+        y = F.group_norm(x.to("mpsx"), 1)
+    assert log == ["kernel:batch_norm_stats_f32", "kernel:group_norm_finish_f32", "kernel:batch_norm_scale_f32"]
+    torch.testing.assert_close(y.cpu(), F.group_norm(x, 1))
 
 
 def test_kernels_run_on_channels_last() -> None:
@@ -237,10 +248,10 @@ def test_kernels_run_on_channels_last() -> None:
         aten.native_group_norm_backward(y, x, mean, rstd, None, *sizes(x, 2), [True] * 3)
     assert log == [
         "kernel:batch_norm_stats_last_f32",
-        "kernel:group_norm_finish_last_f32",
+        "kernel:group_norm_finish_f32",
         "kernel:batch_norm_scale_last_f32",
         "kernel:batch_norm_bwd_sums_last_f32_f32",
-        "kernel:group_norm_bwd_finish_last_f32",
+        "kernel:group_norm_bwd_finish_f32",
         "kernel:batch_norm_bwd_input_last_f32",
         "kernel:group_norm_bwd_params_f32",
     ]

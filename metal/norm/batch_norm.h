@@ -36,7 +36,7 @@ inline uint place_of(constant BatchNormParams& p, PlaneChunk s, uint image) {
 // With channels innermost a threadgroup owns a tile of columns and walks down a chunk of rows. The batch's last row may
 // be shorter: it has the first `tail` columns of the tile.
 struct ColumnTile {
-  uint column, count, rows, tail, span;
+  uint column, count, rows, tail, span, spans;
   ulong offset, width;
 };
 inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
@@ -46,8 +46,17 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
   const uint rows = uint(min(ulong(kRowChunk), p.span_rows - min(first, ulong(p.span_rows))));
   const uint rest = at.y + 1 == p.chunks ? uint(p.elements - (row + rows) * width) : 0;
   const uint tail = min(rest - min(rest, column), count);
-  return {column, count, rows, tail, span, row * width + column, width};
+  return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
+
+// Of a gradient and the input beside it.
+struct First {
+  float at(Pair v) const { return v.a; }
+};
+struct FirstTimesDistance {
+  float mean;
+  float at(Pair v) const { return v.a * (v.b - mean); }
+};
 
 // Where column j's partial result goes.
 inline ulong slot_of(constant BatchNormParams& p, uint column, uint chunk, uint quantity) {
@@ -120,11 +129,12 @@ inline void store_tile(device T* out, Lines lines, ColumnTile t, constant BatchN
     store_columns<1>(out, t.width, lines, 0, t.rows, t.count, g);
   for (uint c = g.index; c < t.tail; c += g.count) out[t.rows * t.width + c] = T(lines.line(t.rows).one(c, 0));
 }
-// The numbers of a tile's columns, out of [span][K][width].
+// The numbers of a tile's columns, out of [K][span][width].
 template <uint K>
 inline void load_facts(threadgroup float* facts, device const float* coefficients, ColumnTile t, GroupThread g) {
-  device const float* from = coefficients + (t.span * K * t.width + t.column);
+  device const float* from = coefficients + (t.span * t.width + t.column);
+  const ulong pitch = t.spans * t.width;
   for (uint k = 0; k < K; ++k)
-    for (uint c = g.index; c < t.count; c += g.count) facts[k * kFoldColumns + c] = from[k * t.width + c];
+    for (uint c = g.index; c < t.count; c += g.count) facts[k * kFoldColumns + c] = from[k * pitch + c];
   tg_barrier();
 }

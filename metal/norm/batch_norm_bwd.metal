@@ -2,14 +2,6 @@
 // gradients of weight and bias, and the input's. T: type of the batch, W: of weight, statistics and their gradients.
 #include "norm/batch_norm.h"
 
-// Of a gradient and the input beside it.
-struct First {
-  float at(Pair v) const { return v.a; }
-};
-struct FirstTimesDistance {
-  float mean;
-  float at(Pair v) const { return v.a * (v.b - mean); }
-};
 template <typename T, typename W>
 kernel void batch_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],

@@ -21,15 +21,15 @@ struct BatchNormParams {
   uint32_t span_chunks;    // and chunks of one span, the rows that share statistics (batch_norm: all of them)
   uint64_t span_rows;
   uint32_t groups, group_channels;  // statistics of a span, and channels that share one (batch_norm: 1)
+  uint32_t channel_slots, image_slots;  // group_norm: slots from channel to channel, and from image to image
   uint32_t train, has_weight, has_bias, has_running;
   float eps, momentum;
 };
 
-// One group of channels of one image: `channels` planes of `plane` elements, which lie one after the other.
+// One group of channels of one image: `channels` planes of `plane` elements, one after the other, which are a row.
 struct GroupNormParams {
-  uint64_t plane;
-  uint32_t images, groups, channels;  // channels of a group
+  RowShape shape;
+  uint32_t plane, images, groups, channels;  // channels of a group
   uint32_t has_weight, has_bias;
-  uint32_t wants_input, wants_sums;  // backward: which results are asked for
   float eps;
 };

@@ -1,128 +1,84 @@
-// group_norm and its backward. The channels of one group of one image are one stretch of memory, and one threadgroup's.
-// T: type of the batch, W: of weight, bias, statistics and their gradients.
-#include "lib/instantiate.h"
-#include "lib/collective.h"
-#include "lib/types.h"
-#include "norm/batch_norm_params.h"
+// group_norm and its backward: the channels of one group of one image are one stretch of memory, a row. T: type of the
+// batch, W: of weight, bias, statistics and their gradients.
+#include "norm/batch_norm.h"
 
-// Elements whose mean and deviations are found together, while they are in the first cache.
-constexpr constant uint kStretch = 8192;
-
-// This thread's share of `length` elements: the corrected two-pass algorithm, see batch_norm_stats. The mean is told as
-// its distance from `pivot`, which the first stretch finds: means that differ little would lose that if they were
-// rounded to their own size.
-template <typename T>
-inline Moments stretch_moments(device const T* x, uint length, bool first, thread float& pivot, GroupThread g) {
-  const uint own = length > g.index ? (length - g.index + g.count - 1) / g.count : 0;
-  const float count = float(own), divisor = max(count, 1.0f);
-  float sum = 0.0f, rest = 0.0f, m2 = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = g.index; i < length; i += g.count) sum += float(x[i]);
-  const float mean = sum / divisor;
-  MPSX_REDUCE(+ : rest, m2)
-  for (uint i = g.index; i < length; i += g.count) {
-    const float d = float(x[i]) - mean;
-    rest += d;
-    m2 += d * d;
+// Weight and bias of the group's channels. A pack may reach into the next channel, but no further.
+template <typename W>
+struct ChannelParameters {
+  device const W* weight;
+  device const W* bias;
+  bool has_weight, has_bias;
+  uint plane;
+  template <uint N>
+  struct Raw {
+    Pair first, second;
+    uint left;  // elements of the first channel
+  };
+  Pair of_channel(uint c) const { return {has_weight ? float(weight[c]) : 1.0f, has_bias ? float(bias[c]) : 0.0f}; }
+  template <uint N>
+  Raw<N> fetch(uint i) const {
+    const uint c = i / plane;
+    Raw<N> raw;
+    raw.left = (c + 1) * plane - i;
+    raw.first = raw.second = of_channel(c);
+    if (raw.left < N) raw.second = of_channel(c + 1);
+    return raw;
   }
-  const float off = rest / divisor;
-  if (first) pivot = mean;
-  return {count, own ? (mean - pivot) + off : 0.0f, m2 - rest * off};
-}
+  template <uint N>
+  Pair at(Raw<N> raw, uint j) const { return j < raw.left ? raw.first : raw.second; }
+  Pair one(uint i) const { return of_channel(i / plane); }
+};
+struct Normalised {
+  float mean, rstd;
+  float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
+};
 
-// group = (group of channels, image).
+// A team per group and image: the corrected two-pass algorithm, see layer_norm.
 template <typename T, typename W>
+[[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
                        device const T* in [[buffer(3)]], device const W* weight [[buffer(4)]],
                        device const W* bias [[buffer(5)]], constant GroupNormParams& p [[buffer(6)]],
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Moments scratch[kScratch];
-  threadgroup float pivots[1];
-  const ulong size = p.plane * p.channels, row = ulong(g.group.y) * p.groups + g.group.x;
-  device const T* x = in + row * size;
-  device T* y = out + row * size;
-  Moments m = {0.0f, 0.0f, 0.0f};
-  float pivot = 0.0f;
-  for (ulong start = 0; start < size; start += kStretch) {
-    const uint length = uint(min(ulong(kStretch), size - start));
-    m = CombineMoments::apply(m, stretch_moments(x + start, length, start == 0, pivot, g));
-  }
-  const float common = tg_broadcast(pivot, 0, pivots, g);
-  m.mean += m.count > 0.0f ? pivot - common : 0.0f;
-  m = tg_moments(m, scratch, g);
-  const float mean = common + m.mean, rstd = 1.0f / precise::sqrt(m.m2 / m.count + p.eps);
-  if (g.index == 0) {
-    means[row] = W(mean);
-    rstds[row] = W(rstd);
-  }
-  const uint first = g.group.x * p.channels;
-  if (p.plane == 1 && p.has_weight && p.has_bias) {
-    MPSX_VECTORIZE
-    for (uint c = g.index; c < p.channels; c += g.count)
-      y[c] = T(fma((float(x[c]) - mean) * rstd, float(weight[first + c]), float(bias[first + c])));
-    return;
-  }
-  for (uint c = 0; c < p.channels; ++c) {
-    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    const float shift = p.has_bias ? float(bias[first + c]) : 0.0f;
-    device const T* from = x + c * p.plane;
-    device T* to = y + c * p.plane;
-    MPSX_VECTORIZE
-    for (ulong i = g.index; i < p.plane; i += g.count) to[i] = T(fma(float(from[i]) - mean, scale, shift));
-  }
+  threadgroup float scratch[kScratch];
+  threadgroup float2 scratch2[kScratch];
+  const Team team = team_of(p.shape.rows, p.shape.team, g);
+  if (team.row >= p.shape.rows) return;
+  const ulong start = ulong(team.row) * p.shape.size;
+  const float n = float(p.shape.size);
+  Row<Plain<T>> row;
+  row.open({in + start}, p.shape, team);
+  const float near = team_reduce<CombineSum>(row.sum(Itself()), scratch, team, g) / n;
+  const float2 rest =
+      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch2, team, g) / float2(n);
+  const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
+  const float rstd = 1.0f / precise::sqrt(variance + p.eps);
+  if (team.index == 0) means[team.row] = W(mean), rstds[team.row] = W(rstd);
+  const uint first = team.row % p.groups * p.channels;
+  row.store(out + start,
+            ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane},
+            Normalised{mean, rstd});
 }
 
-// group = (group of channels, image). `sums`: for every image and channel the sum of the gradient, then (all of those
-// later) of the gradient times the normalised input.
+// A team per plane: partial[plane] is the sum of the gradient, and (all of those later) of the gradient times the
+// centred input.
 template <typename T, typename W>
-kernel void group_norm_bwd(device T* grad_in [[buffer(0)]], device float* sums [[buffer(1)]],
-                           device const T* grad_out [[buffer(2)]], device const T* in [[buffer(3)]],
-                           device const W* means [[buffer(4)]], device const W* rstds [[buffer(5)]],
-                           device const W* weight [[buffer(6)]], constant GroupNormParams& p [[buffer(7)]],
-                           MPSX_GROUP_PARAMETERS) {
+kernel void group_norm_bwd_sums(device float* partial [[buffer(0)]], device const T* grad_out [[buffer(1)]],
+                                device const T* in [[buffer(2)]], device const W* means [[buffer(3)]],
+                                constant BatchNormParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  const ulong size = p.plane * p.channels, row = ulong(g.group.y) * p.groups + g.group.x;
-  device const T* x = in + row * size;
-  device const T* dy = grad_out + row * size;
-  device T* dx = grad_in + row * size;
-  const float mean = float(means[row]), rstd = float(rstds[row]);
-  const uint first = g.group.x * p.channels;
-  device float* image_sums = sums + row * p.channels;
-  device float* image_dots = image_sums + ulong(p.images) * p.groups * p.channels;
-  float sum = 0.0f, dot = 0.0f;  // of the whole group, weighted
-  for (uint c = 0; c < p.channels; ++c) {
-    device const T* a = x + c * p.plane;
-    device const T* b = dy + c * p.plane;
-    float s = 0.0f, d = 0.0f;
-    MPSX_REDUCE(+ : s, d)
-    for (ulong i = g.index; i < p.plane; i += g.count) {
-      const float v = float(b[i]);
-      s += v;
-      d += v * (float(a[i]) - mean);
-    }
-    s = tg_sum(s, scratch, g);
-    d = tg_sum(d, scratch, g) * rstd;
-    if (p.wants_sums && g.index == 0) {
-      image_sums[c] = s;
-      image_dots[c] = d;
-    }
-    const float w = p.has_weight ? float(weight[first + c]) : 1.0f;
-    sum += w * s;
-    dot += w * d;
-  }
-  if (!p.wants_input) return;
-  const float shift = rstd * sum / float(size), slope = rstd * rstd * dot / float(size);
-  for (uint c = 0; c < p.channels; ++c) {
-    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    device const T* a = x + c * p.plane;
-    device const T* b = dy + c * p.plane;
-    device T* to = dx + c * p.plane;
-    MPSX_VECTORIZE
-    for (ulong i = g.index; i < p.plane; i += g.count)
-      to[i] = T(fma(float(b[i]), scale, -shift) - (float(a[i]) - mean) * slope);
-  }
+  threadgroup float2 scratch[kScratch];
+  const Team team = team_of(p.planes.rows, p.planes.team, g);
+  if (team.row >= p.planes.rows) return;
+  const ulong start = ulong(team.row) * p.plane;
+  Row<Both<T>> row;
+  row.open({grad_out + start, in + start}, p.planes, team);
+  const FirstTimesDistance product = {float(means[team.row / p.group_channels])};
+  const float2 sums = team_reduce<CombineSum>(row.sums(First(), product), scratch, team, g);
+  if (team.index > 0) return;
+  partial[team.row] = sums.x;
+  partial[ulong(p.planes.rows) + team.row] = sums.y;
 }
 
 // Adds up the images, in order.
@@ -143,7 +99,7 @@ kernel void group_norm_bwd_params(device W* grad_weight [[buffer(0)]], device W*
 
 #define GROUP_NORM(T, W, TAGS)                       \
   MPSX_KERNEL("group_norm_" #TAGS, group_norm<T, W>) \
-  MPSX_KERNEL("group_norm_bwd_" #TAGS, group_norm_bwd<T, W>)
+  MPSX_KERNEL("group_norm_bwd_sums_" #TAGS, group_norm_bwd_sums<T, W>)
 GROUP_NORM(float, float, f32_f32)
 GROUP_NORM(half, half, f16_f16)
 GROUP_NORM(half, float, f16_f32)

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "norm/batch_norm_params.h"
+#include "ops/norm/planes.h"
 #include "ops/operator.h"
-#include "ops/rows.h"
 
 namespace mpsx::ops {
 namespace {
@@ -17,8 +17,6 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Result = std::tuple<Tensor, Tensor, Tensor>;
 
-constexpr uint64_t kChunk = 8192;  // elements of one partial result: they stay in the first cache
-constexpr uint32_t kChunkThreads = 256, kSharedPlane = 1024;  // planes of up to so many elements share a threadgroup
 constexpr uint32_t kPack = 8,
                    kWidth = 64;  // fewer channels than this are folded into rows of at least this many elements
 
@@ -51,9 +49,10 @@ struct Plan {
   void over_chunks(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> tensors) {
     if (last) return over_tiles(launch, tensors);
     p.planes = planes(kernel, tensors, {}).shape;
-    p.team = p.piece <= kSharedPlane ? p.planes.team : kChunkThreads;
+    const PlanePieces pieces(p.plane);
+    p.team = pieces.team;
     const uint64_t images = std::min(p.chunk, p.images);
-    launch.groups({p.chunks, p.channels}, kChunkThreads).work(images * p.piece).run();
+    launch.groups({p.chunks, p.channels}, pieces.threads).work(images * p.piece).run();
   }
   void over_planes(runtime::KernelEntry& kernel, Launch& launch, std::initializer_list<Tensor> inputs,
                    const Tensor& out) {
@@ -86,10 +85,10 @@ struct Plan {
     p.group_channels = 1;
   }
   void cut_planes() {
-    p.pieces = uint32_t(ceil_div(p.plane, kChunk));
-    p.piece = uint32_t(ceil_div(ceil_div(p.plane, p.pieces), 16) * 16);  // each begins as a plane does
-    p.pieces = uint32_t(ceil_div(p.plane, p.piece));
-    p.chunk = p.pieces > 1 ? 1 : uint32_t(std::max<uint64_t>(1, kChunk / p.plane));
+    const PlanePieces pieces(p.plane);
+    p.pieces = pieces.count;
+    p.piece = pieces.size;
+    p.chunk = pieces.planes;
     p.chunks = p.pieces > 1 ? p.images * p.pieces : uint32_t(ceil_div(p.images, p.chunk));
   }
   void over_tiles(Launch& launch, std::initializer_list<Tensor> tensors) {

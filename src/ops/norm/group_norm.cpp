@@ -5,8 +5,8 @@
 #include <torch/library.h>
 
 #include "norm/batch_norm_params.h"
+#include "ops/norm/planes.h"
 #include "ops/operator.h"
-#include "ops/rows.h"
 
 namespace mpsx::ops {
 namespace {
@@ -27,7 +27,9 @@ GroupNormParams check(const char* op, const Tensor& input, int64_t images, int64
   p.images = uint32_t(images);
   p.groups = uint32_t(groups);
   p.channels = uint32_t(channels / groups);
-  p.plane = uint64_t(plane);
+  TORCH_CHECK(plane <= int64_t(UINT32_MAX) && images * channels <= int64_t(UINT32_MAX), op,
+              ": expected at most 2^32-1 planes of as many elements, got ", images * channels, " of ", plane);
+  p.plane = uint32_t(plane);
   return p;
 }
 
@@ -46,92 +48,125 @@ at::ScalarType wider_type(const Tensor& input, const Tensor& first, const Tensor
   return wide ? at::kFloat : input.scalar_type();
 }
 
-Launch& over_groups(Launch& launch, const GroupNormParams& p) {
-  const uint64_t size = p.plane * p.channels;
-  return launch.groups({p.groups, p.images}, runtime::threads_for_row(size)).work(size * 2);
-}
-
-// Channels innermost: batch_norm's kernels over an image's rows (metal/norm/group_norm_last.metal).
+// batch_norm's kernels read and write the batch, with metal/norm/group_norm_finish.metal between them: where channels
+// are innermost an image is a span of rows, and else every plane of every image is a channel of its own.
 bool channels_last(const Tensor& input) {
   return input.suggest_memory_format() != at::MemoryFormat::Contiguous && input.numel() > 0;
 }
-BatchNormParams row_params(const GroupNormParams& p, std::initializer_list<Tensor> tensors) {
+BatchNormParams group_params(const GroupNormParams& p) {
   BatchNormParams r{};
   r.images = p.images;
   r.channels = p.groups * p.channels;
   r.plane = p.plane;
-  r.elements = p.images * p.plane * r.channels;
-  r.fold = 1;
-  r.span_rows = p.plane;
-  r.span_chunks = uint32_t(ceil_div(p.plane, kRowChunk));
-  r.chunks = r.span_chunks * p.images;
-  r.train = 1;
+  r.elements = uint64_t(p.images) * p.plane * r.channels;
+  r.fold = r.train = 1;
   r.groups = p.groups;
   r.group_channels = p.channels;
   r.has_weight = p.has_weight;
   r.has_bias = p.has_bias;
   r.eps = p.eps;
-  r.packed = lines_packed(r.channels, tensors);
   return r;
 }
-void run_over_tiles(Launch& launch, const BatchNormParams& r) {
-  launch.groups({uint32_t(ceil_div(r.channels, kRowColumns)), r.chunks}, kRowColumns)
-      .work(std::min<uint64_t>(r.channels, kRowColumns) * kRowChunk)
-      .run();
-}
-void run_over_groups(Launch& launch, const BatchNormParams& r) {
-  const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
-  launch.groups({r.groups, r.images}, runtime::threads_for_row(r.group_channels)).work(size).run();
+
+struct Batch {
+  BatchNormParams r;  // for the kernels of groups
+  bool last;
+  uint64_t slots, width;  // partial results of one quantity, and coefficients
+
+  Batch(const GroupNormParams& p, const Tensor& x, uint64_t pieces) : r(group_params(p)), last(channels_last(x)) {
+    r.span_rows = p.plane;
+    r.span_chunks = uint32_t(last ? ceil_div(p.plane, kRowChunk) : pieces);
+    r.chunks = r.span_chunks * (last ? p.images : 1);
+    r.channel_slots = r.chunks;
+    r.image_slots = r.span_chunks * (last ? 1 : r.channels);
+    width = uint64_t(r.images) * r.channels;
+    slots = width * r.span_chunks;
+  }
+  // Every plane a channel of one image.
+  BatchNormParams planes(const RowLaunch& launch) const {
+    BatchNormParams q = r;
+    q.planes = launch.shape;
+    q.channels = q.planes.rows;
+    q.images = 1;
+    return q;
+  }
+  RowLaunch share_planes(const runtime::KernelEntry& kernel, std::initializer_list<Tensor> inputs,
+                         std::initializer_list<Tensor> others) const {
+    return share_rows(kernel, width, r.plane, inputs, others);
+  }
+  void over_groups(Launch& launch) const {
+    const uint64_t size = uint64_t(r.group_channels) * r.span_chunks;
+    launch.bytes(r).groups({r.groups, r.images}, runtime::threads_for_row(size)).work(size).run();
+  }
+  void over_tiles(Launch& launch, std::initializer_list<Tensor> tensors) {
+    r.packed = lines_packed(r.channels, tensors);
+    launch.bytes(r)
+        .groups({uint32_t(ceil_div(r.channels, kRowColumns)), r.chunks}, kRowColumns)
+        .work(std::min<uint64_t>(r.channels, kRowColumns) * kRowChunk)
+        .run();
+  }
+};
+
+// Statistics by chunks. Of planes a chunk is a piece; a whole one is shared by at most a threadgroup.
+void forward_by_chunks(const GroupNormParams& p, const Tensor& x, const Tensor& out, const Tensor& mean,
+                       const Tensor& rstd, const Tensor& weight, const Tensor& bias) {
+  static const KernelSet stats("batch_norm_stats"), stats_last("batch_norm_stats_last"), finish("group_norm_finish"),
+      scale("batch_norm_scale"), scale_last("batch_norm_scale_last");
+  const PlanePieces pieces(p.plane);
+  Batch batch(p, x, pieces.count);
+  const Tensor scratch = at::empty({int64_t(3 * (batch.slots + batch.width))}, x.options().dtype(at::kFloat));
+  float* partial = static_cast<float*>(scratch.mutable_data_ptr());
+  float* coefficients = partial + 3 * batch.slots;
+  auto& sums = (batch.last ? stats_last : stats).get(tag_of(x));
+  Launch chunks(sums);
+  chunks.pointer(partial).pointer(x.const_data_ptr());
+  if (batch.last) {
+    batch.over_tiles(chunks, {x});
+  } else {
+    BatchNormParams q = batch.planes(batch.share_planes(sums, {x}, {}));
+    q.chunk = 1, q.pieces = pieces.count, q.piece = pieces.size, q.chunks = pieces.count;
+    q.team = pieces.team;
+    chunks.bytes(q).groups({q.chunks, q.channels}, pieces.threads).work(q.piece).run();
+  }
+  Launch groups(finish.get(tag_of(mean)));
+  groups.pointer(coefficients).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr()).pointer(partial);
+  batch.over_groups(groups.pointer(data_or_null(weight)).pointer(data_or_null(bias)));
+  auto& all = (batch.last ? scale_last : scale).get(tag_of(x));
+  Launch launch(all);
+  launch.pointer(out.mutable_data_ptr()).pointer(x.const_data_ptr()).pointer(coefficients);
+  if (batch.last) return batch.over_tiles(launch, {x, out});
+  const RowLaunch rows = batch.share_planes(all, {x}, {out});
+  rows.run(launch.bytes(batch.planes(rows)), p.plane);
 }
 
-void forward_last(const BatchNormParams& r, const Tensor& x, const Tensor& out, const Tensor& mean, const Tensor& rstd,
-                  const Tensor& weight, const Tensor& bias) {
-  static const KernelSet stats("batch_norm_stats_last"), finish("group_norm_finish_last"),
-      scale("batch_norm_scale_last");
-  const int64_t width = int64_t(r.channels), slots = 3 * width * r.chunks;
-  const Tensor scratch = at::empty({slots + 3 * width * r.images}, x.options().dtype(at::kFloat));
+void backward_by_chunks(const GroupNormParams& p, const Tensor& dy, const Tensor& x, const Tensor& mean,
+                        const Tensor& rstd, const Tensor& weight, const Tensor& grad_input, const Tensor& sums) {
+  static const KernelSet planes("group_norm_bwd_sums"), columns("batch_norm_bwd_sums_last"),
+      finish("group_norm_bwd_finish"), scale("batch_norm_bwd_input"), scale_last("batch_norm_bwd_input_last");
+  Batch batch(p, x, 1);
+  const Tensor scratch = at::empty({int64_t(2 * batch.slots + 4 * batch.width)}, x.options().dtype(at::kFloat));
   float* partial = static_cast<float*>(scratch.mutable_data_ptr());
-  float* coefficients = partial + slots;
-  Launch chunks(stats.get(tag_of(x)));
-  run_over_tiles(chunks.pointer(partial).pointer(data_or_null(x)).bytes(r), r);
+  float* coefficients = partial + 2 * batch.slots;
+  auto& kernel = (batch.last ? columns : planes).get(tag_of(x), tag_of(mean));
+  Launch chunks(kernel);
+  chunks.pointer(partial).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr()).pointer(mean.const_data_ptr());
+  if (batch.last) {
+    batch.over_tiles(chunks, {dy, x});
+  } else {
+    const RowLaunch rows = batch.share_planes(kernel, {dy, x}, {});
+    rows.run(chunks.bytes(batch.planes(rows)), p.plane);
+  }
   Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients)
-      .pointer(mutable_data_or_null(mean))
-      .pointer(mutable_data_or_null(rstd))
-      .pointer(partial)
-      .pointer(data_or_null(weight));
-  run_over_groups(groups.pointer(data_or_null(bias)).bytes(r), r);
-  Launch all(scale.get(tag_of(x)));
-  run_over_tiles(all.pointer(mutable_data_or_null(out)).pointer(data_or_null(x)).pointer(coefficients).bytes(r), r);
-}
-
-void backward_last(const BatchNormParams& r, const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                   const Tensor& weight, const Tensor& grad_input, const Tensor& sums) {
-  static const KernelSet stats("batch_norm_bwd_sums_last"), finish("group_norm_bwd_finish_last"),
-      scale("batch_norm_bwd_input_last");
-  const int64_t width = int64_t(r.channels), slots = 2 * width * r.chunks;
-  const Tensor scratch = at::empty({slots + 4 * width * r.images}, x.options().dtype(at::kFloat));
-  float* partial = static_cast<float*>(scratch.mutable_data_ptr());
-  float* coefficients = partial + slots;
-  Launch chunks(stats.get(tag_of(x), tag_of(mean)));
-  run_over_tiles(
-      chunks.pointer(partial).pointer(data_or_null(dy)).pointer(data_or_null(x)).pointer(data_or_null(mean)).bytes(r),
-      r);
-  Launch groups(finish.get(tag_of(mean)));
-  groups.pointer(coefficients)
-      .pointer(mutable_data_or_null(sums))
-      .pointer(partial)
-      .pointer(data_or_null(mean))
-      .pointer(data_or_null(rstd));
-  run_over_groups(groups.pointer(data_or_null(weight)).bytes(r), r);
+  groups.pointer(coefficients).pointer(sums.mutable_data_ptr()).pointer(partial).pointer(mean.const_data_ptr());
+  batch.over_groups(groups.pointer(rstd.const_data_ptr()).pointer(data_or_null(weight)));
   if (!grad_input.defined()) return;
-  Launch all(scale.get(tag_of(x)));
-  run_over_tiles(all.pointer(mutable_data_or_null(grad_input))
-                     .pointer(data_or_null(dy))
-                     .pointer(data_or_null(x))
-                     .pointer(coefficients)
-                     .bytes(r),
-                 r);
+  auto& all = (batch.last ? scale_last : scale).get(tag_of(x));
+  Launch launch(all);
+  launch.pointer(grad_input.mutable_data_ptr()).pointer(dy.const_data_ptr()).pointer(x.const_data_ptr());
+  launch.pointer(coefficients);
+  if (batch.last) return batch.over_tiles(launch, {dy, x, grad_input});
+  const RowLaunch rows = batch.share_planes(all, {dy, x}, {grad_input});
+  rows.run(launch.bytes(batch.planes(rows)), p.plane);
 }
 
 std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt, const Optional& bias_opt,
@@ -150,24 +185,28 @@ std::optional<Result> group_norm(const Tensor& input, const Optional& weight_opt
   const auto format = input.suggest_memory_format();
   const Tensor x = input.contiguous(format), out = at::empty_like(x, format);
   const Tensor mean = at::empty({images, groups}, input.options().dtype(type)), rstd = at::empty_like(mean);
-  if (channels_last(input)) {
-    forward_last(row_params(p, {x, out}), x, out, mean, rstd, weight, bias);
-  } else if (images > 0) {
-    Launch launch(kernels.get(tag_of(x), tag_of(type)));
-    launch.pointer(mutable_data_or_null(out))
-        .pointer(mutable_data_or_null(mean))
-        .pointer(mutable_data_or_null(rstd))
-        .pointer(data_or_null(x))
-        .pointer(data_or_null(weight));
-    over_groups(launch.pointer(data_or_null(bias)).bytes(p), p).run();
+  if (images == 0) return Result(out, mean, rstd);
+  if (input.numel() == 0) return Result(out, mean.zero_(), rstd.fill_(NAN));
+  auto& kernel = kernels.get(tag_of(x), tag_of(type));
+  const uint64_t size = uint64_t(plane) * p.channels;
+  RowLaunch rows = share_rows(kernel, uint64_t(images * groups), size, {x}, {out});
+  if (channels_last(input) || size > rows.teams.held) {
+    forward_by_chunks(p, x, out, mean, rstd, weight, bias);
+    return Result(out, mean, rstd);
   }
+  p.shape = rows.shape;
+  if (p.plane < rows.pack) p.shape.packed = 0;
+  Launch launch(kernel);
+  launch.pointer(out.mutable_data_ptr()).pointer(mean.mutable_data_ptr()).pointer(rstd.mutable_data_ptr());
+  launch.pointer(x.const_data_ptr()).pointer(data_or_null(weight)).pointer(data_or_null(bias));
+  rows.run(launch.bytes(p), size * 2);
   return Result(out, mean, rstd);
 }
 
 std::optional<Result> group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
                                           const Tensor& rstd, const Optional& weight_opt, int64_t images,
                                           int64_t channels, int64_t plane, int64_t groups, std::array<bool, 3> mask) {
-  static const KernelSet kernels("group_norm_bwd"), sums_of("group_norm_bwd_params");
+  static const KernelSet sums_of("group_norm_bwd_params");
   if (!has_float_kernel(input) || !has_float_kernel(grad_out)) return std::nullopt;
   const char* op = "native_group_norm_backward";
   GroupNormParams p = check(op, input, images, channels, plane, groups);
@@ -180,27 +219,18 @@ std::optional<Result> group_norm_backward(const Tensor& grad_out, const Tensor& 
   check_parameter(op, "rstd", input, rstd, type, images * groups);
   check_parameter(op, "weight", input, weight, type, channels);
   p.has_weight = weight.defined();
-  p.wants_input = mask[0];
-  p.wants_sums = mask[1] || mask[2];
   const auto format = input.suggest_memory_format();
   const Tensor x = input.contiguous(format), dy = grad_out.contiguous(format);
   const Tensor m = mean.contiguous(), r = rstd.contiguous();
   const Tensor grad_input = mask[0] ? at::empty_like(x, format) : Tensor();
   const auto options = input.options().dtype(type);
   const Tensor sums = at::empty({2 * images * channels}, options.dtype(at::kFloat));
-  if (channels_last(input)) {
-    backward_last(row_params(p, {x, dy}), dy, x, m, r, weight, grad_input, sums);
-  } else if (images > 0) {
-    Launch launch(kernels.get(tag_of(x), tag_of(type)));
-    launch.pointer(mutable_data_or_null(grad_input))
-        .pointer(mutable_data_or_null(sums))
-        .pointer(data_or_null(dy))
-        .pointer(data_or_null(x))
-        .pointer(data_or_null(m));
-    over_groups(launch.pointer(data_or_null(r)).pointer(data_or_null(weight)).bytes(p), p).run();
-  }
+  if (input.numel() > 0)
+    backward_by_chunks(p, dy, x, m, r, weight, grad_input, sums);
+  else
+    sums.zero_();
   Tensor grad_weight, grad_bias;
-  if (p.wants_sums) {
+  if (mask[1] || mask[2]) {
     grad_weight = at::empty({channels}, options);
     grad_bias = at::empty({channels}, options);
     Launch launch(sums_of.get(tag_of(type)));
