@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 
 import pytest
@@ -15,7 +17,8 @@ CUDA = """synchronize memory_allocated max_memory_allocated reset_max_memory_all
     device device_of get_device_properties get_device_name get_device_capability is_bf16_supported Stream Event stream
     StreamContext current_stream default_stream set_stream manual_seed manual_seed_all seed seed_all initial_seed
     get_rng_state set_rng_state get_rng_state_all set_rng_state_all default_generators ipc_collect get_arch_list
-    can_device_access_peer random memory""".split()
+    can_device_access_peer random memory device_memory_used get_per_process_memory_fraction
+    is_current_stream_capturing""".split()
 
 
 @pytest.mark.parametrize("name", sorted({*CUDA, *torch.mps.__all__}))
@@ -55,9 +58,43 @@ def test_old_names() -> None:
     torch.mpsx.reset_max_memory_allocated()
     assert torch.mpsx.max_memory_allocated() == torch.mpsx.memory_allocated()
     assert torch.mpsx.memory_cached() == torch.mpsx.memory_reserved()
-    assert torch.mpsx.memory_snapshot()[0]["total_size"] == torch.mpsx.memory_reserved()
     nested = torch.mpsx.memory_stats_as_nested_dict()
     assert nested["allocated_bytes"]["all"]["current"] == torch.mpsx.memory_allocated()
+
+
+def test_memory_snapshot() -> None:
+    """The names that torch.cuda's segments and blocks have."""
+    kept = torch.ones(1000, device="mpsx")
+    (segment,) = torch.mpsx.memory_snapshot()
+    assert segment.keys() >= {"device", "address", "total_size", "allocated_size", "active_size", "requested_size",
+                              "stream", "segment_type", "segment_pool_id", "is_expandable", "frames", "blocks"}
+    assert segment["total_size"] == torch.mpsx.memory_reserved() == sum(block["size"] for block in segment["blocks"])
+    held = [block["size"] for block in segment["blocks"] if block["state"] == "active_allocated"]
+    assert sum(held) == torch.mpsx.memory_allocated() >= kept.nbytes
+    assert all(block.keys() >= {"size", "requested_size", "address", "state", "frames"} for block in segment["blocks"])
+
+
+def test_shares_of_memory() -> None:
+    _, total = torch.mpsx.mem_get_info()
+    assert 0 < torch.mpsx.device_memory_used() < total
+    before = torch.mpsx.get_per_process_memory_fraction()
+    torch.mpsx.set_per_process_memory_fraction(0.5)
+    assert torch.mpsx.get_per_process_memory_fraction() == pytest.approx(0.5)
+    torch.mpsx.set_per_process_memory_fraction(before)
+
+
+def test_environment_report() -> None:
+    from torch.utils.collect_env import get_pretty_env_info
+
+    text = get_pretty_env_info()
+    assert "PyTorch version" in text and "\nDriver\n" in text
+
+
+@pytest.mark.sweep
+def test_environment_report_as_a_program() -> None:
+    words = [sys.executable, "-m", "torch.utils.collect_env"]
+    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    assert "PyTorch version" in run.stdout and "\nDriver\n" in run.stdout
 
 
 def test_metallib_is_refused() -> None:

@@ -10,6 +10,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, supported_activities
 
+import mpsx
+
 if torch.__version__ < "2.13":
     pytest.skip("before torch 2.13 a device of one's own has no track", allow_module_level=True)
 
@@ -57,6 +59,13 @@ def test_trace(profiled: profile, tmp_path: Path) -> None:
     operators = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "cpu_op"}
     launched_by = {event["name"]: operators.get(event["args"].get("External id")) for event in kernels}
     assert next(op for name, op in launched_by.items() if name.startswith("exp_")) == "aten::exp"
+
+
+def test_a_trace_in_one_line(tmp_path: Path) -> None:
+    with mpsx.profiler.trace(tmp_path / "trace.json"):
+        work()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert any(event.get("cat") == "kernel" and event["name"].startswith("exp_") for event in events)
 
 
 def test_nothing_is_traced_afterwards(profiled: profile) -> None:

@@ -90,6 +90,11 @@ def can_device_access_peer(device: object, peer_device: object) -> bool:
     return False
 
 
+def is_current_stream_capturing() -> bool:
+    """A CUDA notion: there are no graphs of the device's to be captured."""
+    return False
+
+
 def get_arch_list() -> list[str]:
     """A CUDA notion; none."""
     return []

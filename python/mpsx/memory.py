@@ -10,8 +10,10 @@ from . import _runtime
 
 __all__ = [
     "current_allocated_memory",
+    "device_memory_used",
     "driver_allocated_memory",
     "empty_cache",
+    "get_per_process_memory_fraction",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
@@ -100,12 +102,29 @@ def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
 
 
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:
-    """Segments of memory: one entry, for all that is reserved."""
+    """Segments of memory, under the names of `torch.cuda`'s: one for all that is reserved, of two blocks, namely what
+    tensors hold and what waits for reuse."""
     stats = _runtime.memory()
+    held, reserved = stats["allocated"], stats["reserved"]
+    sizes = {"active_allocated": held, "inactive": reserved - held}
+    blocks = [{"address": 0, "size": size, "requested_size": size, "state": state, "frames": []}
+              for state, size in sizes.items() if size > 0]  # fmt: skip
     return [{
-        "device": 0, "address": 0, "segment_type": "large", "stream": 0, "blocks": [],
-        "total_size": stats["reserved"], "allocated_size": stats["allocated"], "active_size": stats["allocated"],
+        "device": 0, "address": 0, "segment_type": "large", "segment_pool_id": (0, 0), "stream": 0, "frames": [],
+        "is_expandable": False, "total_size": reserved, "allocated_size": held, "active_size": held,
+        "requested_size": held, "blocks": blocks,
     }]  # fmt: skip
+
+
+def device_memory_used(device: object = None) -> int:
+    """Bytes of the device that are in use, by any process."""
+    free, total = mem_get_info()
+    return total - free
+
+
+def get_per_process_memory_fraction(device: object = None) -> float:
+    """The share of `recommended_max_memory()` that this process may reserve; more than 1 where there is no limit."""
+    return _runtime.memory_limit() / recommended_max_memory()
 
 
 def mem_get_info(device: object = None) -> tuple[int, int]:

@@ -5,6 +5,8 @@ with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f
 with mpsx.profiler.profile() as profile:    # counts and times
     model(x)
 print(profile.table())
+with mpsx.profiler.trace("trace.json"):     # torch.profiler's, for Perfetto and chrome://tracing
+    model(x)
 print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))   # on the simt driver: what its threads do with memory
 with mpsx.profiler.label("attention"):      # a name, in Instruments, in Xcode's captures and in errors of the GPU
     layer(x)
@@ -95,6 +97,19 @@ def launch_log() -> Iterator[list[str]]:
         yield names
     finally:
         names.extend(_runtime.close_launch_log())
+
+
+@contextlib.contextmanager
+def trace(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Writes what runs inside the block to a Chrome trace: operators, and kernels on the device's track."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, supported_activities
+
+    wanted = {ProfilerActivity.CPU, ProfilerActivity.PrivateUse1} & set(supported_activities())
+    with profile(activities=wanted) as seen:
+        yield
+        torch.mpsx.synchronize()
+    seen.export_chrome_trace(os.fspath(path))
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:

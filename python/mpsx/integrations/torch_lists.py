@@ -1,4 +1,5 @@
-"""Lists of devices in PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor."""
+"""Lists of devices in PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor,
+collect_env."""
 
 from __future__ import annotations
 
@@ -41,10 +42,33 @@ def _flex_attention(module: ModuleType) -> None:
     operator._dispatch_cache.clear()
 
 
+def _collect_env(module: ModuleType) -> None:
+    """`python -m torch.utils.collect_env` says what `python -m mpsx info` does. It runs the module's code anew."""
+    loader = module.__spec__.loader
+    last = 'if __name__ == "__main__":'
+
+    class Reporting(type(loader)):
+        def get_code(self, name: str) -> object:
+            source = self.get_source(name)
+            if source.count(last) != 1:
+                raise ValueError(f"{name} has changed, expected {last!r}")
+            return self.source_to_code(source.replace(last, f"{_REPORT}\n{last}"), self.get_filename(name))
+
+    module.__spec__.loader = Reporting(loader.name, loader.path)
+    exec(_REPORT, vars(module))
+
+
+_REPORT = """
+def _with_mpsx(pretty_str):
+    from mpsx.info import report
+    return lambda environment: pretty_str(environment) + "\\n\\n" + report()
+pretty_str = _with_mpsx(pretty_str)
+"""
 _FORMAT = "torch._C._conv_determine_backend_memory_format(\n                input_, weight, conv_backend\n            )"
 
 PATCHES = {
     "torch.distributed.distributed_c10d": (distributed.register,),
+    "torch.utils.collect_env": (_collect_env,),
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", '"hpu", "mps"}', '"hpu", "mps", "mpsx"}'),
