@@ -26,16 +26,21 @@ inline void max_window(device T* out, device long* indices, device const T* x, c
   indices[ox] = where;
 }
 
-// A threadgroup owns a row of a plane of the result: group = (row, plane).
+// A threadgroup owns rows of a plane of the result, of which its threads take some at a time: group = (rows, plane).
 template <typename T>
 kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
                        uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                        uint3 threads [[threads_per_threadgroup]]) {
   device const T* x = in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
-  const ulong row = (ulong(group.y) * ulong(p.out_h) + group.x) * ulong(p.out_w);
-  const PoolRows rows(int(group.x) * p.stride_h - p.pad_h, p);
-  for (int ox = int(tid); ox < p.out_w; ox += int(threads.x)) max_window(out + row, indices + row, x, p, rows, ox);
+  const uint across = min(uint(p.across), threads.x), down = threads.x / across;
+  const int begin = int(group.x) * p.together, end = min(begin + p.together, p.out_h);
+  for (int oy = begin + int(tid / across); oy < end && tid < across * down; oy += int(down)) {
+    const ulong row = (ulong(group.y) * ulong(p.out_h) + ulong(oy)) * ulong(p.out_w);
+    const PoolRows rows(oy * p.stride_h - p.pad_h, p);
+    for (int ox = int(tid % across); ox < p.out_w; ox += int(across))
+      max_window(out + row, indices + row, x, p, rows, ox);
+  }
 }
 
 // Maxima of one window in N channels from c on.

@@ -32,24 +32,26 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
                        uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                        uint3 threads [[threads_per_threadgroup]]) {
   device const T* x = in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
-  const ulong row = (ulong(group.y) * ulong(p.out_h) + group.x) * ulong(p.out_w);
-  device T* to = out + row;
-  device long* at = indices + row;
-  const PoolRows rows(int(group.x) * p.stride_h - p.pad_h, p);
   // The windows [begin, end) lie inside.
   const int reach = (p.kernel_w - 1) * p.dilation_w, begin = min((p.pad_w + p.stride_w - 1) / p.stride_w, p.out_w);
   const int last = (p.in_w - 1 - reach + p.pad_w) / p.stride_w + 1;
   const int end = p.in_w + p.pad_w <= reach ? begin : clamp(last, begin, p.out_w);
-  for (int ox = 0; ox < p.out_w;) {
-    if (ox < begin || ox >= end || end - begin < 8) {
-      max_window(to, at, x, p, rows, ox++);
-      continue;
+  for (int oy = int(group.x) * p.together; oy < min(int(group.x + 1) * p.together, p.out_h); ++oy) {
+    const ulong row = (ulong(group.y) * ulong(p.out_h) + ulong(oy)) * ulong(p.out_w);
+    device T* to = out + row;
+    device long* at = indices + row;
+    const PoolRows rows(oy * p.stride_h - p.pad_h, p);
+    for (int ox = 0; ox < p.out_w;) {
+      if (ox < begin || ox >= end || end - begin < 8) {
+        max_window(to, at, x, p, rows, ox++);
+        continue;
+      }
+      const int first = min(ox, end - 8);  // the last eight may overlap those before
+      if (p.stride_w == 1) eight_windows<1>(to, at, x, p, rows, first);
+      else if (p.stride_w == 2) eight_windows<2>(to, at, x, p, rows, first);
+      else eight_windows<0>(to, at, x, p, rows, first);
+      ox = first + 8;
     }
-    const int first = min(ox, end - 8);  // the last eight may overlap those before
-    if (p.stride_w == 1) eight_windows<1>(to, at, x, p, rows, first);
-    else if (p.stride_w == 2) eight_windows<2>(to, at, x, p, rows, first);
-    else eight_windows<0>(to, at, x, p, rows, first);
-    ox = first + 8;
   }
 }
 

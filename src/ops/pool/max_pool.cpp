@@ -2,6 +2,9 @@
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "ops/operator.h"
 #include "ops/pool/pool.h"
 #include "ops/structured.h"
@@ -10,6 +13,8 @@ namespace mpsx::ops {
 namespace {
 
 using at::IntArrayRef;
+
+constexpr int64_t kRowsThreads = 256;  // of a threadgroup of several rows: fewer would start too many of them
 
 void set_window(Pool2dParams& p, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   p.kernel_h = pool_size(first_of(kernel));
@@ -34,13 +39,16 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
     const Tensor in = self.contiguous(layout.format);
     Pool2dParams p = pool_params(in, best.sizes());
     set_window(p, kernel, stride, padding, dilation);
+    p.across = int32_t(std::bit_ceil(uint32_t(std::min<int64_t>(p.out_w, kRowsThreads))));
+    p.together = layout.last ? 1 : int32_t(std::clamp<int64_t>(2 * kRowsThreads / p.across, 1, p.out_h));
+    const auto threads = layout.last ? layout.threads(p.out_w) : uint32_t(kRowsThreads);
     Launch((layout.last ? last : planes).get(tag_of(self)))
         .pointer(best.mutable_data_ptr())
         .pointer(where.mutable_data_ptr())
         .pointer(in.const_data_ptr())
         .bytes(p)
-        .groups(layout.grid(p.out_h, p.out_w), layout.threads(p.out_w))
-        .work(layout.row(p.out_w) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w))
+        .groups(layout.grid(int64_t(ceil_div(uint64_t(p.out_h), uint64_t(p.together))), p.out_w), threads)
+        .work(layout.row(p.out_w) * uint64_t(p.together) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w))
         .run();
   }
   return outputs.finish(out, indices);
