@@ -30,6 +30,30 @@ def test_a_larger_operand_is_an_error(name: str, dtype: torch.dtype) -> None:
         assert x.shape == (1,)
 
 
+METHODS = """eq ne lt le gt ge greater less not_equal logical_and logical_or logical_xor add sub mul div pow fmod
+    remainder floor_divide true_divide divide multiply subtract atan2 arctan2 bitwise_and bitwise_or bitwise_xor
+    bitwise_left_shift bitwise_right_shift copysign hypot nextafter gcd lcm heaviside ldexp clamp clamp_min clamp_max
+    xlogy igamma igammac float_power""".split()
+
+
+@pytest.mark.usefixtures("silent_fallback")
+@pytest.mark.parametrize("name", [*(f"{name}_" for name in METHODS), "__iand__", "__ior__", "__ixor__", "__iadd__"])
+def test_neighbours_are_left_alone(name: str) -> None:
+    """The error, or the lack of one, is the CPU's, and so is the memory around self."""
+    for dtype, other in ((torch.float32, torch.float32), (torch.float16, torch.float32), (torch.int32, torch.int64),
+                         (torch.float32, torch.float64), (torch.bool, torch.bool)):  # fmt: skip
+        found = []
+        for device in ("cpu", "mpsx"):
+            base = torch.arange(1, 5, device=device).to(dtype)
+            try:
+                getattr(base[1:2], name)(torch.ones(3, dtype=other, device=device))
+                refused = False
+            except (RuntimeError, NotImplementedError, TypeError):
+                refused = True
+            found.append((refused, base.cpu().tolist()))
+        assert found[0] == found[1], f"{dtype} and {other}"
+
+
 def test_a_larger_operand_of_another_type_is_an_error() -> None:
     x = torch.ones(1, dtype=torch.float16, device="mpsx")
     for name in ("add_", "mul_", "lt_", "addcmul_"):

@@ -72,6 +72,12 @@ def test_accuracy(shape: tuple[int, int]) -> None:
         assert error <= max(1.5 * (b.grad.double() - c.grad).abs().max().item(), 2e-5 * scale)
 
 
+def test_accuracy_of_a_long_row() -> None:
+    x = torch.randn(9_400_003) + 3
+    y = F.layer_norm(x.to("mpsx"), x.shape).cpu()
+    assert (y - F.layer_norm(x.double(), x.shape)).abs().max().item() < 3e-6
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_input_with_float_parameters(dtype: torch.dtype) -> None:
     x = torch.randn(33, 65).to(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -209,6 +210,7 @@ for name in ("gelu", "hardtanh", "softplus", "elu", "leaky_relu", "silu", "mish"
 
 def overlapping(op: Callable[..., object], *shape: int) -> Call:
     """`out` begins an element behind the operand."""
+
     def call(d: str) -> object:
         base, n = torch.arange(1.0, 20, device=d), torch.Size(shape).numel()
         return op(base[:n].view(shape), out=base[1 : n + 1].view(shape))
@@ -253,11 +255,44 @@ add(
 for name in ("sum", "prod", "mean", "cumsum", "cumprod"):
     for out in (torch.float32, torch.int32):
         add(f"{name}_of_complex", **{str(out): lambda d, name=name, out=out: getattr(torch, name)(
-            t([1 + 2j, 3 - 1j], d), 0, out=torch.empty((2,) if "cum" in name else (), dtype=out, device=d))})  # fmt: skip
+            t([1 + 2j, 3 - 1j], d), 0, out=zeros(d, out, 2)[slice(None) if "cum" in name else 0])})  # fmt: skip
 for pads in ([-1, 0, 0, 0], [0, 0, -1, -1], [-2, 0, 3, 0], [-2, 1, -1, 3], [-2, -1, 0, 0], [-2, 0, -2, 0]):
     for kind in ("replicate", "reflect"):
         x = torch.arange(4.0).view(1, 1, 2, 2)
         add(f"pad_{kind}", **{str(pads): lambda d, pads=pads, kind=kind, x=x: F.pad(x.to(d), pads, kind)})
+
+
+add(
+    "numbers_of_0_dim",
+    arange=lambda d: torch.arange(torch.tensor(1), t(9, d), torch.tensor(2), device=d),
+    linspace=lambda d: torch.linspace(torch.tensor(1.0), t(7.0, d), 5, device=d),
+    full=lambda d: torch.full((2,), torch.tensor(5.0), device=d),
+)
+for dtype in (torch.float32, torch.float16, torch.float64, torch.int32, torch.bool):
+    add("bincount", **{str(dtype): lambda d, dtype=dtype: torch.bincount(t([1, 2, 1], d), ones(d, dtype))})
+for name in ("max", "min", "amax", "amin", "aminmax", "cummax", "sort", "any", "prod"):
+    add(f"{name}_of_bool", rows=lambda d, name=name: getattr(torch, name)(t([[True, False], [False, False]], d), **(
+        {"dim": 1, "stable": True} if name == "sort" else {"dim": 1})))  # fmt: skip
+for name in ("max", "min", "amax", "amin"):
+    add(f"{name}_of_bool", all=lambda d, name=name: getattr(torch, name)(t([[True, False], [False, False]], d)))
+for p in (0, 1, 2, 3, INF, -INF):
+    add("vector_norm_over_no_dimension", **{str(p).replace("-", "minus_"): lambda d, p=p: torch.linalg.vector_norm(
+        t([[3.0, -4.0], [1.0, 2.0]], d), p, dim=[])})  # fmt: skip
+for eps in (0.0, 1e-5):
+    add("batch_norm", **{str(eps): lambda d, eps=eps: F.batch_norm(torch.arange(6.0, device=d).view(3, 2), None, None,
+        training=True, eps=eps)})  # fmt: skip
+add(
+    "no_channels",
+    instance_norm=lambda d: F.instance_norm(torch.ones(2, 0, 3, device=d)),
+    group_norm=lambda d: F.group_norm(torch.ones(2, 0, 3, device=d), 1),
+)
+for dtype in (torch.float32, torch.complex64):
+    add("svd_out", **{str(dtype): lambda d, dtype=dtype: torch.svd(torch.eye(3, dtype=dtype, device=d), out=[
+        torch.empty(0, dtype=torch.float32 if k == 1 else dtype, device=d) for k in range(3)])[1]})  # fmt: skip
+add(
+    "negative_strides",
+    load=lambda d: torch._utils._rebuild_tensor_v2(ones(d).storage(), 2, (3,), (-1,), False, {}),
+)
 
 
 def outcome(call: Call, device: str) -> object:
@@ -292,10 +327,34 @@ def test_errors_have_the_words_of_torch() -> None:
     x, on_cpu = ones("mpsx", torch.float32, 2, 3).requires_grad_(), ones("cpu")
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Int"):
         torch.mean(x.detach(), 0, out=zeros("mpsx", torch.int32))
-    with pytest.raises(RuntimeError, match="negative slope which is not supported.*call out-of-place version"):
+    with pytest.raises(RuntimeError, match=r"negative slope which is not supported.*call out-of-place version"):
         F.elu_(x * 1, -2).sum().backward()
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         F.batch_norm(x, on_cpu, on_cpu)
+
+
+@pytest.mark.filterwarnings("always")
+def test_byte_masks_warn_as_often_as_on_the_cpu() -> None:
+    calls: list[Call] = [
+        lambda d: ones(d)[t([1, 0, 1], d, torch.uint8)],
+        lambda d: ones(d, torch.float32, 2, 2)[t([1, 0], d, torch.uint8), t([1, 0], d, torch.uint8)],
+        lambda d: ones(d).index_put_((t([1, 0, 1], d, torch.uint8),), ones(d, torch.float32, 2), accumulate=True),
+    ]
+    for call in calls:
+        counts = []
+        for device in ("cpu", "mpsx"):
+            with warnings.catch_warnings(record=True) as caught:
+                call(device)
+            counts.append([str(w.message).partition(" (Triggered")[0] for w in caught])
+        assert counts[0] == counts[1] != []
+
+
+def test_householder_product_is_as_accurate() -> None:
+    a, tau = torch.geqrf(torch.randn(60, 40, dtype=torch.double, generator=torch.Generator().manual_seed(0)))
+    exact = torch.linalg.householder_product(a, tau)
+    wrong = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
+             for d in ("cpu", "mpsx")]  # fmt: skip
+    assert wrong[1] <= 1.5 * wrong[0]
 
 
 def test_dilated_padding_is_minus_infinity() -> None:

@@ -18,7 +18,9 @@ void part(const ElementwiseKernels& kernels, const Tensor& self, at::ScalarType 
 }
 bool frexp(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   static const ElementwiseKernels mantissas("frexp", 1), exponents("frexp_exponent", 1);
-  if (!has_float_kernel(self) || !takes(mantissa, self.scalar_type()) || !takes(exponent, at::kInt)) return false;
+  TORCH_CHECK(takes(exponent, at::kInt), "torch.frexp() expects exponent to have int dtype but got ",
+              exponent.scalar_type());
+  if (!has_float_kernel(self) || !takes(mantissa, self.scalar_type())) return false;
   part(mantissas, self, self.scalar_type(), mantissa);
   part(exponents, self, at::kInt, exponent);
   return true;

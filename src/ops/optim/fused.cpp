@@ -24,30 +24,40 @@ struct Step {
 bool is_scalar_f32(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kFloat && t.numel() == 1; }
 bool is_scalar_f32(const OptionalTensor& t) { return !t || !t->defined() || is_scalar_f32(*t); }
 
-// Gradients that lie in memory otherwise than their parameters, copied to lie alike.
-class AlignedGradients {
+// The kernels step dense memory: what lies otherwise than its parameter, and all of a parameter with gaps, is copied.
+class AlignedLists {
  public:
-  explicit AlignedGradients(Step& step) : original_(step.lists[1]) {
-    const TensorList params = step.lists[0];
-    for (size_t i = 0; i < std::min(params.size(), original_.size()); ++i) {
-      const Tensor& grad = original_[i];
-      if (grad.strides() == params[i].strides() || grad.sizes() != params[i].sizes() ||
-          grad.scalar_type() != params[i].scalar_type() || !is_plain(grad))
-        continue;
-      if (aligned_.empty()) aligned_.assign(original_.begin(), original_.end());
-      aligned_[i] = at::empty_like(params[i]).copy_(grad);
+  explicit AlignedLists(Step& step) : originals_(step.lists), copies_(originals_.size()) {
+    const TensorList params = originals_[0];
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (!is_plain(params[i])) continue;
+      const bool dense = params[i].is_non_overlapping_and_dense();
+      const Tensor like = dense ? params[i] : at::empty_like(params[i]);
+      for (size_t l = 0; l < originals_.size(); ++l)
+        if (i < originals_[l].size()) align(l, i, like);
     }
-    if (!aligned_.empty()) step.lists[1] = aligned_;
+    for (size_t l = 0; l < copies_.size(); ++l)
+      if (!copies_[l].empty()) step.lists[l] = copies_[l];
   }
-  // A step with a gradient scale leaves the gradients unscaled.
-  void write_back() const {
-    for (size_t i = 0; i < aligned_.size(); ++i)
-      if (!aligned_[i].is_same(original_[i])) original_[i].copy_(aligned_[i]);
+  // Gradients are written by a step with a gradient scale alone, which leaves them unscaled.
+  void write_back(bool gradients) const {
+    for (size_t l = 0; l < copies_.size(); ++l)
+      for (size_t i = 0; i < copies_[l].size() && (l != 1 || gradients); ++i)
+        if (!copies_[l][i].is_same(originals_[l][i])) originals_[l][i].copy_(copies_[l][i]);
   }
 
  private:
-  TensorList original_;
-  std::vector<Tensor> aligned_;
+  void align(size_t l, size_t i, const Tensor& like) {
+    const Tensor& t = originals_[l][i];
+    if (!is_plain(t) || t.strides() == like.strides() || t.sizes() != like.sizes() ||
+        t.scalar_type() != like.scalar_type())
+      return;
+    if (copies_[l].empty()) copies_[l].assign(originals_[l].begin(), originals_[l].end());
+    copies_[l][i] = at::empty_like(like).copy_(t);
+  }
+
+  c10::SmallVector<TensorList, 6> originals_;
+  std::vector<std::vector<Tensor>> copies_;  // a list is empty where nothing of it is copied
 };
 
 // Checks lengths, and tells whether the kernels take these tensors.
@@ -61,7 +71,7 @@ bool is_native(const Step& step) {
          is_scalar_f32(step.found_inf);
 }
 
-void run(Step step, const AlignedGradients& aligned, const KernelSet& kernels, OptimizerParams params) {
+void run(Step step, const AlignedLists& aligned, const KernelSet& kernels, OptimizerParams params) {
   if (!step.steps.empty()) step.lists.insert(step.lists.begin() + 4, step.steps);
   const Tag tag = tag_of(step.lists[0][0]);
   const auto value = [&](const OptionalTensor& t, uint32_t flag) -> const void* {
@@ -82,7 +92,7 @@ void run(Step step, const AlignedGradients& aligned, const KernelSet& kernels, O
         batch.over_chunks(launch.bytes(all), 4).run();
       },
       kOptimizerBuffers);
-  if (grad_scale) aligned.write_back();
+  aligned.write_back(grad_scale != nullptr);
 }
 
 struct AdamArguments {
@@ -134,7 +144,7 @@ bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
   if (params.empty()) return true;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
-  const AlignedGradients aligned(step);
+  const AlignedLists aligned(step);
   if (!is_native(step)) return false;
   run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
       adam_params(lr, {beta1, beta2, weight_decay, eps, amsgrad, maximize}));
@@ -152,7 +162,7 @@ bool fused_adam_tensor_lr(TensorList params, TensorList grads, TensorList exp_av
   if (params.empty()) return true;
   Step step = adam_lists(adam_name<Decoupled>(), params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, amsgrad,
                          grad_scale, found_inf);
-  const AlignedGradients aligned(step);
+  const AlignedLists aligned(step);
   step.rate = lr;
   if (!is_native(step)) return false;
   run(std::move(step), aligned, adam_kernels<Decoupled>(amsgrad),
@@ -188,7 +198,7 @@ bool fused_sgd(TensorList params, TensorList grads, TensorList buffers, double w
                const OptionalTensor& found_inf) {
   if (params.empty()) return true;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
-  const AlignedGradients aligned(step);
+  const AlignedLists aligned(step);
   if (!is_native(step)) return false;
   run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
       sgd_params(lr, weight_decay, momentum, dampening, maximize, is_first_step));
@@ -203,7 +213,7 @@ bool fused_sgd_tensor_lr(TensorList params, TensorList grads, TensorList buffers
                      is_first_step, grad_scale, found_inf);
   if (params.empty()) return true;
   Step step = sgd_lists(params, grads, buffers, grad_scale, found_inf);
-  const AlignedGradients aligned(step);
+  const AlignedLists aligned(step);
   step.rate = lr;
   if (!is_native(step)) return false;
   run(std::move(step), aligned, sgd_kernels(!buffers.empty(), nesterov),
