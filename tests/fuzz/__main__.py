@@ -75,21 +75,24 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
             if child.returncode == 0:
                 return
             left -= time.time() - started
-            died(report, last.decode().strip(), child.returncode, time.time() - since > HANG_SECONDS, lock)
+            died(report, last.decode().strip(), pattern, child.returncode, time.time() - since > HANG_SECONDS, lock)
             match = re.match(r"\d+:(\d+):", last.decode())
             first = int(match[1]) + 1 if match else first + 1
 
 
-def died(report: Report, state: str, status: int, hung: bool, lock: threading.Lock) -> None:
+def died(report: Report, state: str, pattern: str, status: int, hung: bool, lock: threading.Lock) -> None:
     """A crash or a hang: ours, unless the CPU was at work."""
     where, phase, name, form, *_ = [*state.split(), "", "", "", ""]
     with lock:
         if phase == "cpu":
             report.torch_crashes.append(f"{where} {name}")
             return
-        done = subprocess.run([sys.executable, "-m", "tests.fuzz.child", where or "0:0:0", "."], cwd=ROOT, check=False,
-                              capture_output=True, text=True, timeout=2 * HANG_SECONDS) if where else None  # fmt: skip
-        line = done.stdout.split("\n")[0] if done else state
+        try:
+            again = subprocess.run([sys.executable, "-m", "tests.fuzz.child", where, pattern], cwd=ROOT, check=False,
+                                   capture_output=True, text=True, timeout=2 * HANG_SECONDS).stdout  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            again = (late.stdout or b"").decode()
+        line = again.split("\n")[0] or state
         kind = "hang" if hung else "crash"
         report.take({"where": where, "name": name, "form": form, "kind": kind, "detail": f"status {status}",
                      "line": line, "reason": None})  # fmt: skip

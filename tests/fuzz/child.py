@@ -29,6 +29,8 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
     mpsx.fallback.set_mode("silent")
     with open(board, "r+b") as file:
         memory = mmap.mmap(file.fileno(), 256)
+    torch.ones(1, device="mpsx").add_(1)  # simt may have to compile its kernels first
+    torch.mpsx.synchronize()
     seen: dict[tuple, int] = {}
     count, group, until = 0, first, time.time() + seconds
     while time.time() < until and group < last:
@@ -51,7 +53,7 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
             if seen[key] > SEEN:
                 continue
             line = case.text()
-            if not reason(case.name, finding.kind, line):
+            if not reason(case.name, finding.kind, f"{line} {finding.detail}"):
                 note("reduce")
                 smaller, finding = reduced(case, finding)
                 line = smaller.text()
@@ -63,7 +65,7 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
 
 
 def tell(case: object, kind: str, detail: str, line: str) -> None:
-    why = reason(case.name, kind, line)
+    why = reason(case.name, kind, f"{line} {detail}")
     row = {"where": case.where, "name": case.name, "form": case.form, "kind": kind, "detail": detail, "line": line}
     print(json.dumps(row | {"reason": why}), flush=True)
 

@@ -73,7 +73,7 @@ def literal(t: torch.Tensor) -> str:
     """A base, as an expression; `d` is the device."""
     kind = f"dtype={t.dtype}, device=d"
     if t.numel() > 64:
-        if len(set(t.view(torch.uint8).view(t.numel(), -1)[:, 0].tolist())) == 1 and t.unique().numel() == 1:
+        if torch.equal(t, t[:1].expand(t.numel())):
             return f"torch.full(({t.numel()},), {t[0].item()!r}, {kind})"
         return f"({t.numel()} elements: see --case)"
     values = str(t.tolist()).replace("nan", "NAN").replace("inf", "INF")

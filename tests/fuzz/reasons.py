@@ -1,5 +1,5 @@
-"""Differences that are torch's own, or by design: names and kinds (regular expressions), an optional test of the line,
-and the reason. Each is printed with how often it occurred."""
+"""Differences that are torch's own, or by design: names and kinds, what the line and the detail say (all regular
+expressions), and the reason. Each is printed with how often it occurred."""
 
 from __future__ import annotations
 
@@ -8,13 +8,49 @@ import re
 REASONS: list[tuple[str, str, str, str]] = [
     (r"cosh", "values", "int", "the CPU's cosh of integers overflows one step early"),
     (r"median", "values", "as_strided", "the CPU's median of expanded rows is wrong"),
-    (r"interpolate|upsample", "values", "antialias", "the CPU's antialiasing of width 1 is wrong"),
+    (r"interpolate|upsample", "values", "antialias|_aa", "the CPU's antialiasing of width 1 is wrong"),
     (r"pad", "values", "circular", "the CPU's circular padding by a negative number is wrong"),
     (r"avg_pool3d|native_batch_norm", "values", "out=", "the CPU leaves out= unwritten"),
     (r"native_group_norm", "values", "as_strided", "the CPU reads a strided weight or bias as if it were dense"),
     (r"max_pool3d", "values", "indices=True", "the CPU's place of a maximum that is -inf"),
     (r"(var|std)_mean", "values", "INF|elements", "the CPU's mean of an infinity is NaN there"),
     (r"tri[ul]", "values", "out=", "the CPU writes a strided out= as if it were dense"),
+    (
+        r"mean|sum|prod|amax|amin|dot|mm|cross|pool",
+        "values",
+        r"(b\d+)\b.*out=\1\b",
+        "the CPU overwrites an input that is out= before it reads it",
+    ),
+    (r"gcd|lcm", "values", "-128|-32768|elements", "the CPU's gcd of the least integer is negative"),
+    (r"unique", "values", "NAN|elements", "the order of equal NaNs is nobody's promise"),
+    (r"zeta", "values", "INF|elements", "the CPU's zeta of an infinite order is NaN or infinite for any place"),
+    (r"polygamma", "values", "INF", "the CPU's polygamma of infinity is NaN, its limit 0"),
+    (r"linspace", "values", "int", "the CPU's integers are of a rounded step, ours of exact quotients"),
+    (r"grid_sample", "values", "NAN|INF|elements", "the CPU's kernels disagree on places that are NaN or infinite"),
+    (r"(group|batch)_norm", "values", "difference: nan", "the CPU's x * scale + shift is inf - inf there"),
+    (r"conv", "values", "difference: nan", "the CPU's slow convolution multiplies its padding by infinite weights"),
+    (r"conv(_transpose)?3d", "strides", "", "the CPU's memory format is that of the library it takes for these sizes"),
+    (r"var|std", "values", r"e\+(19|[23]\d)|difference: (inf|nan)", "no Metal GPU has the doubles for such squares"),
+    (
+        r"softmax|cumsum|cumprod",
+        "refuses",
+        "expected a floating|to the desired output type Bool",
+        "without elements the CPU checks no types",
+    ),
+    (r"index_(add|copy|fill|reduce)", "refuses", "out of bounds", "indices are checked even if nothing is written"),
+    (r"", "refuses", "more than one element of the written-to", "writing to memory that overlaps is undefined"),
+    (r"", "accepts", "INTERNAL ASSERT", "an assertion of the CPU's own fails"),
+    (r"dropout", "refuses", "a mask of type Bool", "a mask is of bools"),
+    (r"conv", "refuses", "a bias of type", "a bias has the type of the weights"),
+    (r"cross_entropy", "refuses", "to have the same dtype", "the CPU multiplies matrices of two types in a backward"),
+    (
+        r"ldexp",
+        "values",
+        "-9223372036854775808|difference: nan",
+        "the CPU takes exponents modulo 2^32",
+    ),
+    (r"native_batch_norm", "type", "out=", "the CPU leaves the statistics of inference as they were given"),
+    (r"group_norm", "accepts", "is_contiguous", "the CPU's kernel takes dense rows alone"),
 ]
 
 
