@@ -5,11 +5,23 @@
 #include "lib/pack.h"
 
 // Rows back to front: the output is contiguous along x, the input has stride -1.
+template <uint N, typename T>
+inline void turn_around(PackLoop<N, true> d, device T* out, device const T* in) {
+  for (; d.more(); d.next()) {
+    Packs<T, N> v;
+    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
+      const Pack<T, N> raw = load_pack<N>(in - (long(d.place(k)) + N - 1));
+      MPSX_UNROLL for (uint j = 0; j < N; ++j) v.at[k * N + j] = raw.v[N - 1 - j];
+    }
+    store_packs(d, out, 1, v);
+  }
+}
 template <typename T>
 kernel void flip_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
-                      constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
+                      constant FlipParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
+  device T* to = out + row_offset(p, 0, gid);
   device const T* from = in + row_offset(p, 1, gid);
-  (out + row_offset(p, 0, gid))[gid.x] = from[-long(gid.x)];
+  MPSX_PACKS(T, T, p.size[0], turn_around, to, from);
 }
 
 // tril and triu: gid = (columns, row, matrix); both tensors are dense. Zero lies left of column `edge`, or from it on.

@@ -43,6 +43,13 @@ struct IndexParams {
   uint32_t add;          // to what the output holds, rather than replacing it
 };
 
+// A dispatch over rows of up to four dimensions, innermost first; operands: the output, the input.
+struct FlipParams {
+  uint32_t size[4];
+  int64_t stride[2][4];
+  uint32_t packed, unused;  // packed: the output's rows begin at multiples of 16 bytes, and the input's end at some
+};
+
 // Lines along the indexed dimension, each walked in order by one thread; a threadgroup owns kScatterLines neighbours.
 // Operands: self, index, source. Of sums of rows a threadgroup holds kScatterSums, and a lane loads kScatterAhead
 // elements before it adds the first.

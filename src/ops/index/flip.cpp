@@ -33,13 +33,19 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
   const void* const from = at_const_element(self, start);
   const int64_t bytes = self.element_size();
   if (loops.inner(0) != 1 || loops.inner(1) != -1) return copy_strided(to, from, bytes, loops), out;
-  IndexParams p{};
+  FlipParams p{};
   loops.each(p, 4, [&](const auto& offsets) {
+    char* const row = to + offsets[0] * bytes;
+    const char* const last = static_cast<const char*>(from) + offsets[1] * bytes;
+    uint64_t places = runtime::address_of(row) | runtime::address_of(last + bytes);
+    for (size_t d = 1; d < 4; ++d)
+      for (size_t k = 0; k < 2; ++k) places |= uint64_t(p.stride[k][d] * bytes);
+    p.packed = runtime::in_packs(places);
     Launch(rows.get(bits_tag(self)))
-        .pointer(to + offsets[0] * bytes)
-        .pointer(static_cast<const char*>(from) + offsets[1] * bytes)
+        .pointer(row)
+        .pointer(last)
         .bytes(p)
-        .threads(p.size[0], p.size[1], uint64_t(p.size[2]) * p.size[3])
+        .over(p.size[0], size_t(bytes), p.size[1], uint64_t(p.size[2]) * p.size[3])
         .run();
   });
   return out;
