@@ -295,6 +295,16 @@ add(
 )
 
 
+for name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
+    for other in ("same", "dense", "row"):
+        y = {"same": lambda x: x * 0.5, "dense": lambda x: x.contiguous() * 0.5, "row": lambda x: x[:1] * 0.5}[other]
+        add(f"{name}_strides", **{other: lambda d, name=name, y=y: getattr(F, name)(
+            x := cube(d).permute(0, 2, 1), y(x), reduction="none")})  # fmt: skip
+for dtype in (torch.float16, torch.float64, torch.int32):
+    add("vector_norm_out", **{str(dtype): lambda d, dtype=dtype: torch.linalg.vector_norm(
+        cube(d), out=torch.empty((), dtype=dtype, device=d))})  # fmt: skip
+
+
 def outcome(call: Call, device: str) -> object:
     try:
         result = call(device)

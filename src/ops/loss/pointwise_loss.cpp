@@ -2,6 +2,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "loss/params.h"
@@ -51,16 +52,22 @@ bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight
          (!weight || !weight->defined() || same_kind(x, *weight));
 }
 
-// Operands brought to one dense shape.
+// A tensor with as many elements as `like`, lying as they do.
+Tensor alike(const Tensor& t, const Tensor& like) {
+  if (t.sizes() == like.sizes() && t.strides() == like.strides()) return t;
+  return at::empty_like(like).copy_(t);
+}
+
+// Operands brought to one shape, without gaps, in the order of the first one's dimensions.
 struct Operands {
   Tensor x, target, weight;  // weight may be undefined
   PointwiseLossParams params{};
 
   Operands(const Tensor& a, const Tensor& b, const MaybeTensor& w, double parameter) {
     const at::DimVector shape = at::infer_size_dimvector(a.sizes(), b.sizes());
-    x = a.expand(shape).contiguous();
-    target = b.expand(shape).contiguous();
-    if (w && w->defined()) weight = w->expand(shape).contiguous();
+    x = a.sizes() == at::IntArrayRef(shape) && a.is_non_overlapping_and_dense() ? a : a.expand(shape).contiguous();
+    target = alike(b, x);
+    if (w && w->defined()) weight = alike(*w, x);
     params.count = uint64_t(x.numel());
     params.parameter = float(parameter);
     params.scale = 1.0f;
@@ -88,7 +95,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   PointwiseLossParams& p = o.params;
   const Tag tag = tag_of(o.x);
   if (reduction == at::Reduction::None) {
-    const Tensor out = at::empty(o.x.sizes(), o.x.options());
+    const Tensor out = at::empty_like(o.x);
     p.packed = aligned(out, o.x, o.target, o.weight);
     pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
       p.count = count;
@@ -156,8 +163,8 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   PointwiseLossParams& p = o.params;
   const bool reduced = grad_output.numel() == 1;
   p.scale = mean_scale(reduction, p.count);
-  const Tensor grad_input = at::empty(o.x.sizes(), o.x.options());
-  const Tensor grad = reduced ? grad_output.contiguous() : grad_output.expand(o.x.sizes()).contiguous();
+  const Tensor grad_input = at::empty_like(o.x);
+  const Tensor grad = reduced ? grad_output.contiguous() : alike(grad_output, o.x);
   p.packed = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
     p.count = count;
