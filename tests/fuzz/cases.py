@@ -21,7 +21,8 @@ PER_GROUP = 40
 # Random, uninitialised, or free to choose: nothing to compare. The last are slow, or call other operators in Python.
 LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
     "new_empty", "empty_strided", "linalg.lstsq", "linalg.lstsq.grad_oriented", "svd", "linalg.svd", "linalg.eig",
-    "linalg.eigh", "geqrf", "linalg.qr", "qr", "lobpcg", "ormqr", "linalg.householder_product", "linalg.ldl_factor",
+    "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh",
+    "geqrf", "linalg.qr", "qr", "lobpcg", "ormqr", "linalg.householder_product", "linalg.ldl_factor",
     "linalg.ldl_factor_ex", "linalg.ldl_solve", "to_sparse", "sparse.sampled_addmm", "sparse.mm.reduce",
     "masked.normalize", "stft", "istft", "nn.functional.gaussian_nll_loss", "linalg.pinv", "linalg.pinv.singular",
     "linalg.pinv.hermitian", "pinverse", "linalg.matrix_rank", "linalg.cond", "linalg.norm", "linalg.matrix_norm.nuc",

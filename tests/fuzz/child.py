@@ -46,6 +46,7 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
                 tell(case, "fuzzer", traceback.format_exc()[-300:], case.name)
                 continue
             count += 1
+            note("cpu")  # which the next case is made with
             if finding is None:
                 continue
             key = (case.name, case.form, finding.kind)

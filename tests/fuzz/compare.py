@@ -103,7 +103,8 @@ def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | obj
         if not outputs:
             return []
         weights = [torch.linspace(0.5, 1.5, t.numel()).to(t.dtype).view(t.shape).to(device) for t in outputs]
-        return list(torch.autograd.grad(outputs, inputs, weights, allow_unused=True))
+        grads = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+        return [g.to_dense() if isinstance(g, torch.Tensor) and g.layout != torch.strided else g for g in grads]
     leaves = tree_leaves(result)
     if case.form == "call" and not case.name.endswith("_"):
         return leaves
