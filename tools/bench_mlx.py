@@ -113,7 +113,7 @@ class Mlx:
 
 
 def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, float, Run, list[tuple[str, Run]]]]:
-    """What is measured: its name, its operations, our call, MLX's calls."""
+    """Measurements: a name, its operations, our call, MLX's calls."""
     n = 256 if small else 4096
     a, b = (torch.randn(n, n, dtype=dtype, device="mpsx") for _ in range(2))
     yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.products(a, b, False))

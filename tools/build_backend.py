@@ -27,7 +27,7 @@ Settings = Mapping[str, Any] | None
 
 
 def with_torch(requires: list[str]) -> list[str]:
-    """What the build needs, torch included."""
+    """Everything that the build needs, torch included."""
     return requires if find() else [*requires, TORCH]
 
 

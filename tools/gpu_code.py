@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What NVIDIA's assembler makes of kernels, without a GPU: registers, spilled bytes, instructions.
+"""Registers, spilled bytes and instructions of kernels, as NVIDIA's assembler has them, without a GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'

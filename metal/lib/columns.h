@@ -104,9 +104,9 @@ inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines li
         if (row < down) scratch[row * columns + column + j] = Fold<Combine>::settle(total[q][j], low[q][j]);
       tg_barrier();
       for (uint c = g.index; c < columns; c += g.count) {
-        A v = scratch[c];
-        for (uint d = 1; d < down; ++d) v = Combine::apply(v, scratch[d * columns + c]);
-        result[q * kFoldColumns + begin + c] = v;
+        A v = scratch[c], rest = A{};
+        for (uint d = 1; d < down; ++d) Fold<Combine>::add(v, rest, scratch[d * columns + c]);
+        result[q * kFoldColumns + begin + c] = Fold<Combine>::settle(v, rest);
       }
       tg_barrier();
     }
