@@ -36,10 +36,12 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'torch.mpsx' has no attribute {name!r}")
 
 
-def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor) -> _torch.memory_format:
-    """The memory format of a convolution's result: result_format() of src/ops/conv/conv.cpp."""
+def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: object) -> _torch.memory_format:
+    """The memory format of a convolution's result: result_format() of src/ops/conv/conv.cpp. Others: PyTorch's."""
     from torch._prims_common import suggest_memory_format
 
+    if not image.is_mpsx:
+        return _torch._C._conv_determine_backend_memory_format(image, weight, backend)
     if image.dim() in (4, 5):
         for tensor in (image, weight):
             if suggest_memory_format(tensor) != _torch.contiguous_format:

@@ -3,6 +3,7 @@ collect_env."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -26,7 +27,7 @@ def _flex_attention(module: ModuleType) -> None:
         gradients = torch.is_grad_enabled() and any(getattr(tensor, "requires_grad", False) for tensor in inputs)
         statistics = options.get("OUTPUT_LOGSUMEXP") or options.get("OUTPUT_MAX")
         sizes = any(isinstance(one, torch.SymInt) for one in (*captured, *mask_captured))
-        if not (query.is_mpsx and (gradients or statistics or sizes)):
+        if not (query.is_mpsx and (gradients or statistics or sizes or not _METAL_FLEX)):
             return of_torch(query, key, value, *rest)
         out, logsumexp, largest = module.math_attention(query, key, value, *rest)
         return module._permute_strides(out, query.stride()), logsumexp, largest.detach()
@@ -64,36 +65,40 @@ def _with_mpsx(pretty_str):
     return lambda environment: pretty_str(environment) + "\\n\\n" + report()
 pretty_str = _with_mpsx(pretty_str)
 """
-_FORMAT = "torch._C._conv_determine_backend_memory_format(\n                input_, weight, conv_backend\n            )"
+# Whether this version has FlexAttention for Metal.
+_METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_flex_attention_template.py").exists()
 
 PATCHES = {
     "torch.distributed.distributed_c10d": (distributed.register,),
     "torch.utils.collect_env": (_collect_env,),
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
-        line("_validate_device", '"hpu", "mps"}', '"hpu", "mps", "mpsx"}'),
+        line("_validate_device", "supported_devices = {", 'supported_devices = {"mpsx", '),
         # The statistics on mpsx are there when they are asked for.
-        line("_apply_kernel_options", '= torch.is_grad_enabled()', "= torch.is_grad_enabled() and not query.is_mpsx"),
-        # Of PyTorch's own mps alone.
-        line("_validate_device", 'if query.device.type == "mps" and (',
-             'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
+        line("_apply_kernel_options", "= torch.is_grad_enabled()", "= torch.is_grad_enabled() and not query.is_mpsx"),
     ),
     # A convolution's result is channels last where the input or the weight is.
     "torch._subclasses.fake_impls": (
-        line("conv", _FORMAT, f"torch.mpsx._convolution_format(input_, weight) if input_.is_mpsx else {_FORMAT}"),
+        line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
     # Metal has no double: such graphs are made of calls, each of which falls back.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:", "if t.is_meta or (t.is_mpsx and t.dtype == torch.float64):"),
     ),
-    "torch._inductor.kernel.flex.flex_attention": tuple(
+}
+if _METAL_FLEX:
+    PATCHES["torch.nn.attention.flex_attention"] += (
+        # Of PyTorch's own mps alone.
+        line("_validate_device", 'if query.device.type == "mps" and (',
+             'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
+    )  # fmt: skip
+    PATCHES["torch._inductor.kernel.flex.flex_attention"] = tuple(
         line(where, 'get_device().type == "mps"', 'get_device().type in ("mps", "mpsx")')
         for where in ("flex_attention", "flex_attention_backward")
-    ),
-    "torch._inductor.codegen.metal_flex_attention_template": (
+    )
+    PATCHES["torch._inductor.codegen.metal_flex_attention_template"] = (
         line("MetalFlexAttentionNode.codegen",
              '"from torch._inductor.runtime.runtime_utils import compile_mps_shader"',
              '"from torch.mpsx import compile_shader as compile_mps_shader" if self.get_device().type == "mpsx" else '
              '"from torch._inductor.runtime.runtime_utils import compile_mps_shader"'),
-    ),
-}  # fmt: skip
+    )  # fmt: skip
