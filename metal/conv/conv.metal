@@ -25,7 +25,7 @@ struct ConvFinish {
   METAL_FUNC void put(uint row, uint column, float sum) const {
     const uint image = quotient(column, p.by_image), position = column - image * p.image_positions;
     const float start = p.has_bias ? float(bias[row]) : 0.0f;
-    out[long(image) * p.out_image + long(row) * p.out_channel + long(position) * p.out_position] = T(sum + start);
+    out[long(image) * p.out_image + long(row) * p.out_channel + long(position)] = T(sum + start);
   }
 };
 

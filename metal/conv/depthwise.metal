@@ -51,8 +51,8 @@ kernel void conv_depthwise(device T* out [[buffer(0)]], device const T* source [
     }
   }
   device T* target = out + (long(first.image) * p.out_image + long(channel) * p.out_channel +
-                            long(place % (w.positions[0] * w.positions[1] * w.positions[2])) * p.out_position);
-  for (uint i = g.index; i < count; i += g.count) target[long(i) * p.out_position] = T(sum[i]);
+                            long(place % (w.positions[0] * w.positions[1] * w.positions[2])));
+  for (uint i = g.index; i < count; i += g.count) target[i] = T(sum[i]);
 }
 
 // One element of the weight's gradient a threadgroup.

@@ -36,7 +36,7 @@ struct ConvParams {
   ConvWindow window;
   ConvMatrix matrix;
   int64_t image_stride, channel_stride, source_stride[3];  // of the source
-  int64_t out_image, out_channel, out_position;            // strides of the result
+  int64_t out_image, out_channel;                          // strides of the result, whose places are neighbours
   uint32_t images, channels, padded;                       // channels of the source in a group
   uint32_t rows, columns, depth;                           // of the product
   uint32_t has_bias;

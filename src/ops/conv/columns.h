@@ -20,27 +20,22 @@ inline void apply_columns(const Tensor& out, const Tensor& source, const Tensor&
   constexpr int64_t kMostColumns = int64_t(1) << 23;  // at once: they stay in a large cache
   const int64_t places = volume(p.window.source), taps = volume(p.window.taps), rows = p.rows, channels = p.channels;
   const int64_t images = out.size(0), at_once = std::clamp<int64_t>(kMostColumns / (rows * taps * places), 1, images);
-  const auto options = out.options().memory_format(std::nullopt);
-  const Tensor result = out.is_contiguous() ? out : at::empty(out.sizes(), options);
-  const Tensor columns = at::empty({at_once, rows * taps, places}, options);
+  const Tensor columns = at::empty({at_once, rows * taps, places}, out.options().memory_format(std::nullopt));
   const Tensor from = source.reshape({images, groups, channels, places});
   const Tensor factors = weight.reshape({groups, channels, rows * taps}).transpose(1, 2).contiguous();
   p.depth = uint32_t(places);
-  p.out_image = result.stride(0);
-  p.out_channel = result.stride(1);
   for (int64_t image = 0; image < images; image += at_once) {
     const int64_t here = std::min(at_once, images - image);
     for (int64_t group = 0; group < groups; ++group) {
       matrix_product(columns.narrow(0, 0, here), factors[group].expand({here, rows * taps, channels}),
                      from.narrow(0, image, here).select(1, group));
       Launch l(kernels.get(tag_of(out)));
-      l.pointer(result.narrow(0, image, here).narrow(1, group * rows, rows).mutable_data_ptr());
+      l.pointer(out.narrow(0, image, here).narrow(1, group * rows, rows).mutable_data_ptr());
       l.pointer(columns.const_data_ptr());
       l.pointer(p.has_bias ? bias.narrow(0, group * rows, rows).const_data_ptr() : nullptr).bytes(p);
       l.threads(uint64_t(here) * p.image_positions, uint64_t(rows)).work(uint64_t(taps)).run();
     }
   }
-  if (!result.is_same(out)) out.copy_(result);
 }
 
 }  // namespace mpsx::ops

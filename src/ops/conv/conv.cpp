@@ -182,7 +182,6 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   set_source(p, source);
   p.out_image = out.stride(0);
   p.out_channel = out.stride(1);
-  p.out_position = out.stride(-1);
   p.channels = uint32_t(channels);
   p.rows = uint32_t(rows);
   const uint32_t positions = volume(p.window.positions);
@@ -297,6 +296,12 @@ at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   return at::MemoryFormat::Contiguous;
 }
 
+// Kernels write places side by side: with its channels as neighbours, a result takes a copy.
+Tensor in_format(const Tensor& t, at::MemoryFormat format) {
+  if (format == at::MemoryFormat::Contiguous) return t;
+  return at::empty(t.sizes(), t.options().memory_format(format)).copy_(t);
+}
+
 Tensor convolve(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                 IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                 int64_t groups) {
@@ -311,9 +316,9 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const OptionalTensor&
   const auto size = transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding,
                                                              stride, dilation, groups)
                                : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  const Tensor out = at::empty(size, input.options().memory_format(result_format(input, weight)));
+  const Tensor out = at::empty(size, input.options().memory_format(at::MemoryFormat::Contiguous));
   apply(out, input, weight, bias, {stride, padding, dilation, groups}, transposed);
-  return out;
+  return in_format(out, result_format(input, weight));
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
@@ -341,8 +346,9 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) {
-    grad_input = at::empty(input.sizes(), input.options().memory_format(result_format(input, weight)));
-    apply(grad_input, grad, weight, std::nullopt, g, !transposed);
+    const Tensor out = at::empty(input.sizes(), input.options().memory_format(at::MemoryFormat::Contiguous));
+    apply(out, grad, weight, std::nullopt, g, !transposed);
+    grad_input = in_format(out, result_format(input, weight));
   }
   if (mask[1])
     grad_weight = transposed ? weight_gradient(grad, input, weight, g) : weight_gradient(input, grad, weight, g);
