@@ -173,6 +173,18 @@ def test_experts() -> None:
     on_device.backward()
 
 
+def test_device_of_processors() -> None:
+    """Image processors take `device`, and need torchvision; this is how they check it."""
+    from transformers.utils import type_validators
+
+    check = type_validators.device_validator
+    check = getattr(check, "__wrapped__", check)
+    for device in ("mpsx", "mpsx:0", torch.device("mpsx")):
+        check(device)
+    with pytest.raises(ValueError, match="must be one of"):
+        check("gpu")
+
+
 def test_run_is_recorded(tmp_path: Path) -> None:
     trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
     assert json.loads((tmp_path / "checkpoint-1" / "trainer_state.json").read_text())["global_step"] == 1

@@ -32,6 +32,8 @@ PATCHES = {
     "transformers.integrations.accelerate": (
         instead_of_cuda("get_max_memory"),
     ),
+    # Image processors check their `device` by it.
+    "transformers.utils.type_validators": (line("device_validator", '"mps", "meta"', '"mps", "mpsx", "meta"'),),
     "transformers.cache_utils": (
         instead_of_cuda("Cache.update", condition=None),  # of offloaded layers
     ),
