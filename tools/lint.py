@@ -27,7 +27,6 @@ LAYERS = {
 # Families of operators see their own kernels' parameters and elementwise's launchers, and these:
 FAMILY_EDGES = {
     "attention": (r"ops/(random|explicit)/",),
-    "conv": (r"ops/matmul/",),
     "elementwise": (r"ops/explicit/",),
     "index": (r"sort/",),
     "pool": (r"ops/resample/",),

@@ -16,16 +16,16 @@ kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvPara
   out[gid] = to;
 }
 
-template <typename T>
+template <typename T, typename O = T>
 struct ConvFinish {
-  device T* out;
+  device O* out;
   device const T* bias;
   constant ConvParams& p;
 
   METAL_FUNC void put(uint row, uint column, float sum) const {
     const uint image = quotient(column, p.by_image), position = column - image * p.image_positions;
     const float start = p.has_bias ? float(bias[row]) : 0.0f;
-    out[long(image) * p.out_image + long(row) * p.out_channel + long(position)] = T(sum + start);
+    out[long(image) * p.out_image + long(row) * p.out_channel + long(position)] = O(sum + start);
   }
 };
 
@@ -68,7 +68,7 @@ inline int tap_at(ConvWindows c, int at, uint d, constant ConvWindow& w) {
 // The gradient of the input, or the result of a transposed convolution: each element adds up the windows that have it.
 // `columns` has a plane of p.depth windows for each image, channel and tap. gid = (place of an image, channel).
 template <typename T>
-kernel void conv_fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1)]],
+kernel void conv_fold(device T* out [[buffer(0)]], device const float* columns [[buffer(1)]],
                       device const T* bias [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
                       uint2 gid [[thread_position_in_grid]]) {
   constant ConvWindow& w = p.window;
@@ -76,7 +76,7 @@ kernel void conv_fold(device T* out [[buffer(0)]], device const T* columns [[buf
   const ConvWindows z = windows_at(place.at[0], 0, w), y = windows_at(place.at[1], 1, w);
   const ConvWindows x = windows_at(place.at[2], 2, w);
   const ulong plane = ulong(place.image) * p.rows + gid.y, taps = w.taps[0] * w.taps[1] * w.taps[2];
-  device const T* from = columns + plane * taps * p.depth;
+  device const float* from = columns + plane * taps * p.depth;
   float sum = p.has_bias ? float(bias[gid.y]) : 0.0f;
   for (int a = z.first; a <= z.last; ++a) {
     const int tap_z = tap_at(z, a, 0, w);
@@ -87,7 +87,7 @@ kernel void conv_fold(device T* out [[buffer(0)]], device const T* columns [[buf
       const uint windows = (uint(a) * w.source[1] + uint(b)) * w.source[2];
       for (int c = x.first; c <= x.last; ++c) {
         const int tap_x = tap_at(x, c, 2, w);
-        if (tap_x >= 0) sum += float(from[ulong(line + uint(tap_x)) * p.depth + windows + uint(c)]);
+        if (tap_x >= 0) sum += from[ulong(line + uint(tap_x)) * p.depth + windows + uint(c)];
       }
     }
   }
@@ -96,9 +96,9 @@ kernel void conv_fold(device T* out [[buffer(0)]], device const T* columns [[buf
 }
 
 // Of windows of one element and steps of one: a product of matrices for each image, p.columns wide.
-template <typename T, typename Shape>
+template <typename T, typename O, typename Shape>
 [[max_total_threads_per_threadgroup(Shape::threads)]]
-kernel void conv_pointwise(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
+kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
                            constant ConvParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -110,8 +110,8 @@ kernel void conv_pointwise(device T* out [[buffer(0)]], device const T* source [
   const auto right = matrix_source(
       source + (long(image) * p.image_stride + long(group) * p.channels * p.channel_stride), p.source_stride[2],
       p.channel_stride, p.columns, p.depth, true);
-  device T* target = out + (long(image) * p.out_image + long(first) * p.out_channel);
-  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p};
+  device O* target = out + (long(image) * p.out_image + long(first) * p.out_channel);
+  const ConvFinish<T, O> finish = {target, p.has_bias ? bias + first : bias, p};
   tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
 }
 
@@ -175,7 +175,8 @@ kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[b
 
 #define MPSX_CONV_OF(NAME, T, TAG, TILE)                                              \
   MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>>)                                 \
-  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, TILE<T>>)             \
+  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, T, TILE<T>>)          \
+  MPSX_KERNEL("conv_columns" NAME "_" #TAG, conv_pointwise<T, float, TILE<T>>)        \
   MPSX_KERNEL("conv_weight" NAME "_" #TAG, conv_weight<T, TILE<T>, false>)            \
   MPSX_KERNEL("conv_weight_pointwise" NAME "_" #TAG, conv_weight<T, TILE<T>, true>)
 #define MPSX_CONV(T, TAG, ...)                 \

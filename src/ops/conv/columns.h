@@ -1,40 +1,53 @@
 // Transposed convolutions by steps: columns of each element, added up where they overlap.
 #pragma once
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 
-#include "conv/params.h"
-#include "ops/matmul/matmul.h"
+#include "ops/conv/layout.h"
 
 namespace mpsx::ops {
 
-inline uint32_t volume(const uint32_t (&size)[3]) { return size[0] * size[1] * size[2]; }
-
-// Backward by steps: the columns that the windows take from each element, [images, rows * taps, places], are a product
-// of matrices, and are added up where they overlap.
+// Backward by steps: the columns that the windows take from each element, [images, rows * taps, places] in float32, are
+// a product of matrices, and are added up where they overlap.
 inline void apply_columns(const Tensor& out, const Tensor& source, const Tensor& weight, const Tensor& bias,
                           ConvParams p, uint32_t groups) {
-  static const KernelSet kernels("conv_fold");
+  static const TileKernels products{KernelSet("conv_columns"), KernelSet("conv_columns_large")};
+  static const KernelSet fold("conv_fold");
   constexpr int64_t kMostColumns = int64_t(1) << 23;  // at once: they stay in a large cache
-  const int64_t places = volume(p.window.source), taps = volume(p.window.taps), rows = p.rows, channels = p.channels;
-  const int64_t images = out.size(0), at_once = std::clamp<int64_t>(kMostColumns / (rows * taps * places), 1, images);
-  const Tensor columns = at::empty({at_once, rows * taps, places}, out.options().memory_format(std::nullopt));
-  const Tensor from = source.reshape({images, groups, channels, places});
-  const Tensor factors = weight.reshape({groups, channels, rows * taps}).transpose(1, 2).contiguous();
-  p.depth = uint32_t(places);
+  const int64_t places = volume(p.window.source), images = out.size(0);
+  const int64_t rows = int64_t(p.rows) * volume(p.window.taps), all_rows = groups * rows;
+  const int64_t at_once = std::clamp<int64_t>(kMostColumns / (all_rows * places), 1, images);
+  const Tensor columns =
+      at::empty({at_once, all_rows, places}, out.options().dtype(at::kFloat).memory_format(std::nullopt));
+  const Tensor from = channels_last(source, groups);
+  const int64_t padded = from.size(1) / groups;
+  const Tensor factors = padded_copy(weight.reshape({groups, p.channels, rows}).transpose(1, 2), padded);
+  ConvParams q{};
+  q.rows = uint32_t(rows);
+  q.columns = q.image_positions = uint32_t(places);
+  q.by_image = divisor_of(q.columns);
+  q.channels = q.padded = q.depth = uint32_t(padded);
+  q.matrix = {padded, 0, rows * padded, 0};
+  q.wide_matrix = 1;
+  q.image_stride = from.stride(0);
+  q.channel_stride = 1;
+  q.source_stride[2] = groups * padded;
+  q.out_image = all_rows * places;
+  q.out_channel = places;
+  p.rows *= groups;
+  p.depth = q.columns;
   for (int64_t image = 0; image < images; image += at_once) {
     const int64_t here = std::min(at_once, images - image);
-    for (int64_t group = 0; group < groups; ++group) {
-      matrix_product(columns.narrow(0, 0, here), factors[group].expand({here, rows * taps, channels}),
-                     from.narrow(0, image, here).select(1, group));
-      Launch l(kernels.get(tag_of(out)));
-      l.pointer(out.narrow(0, image, here).narrow(1, group * rows, rows).mutable_data_ptr());
-      l.pointer(columns.const_data_ptr());
-      l.pointer(p.has_bias ? bias.narrow(0, group * rows, rows).const_data_ptr() : nullptr).bytes(p);
-      l.threads(uint64_t(here) * p.image_positions, uint64_t(rows)).work(uint64_t(taps)).run();
-    }
+    const bool large = takes_large_tiles(q.rows, q.columns, uint64_t(groups * here), out.element_size());
+    q.images = uint32_t(here);
+    Launch product(products.get(out, large));
+    product.pointer(columns.mutable_data_ptr()).pointer(from.narrow(0, image, here).const_data_ptr());
+    product.pointer(factors.const_data_ptr()).pointer(nullptr).bytes(q);
+    over_tiles(product, q.rows, q.columns, uint64_t(groups * here), q.depth, large).run();
+    Launch last(fold.get(tag_of(out)));
+    last.pointer(out.narrow(0, image, here).mutable_data_ptr()).pointer(columns.const_data_ptr());
+    last.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
+    last.threads(uint64_t(here) * p.image_positions, p.rows).work(volume(p.window.taps)).run();
   }
 }
 

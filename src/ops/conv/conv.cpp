@@ -31,12 +31,6 @@ const KernelSet& line_kernels(bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
   return backward ? gradient : forward;
 }
-// Kernels with tiles of either size.
-struct TileKernels {
-  KernelSet small, large;
-  runtime::KernelEntry& get(const Tensor& t, bool is_large) const { return (is_large ? large : small).get(tag_of(t)); }
-};
-
 bool has_kernel(const Tensor& input, const Tensor& weight) {
   return has_float_kernel(input) && has_float_kernel(weight) && input.scalar_type() == weight.scalar_type() &&
          input.dim() >= 3 && input.dim() <= 5;
@@ -59,12 +53,6 @@ ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& 
   }
   return w;
 }
-ConvDivisor divisor_of(uint32_t n) {
-  uint32_t shift = 0;
-  while ((uint64_t(1) << shift) < n) ++shift;
-  return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
-}
-
 void set_source(ConvParams& p, const Tensor& source) {
   p.image_stride = source.stride(0);
   p.channel_stride = source.stride(1);
@@ -83,32 +71,6 @@ int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.siz
 // Columns of one line that threads read together; a kernel of one tap reads each element once anyway.
 Tensor in_lines(const Tensor& source, const Tensor& weight) {
   return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
-}
-
-bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
-
-// Channels of a group as tiles read them, 16 bytes at a time, zeros beyond the last.
-int64_t padded_channels(int64_t channels, const Tensor& t) {
-  const int64_t run = 16 / int64_t(t.element_size());
-  return ceil_div(channels, run) * run;
-}
-// [..., channels], with zeros up to `padded` of them.
-Tensor padded_copy(const Tensor& t, int64_t padded) {
-  const int64_t channels = t.size(-1);
-  if (channels == padded && t.is_contiguous() && is_aligned(t)) return t;
-  auto size = t.sizes().vec();
-  size.back() = padded;
-  const auto options = t.options().memory_format(std::nullopt);
-  const Tensor out = channels == padded ? at::empty(size, options) : at::zeros(size, options);
-  out.narrow(-1, 0, channels).copy_(t);
-  return out;
-}
-// The same tensor, [images, channels, ...], with its channels as neighbours in memory.
-Tensor channels_last(const Tensor& t, int64_t groups) {
-  const int64_t channels = t.size(1) / groups;
-  return padded_copy(t.movedim(1, -1).unflatten(-1, {groups, channels}), padded_channels(channels, t))
-      .flatten(-2)
-      .movedim(-1, 1);
 }
 
 void check_sizes(const Tensor& t, int64_t columns) {
