@@ -49,6 +49,14 @@ class Stage:
     behind: IndentedBuffer
 
 
+def _worst(of: str, dtype: torch.dtype) -> str:
+    """What every value of the type beats in "max" or "min". c10/metal has it from torch 2.13 on."""
+    kind = DTYPE_TO_METAL[dtype]
+    if dtype.is_floating_point:
+        return f"{kind}({'-' if of == 'max' else ''}INFINITY)"
+    return f"metal::numeric_limits<{kind}>::{'lowest' if of == 'max' else 'max'}()"
+
+
 class LoopKernel(MetalKernel):
     """Writes a kernel's reductions as loops."""
 
@@ -113,11 +121,11 @@ class LoopKernel(MetalKernel):
             kind = DTYPE_TO_METAL[DTYPE_TO_COMPUTATION_DTYPE[src_dtype]]
             self._gather({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};")
         elif reduction_type in ("max", "min"):
-            first = f"c10::metal::{reduction_type.title()}Op<{kind}>::identity()"
             call = f"{a} = c10::metal::{reduction_type}"
-            self._gather({acc: (kind, first)}, f"{call}({a}, static_cast<{kind}>({value}));", f"{call}({a}, {b});")
+            self._gather({acc: (kind, _worst(reduction_type, src_dtype))},
+                         f"{call}({a}, static_cast<{kind}>({value}));", f"{call}({a}, {b});")  # fmt: skip
         elif reduction_type in ("argmax", "argmin"):
-            return self._arg_reduction(acc, f"c10::metal::{reduction_type[3:].title()}Op<{kind}>", kind, value, dtype)
+            return self._arg_reduction(acc, reduction_type[3:], src_dtype, value, dtype)
         elif reduction_type == "welford_reduce":
             return self._two_passes(acc, kind, value)
         elif reduction_type == "welford_combine":
@@ -135,16 +143,24 @@ class LoopKernel(MetalKernel):
     def _result(self, text: str, dtype: torch.dtype) -> CSEVariable:
         return self.cse.generate(self.stores, text, dtype=dtype)
 
-    def _arg_reduction(self, acc: str, op: str, kind: str, value: Any, dtype: torch.dtype) -> CSEVariable:
+    def _arg_reduction(self, acc: str, of: str, src_dtype: torch.dtype, value: Any, dtype: torch.dtype) -> CSEVariable:
         """Of equal values the first counts, and a lane that has none knows a place before all others."""
         at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
-        index = DTYPE_TO_METAL[dtype]
-        place = f"static_cast<{index}>({root.name})"
+        kind, index = DTYPE_TO_METAL[src_dtype], DTYPE_TO_METAL[dtype]
+        place, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"
+
+        def beats(one: str, other: str) -> str:  # NaN beats all
+            plain = f"{one} {'>' if of == 'max' else '<'} {other}"
+            if not src_dtype.is_floating_point:
+                return plain
+            return f"(!metal::isnan(float({other})) && (metal::isnan(float({one})) || {plain}))"
+
+        here, there = f"{acc}[lane]", f"{acc}[other]"
         self._gather(
-            {acc: (kind, f"{op}::identity()"), at: (index, "0")},
-            f"if ({op}::replace({value}, {acc}[lane])) {{ {acc}[lane] = {value}; {at}[lane] = {place}; }}",
-            f"if ({op}::replace({acc}[other], {acc}[lane]) || (!{op}::replace({acc}[lane], {acc}[other]) && "
-            f"{at}[other] < {at}[lane])) {{ {acc}[lane] = {acc}[other]; {at}[lane] = {at}[other]; }}",
+            {acc: (kind, _worst(of, src_dtype)), at: (index, "0")},
+            f"if ({beats(cast, here)}) {{ {here} = {value}; {at}[lane] = {place}; }}",
+            f"if ({beats(there, here)} || (!({beats(here, there)}) && "
+            f"{at}[other] < {at}[lane])) {{ {here} = {there}; {at}[lane] = {at}[other]; }}",
         )
         return self._result(f"{at}[lane]", dtype)
 
