@@ -115,7 +115,8 @@ def pooled(size: int, stride: int, padding: int, dilation: int, gradient: bool) 
 
 
 for size, stride, dilation in ((1, 1, 2), (2, 3, 3), (1, 2, 2), (3, 4, 4), (5, 4, 3)):
-    for gradient in (False, True):
+    # The smaller ones have indices beyond the volume, with which PyTorch's CPU writes gradients over its heap.
+    for gradient in (False, True) if size == 5 else (False,):
         add("max_pool3d", **{f"{size}-{stride}-{dilation}-{gradient}": pooled(size, stride, 1, dilation, gradient)})
 
 PARTS = (0.0, -0.0, 1.0, -1.0, INF, -INF, 2.5)
