@@ -50,7 +50,7 @@ class Stage:
 
 
 def _worst(of: str, dtype: torch.dtype) -> str:
-    """What every value of the type beats in "max" or "min". c10/metal has it from torch 2.13 on."""
+    """The value that every other one of the type beats in "max" or "min". c10/metal has it from torch 2.13 on."""
     kind = DTYPE_TO_METAL[dtype]
     if dtype.is_floating_point:
         return f"{kind}({'-' if of == 'max' else ''}INFINITY)"

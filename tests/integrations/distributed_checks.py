@@ -6,7 +6,6 @@ Each prints `name ok`, or its error.
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import os
 import sys
 import tempfile
@@ -364,8 +363,6 @@ def index_one_is_the_device(rank: int) -> None:
 
 @check
 def accelerate(rank: int) -> None:
-    if importlib.util.find_spec("accelerate") is None:
-        return
     import accelerate as library
 
     accelerator = library.Accelerator()
