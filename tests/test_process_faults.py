@@ -152,7 +152,9 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
     compiler = tmp_path / "clang++"
     compiler.write_text(ENDLESS.format(shlex.join(find_compiler().clang)))
     compiler.chmod(0o700)
-    code = f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})"
+    # A shell ignores SIGINT in what it runs in the background, and all that this starts does.
+    code = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+            f"import torch, mpsx; mpsx.compile_shader({KERNEL % 2!r})")  # fmt: skip
     environment = os.environ | {"MPSX_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
     environment["MPSX_KERNEL_CXX"] = shlex.quote(str(compiler))
     program = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL,
