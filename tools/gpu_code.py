@@ -12,9 +12,7 @@ An H100 issues 528 instructions a cycle, each of 32 lanes, while it moves 1.7 KB
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from msl.compiler import find_compiler
-from msl.ptx import pack_files, unpack
+from msl.ptx import nvidia_program, pack_files, unpack
 from msl.translate import translate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,14 +28,9 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0
 
 
 def tool(name: str) -> str:
-    """One of NVIDIA's programs: of its Python packages, else of a toolkit."""
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        if found := next(Path(folder).glob(f"cu*/bin/{name}"), None):
-            return str(found)
-    if found := shutil.which(name):
-        return found
-    sys.exit(f"gpu_code.py: no {name}: pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm")
+    """One of NVIDIA's programs."""
+    needed = "pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm"
+    return nvidia_program(name) or sys.exit(f"gpu_code.py: no {name}: {needed}")
 
 
 def kernels(source: Path, folder: Path) -> dict[str, str]:

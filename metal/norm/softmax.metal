@@ -212,7 +212,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
   MPSX_KERNEL("softmax_backward_columns_" GRADIENT_NAMES,                                                 \
               softmax_backward_columns<O, T, ColumnProduct, ColumnGradient>)                              \
   MPSX_KERNEL("log_softmax_backward_rows_" GRADIENT_NAMES,                                                \
-              softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient<T>>)                                 \
+              softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient<T>>)                              \
   MPSX_KERNEL("log_softmax_backward_columns_" GRADIENT_NAMES,                                             \
               softmax_backward_columns<O, T, ColumnValue, ColumnLogGradient>)
 MPSX_SOFTMAX("f32", "f32", float, float)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,20 +11,11 @@ from pathlib import Path
 import pytest
 
 from mpsx.msl.compiler import find_compiler, writes_ptx
-from mpsx.msl.ptx import pack_files, unpack
+from mpsx.msl.ptx import nvidia_program, pack_files, unpack
 from mpsx.msl.translate import translate
 
 HERE = Path(__file__).parent
 METAL = HERE.parent.parent / "metal"
-
-
-def assembler() -> str | None:
-    """NVIDIA's, of the Python package nvidia-cuda-nvcc-cu12 or of a toolkit."""
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec and spec.submodule_search_locations else ():
-        if found := next(Path(folder).glob("cu*/bin/ptxas"), None):
-            return str(found)
-    return shutil.which("ptxas")
 
 
 def compiled(source: Path, folder: Path, include: tuple[str, ...] = ()) -> Path:
@@ -85,11 +74,11 @@ def test_text(library: Path) -> None:
 def assemble(text: str, where: Path) -> str:
     """The assembler's complaints; empty: it has none."""
     where.write_text(text)
-    command = [assembler(), "-arch=sm_90", str(where), "-o", os.devnull]
+    command = [nvidia_program("ptxas"), "-arch=sm_90", str(where), "-o", os.devnull]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
-@pytest.mark.skipif(not assembler(), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+@pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_assembles(library: Path, tmp_path: Path) -> None:
     """One kernel at a time, as the GPU's driver gets them."""
     for i, (name, text) in enumerate(unpack(str(library))):
@@ -97,7 +86,7 @@ def test_assembles(library: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.skipif(not assembler(), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+@pytest.mark.skipif(not nvidia_program("ptxas"), reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_every_kernel(tmp_path: Path) -> None:
     """All of the project's, a file at a time."""
 

@@ -15,9 +15,12 @@ The file: lines of text, then the compressed units, one after the other (src/dri
 A parameter is `p3`, the address of buffer 3, `v3:40:8`, its 40 bytes, aligned to 8, or `t1`, where [[threadgroup(1)]]
 begins; `-` stands for none. Fields have tabs between them."""
 
+import importlib.util
 import json
 import re
+import shutil
 import zlib
+from pathlib import Path
 
 from .emit_cuda import DESCRIPTION
 from .source import MslError
@@ -27,6 +30,15 @@ ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
 LIMIT = re.compile(r"^\.visible \.global \.align 4 \.u32 mpsx_limit_(\w+) = (\d+);\n", re.M)
 SETTER = "mpsx_set_constants"
+
+
+def nvidia_program(name):
+    """The path of ptxas or nvdisasm: of NVIDIA's Python packages, else of a toolkit; None where there is none."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        if found := next(Path(folder).glob(f"cu*/bin/{name}"), None):
+            return str(found)
+    return shutil.which(name)
 
 
 def cut(text):

@@ -31,6 +31,7 @@ const KernelSet& line_kernels(bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
   return backward ? gradient : forward;
 }
+
 bool has_kernel(const Tensor& input, const Tensor& weight) {
   return has_float_kernel(input) && has_float_kernel(weight) && input.scalar_type() == weight.scalar_type() &&
          input.dim() >= 3 && input.dim() <= 5;
@@ -53,6 +54,7 @@ ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& 
   }
   return w;
 }
+
 void set_source(ConvParams& p, const Tensor& source) {
   p.image_stride = source.stride(0);
   p.channel_stride = source.stride(1);
