@@ -10,16 +10,16 @@ template <bool CENTRED, typename T, typename W, typename S>
 inline void fused_gradients(device T* out, device float* parts, Both<T> in, device const S* means,
                             device const S* rstds, device const W* weight, threadgroup float* columns,
                             threadgroup float2* scratch, constant RowNormParams& p, GroupThread g) {
-  enum : uint { kPack = Both<T>::kPack, kPacks = kFusedHeld / kPack, kQuantities = CENTRED ? 2 : 1 };
+  enum : uint { kPack = Both<T>::kPack, kPacks = kFusedBytes / 16, kQuantities = CENTRED ? 2 : 1 };
   const Team team = team_of(p.splits, p.shape.team, g);
   const uint n = p.shape.size, packs = n / kPack;
   const uint teams = team.whole ? 1 : g.count / team.count, mine = team.whole ? 0 : g.index / team.count;
   const uint first = g.group.x * p.rows_per_split, end = min(first + p.rows_per_split, p.shape.rows);
+  const float share = 1.0f / float(n);
   uint at[kPacks];
   bool held[kPacks];
-  Pack<W, kPack> w[kPacks];
   typename Both<T>::Raw ahead[kPacks];
-  float sum_w[kPacks][kPack], sum_b[kPacks][kPack];
+  float w[kPacks][kPack], sum_w[kPacks][kPack], sum_b[kPacks][kPack];
   uint row = min(first + mine, end - 1);
   float mean_ahead = CENTRED ? float(means[row]) : 0.0f, rstd_ahead = float(rstds[row]);
 #pragma unroll
@@ -27,10 +27,11 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
     const uint number = k * team.count + team.index;
     held[k] = number < packs && mine < teams;
     at[k] = min(number, packs - 1) * kPack;
-    w[k] = load_pack<kPack>(weight + at[k]);
+    const Pack<W, kPack> beside = load_pack<kPack>(weight + at[k]);
     ahead[k] = Both<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.fetch(at[k]);
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) sum_w[k][j] = sum_b[k][j] = 0.0f;
+    for (uint j = 0; j < kPack; ++j)  // what is not held adds nothing to a row's sums
+      w[k][j] = held[k] ? float(beside.v[j]) : 0.0f, sum_w[k][j] = sum_b[k][j] = 0.0f;
   }
   for (uint base = first; base < end; base += teams) {  // as often in every team
     typename Both<T>::Raw now[kPacks];
@@ -44,32 +45,34 @@ inline void fused_gradients(device T* out, device float* parts, Both<T> in, devi
       now[k] = ahead[k];
       ahead[k] = Both<T>{in.x + ulong(row) * n, in.y + ulong(row) * n}.fetch(at[k]);
     }
-    float2 sums = float2(0.0f);
+    float sum = 0.0f, product = 0.0f;
 #pragma unroll
-    for (uint k = 0; k < kPacks; ++k) {
-      if (!held[k]) continue;
-#pragma unroll
-      for (uint j = 0; j < kPack; ++j) {
-        const Pair v = Both<T>::value(now[k], j);
-        const float u = v.a * float(w[k].v[j]);
-        sums += float2(u, u * (v.b - mean));
-      }
+    for (uint i = 0; i < kPacks * kPack; ++i) {
+      const Pair v = Both<T>::value(now[i / kPack], i % kPack);
+      const float u = v.a * w[i / kPack][i % kPack];
+      sum += u;
+      product = fma(u, v.b - mean, product);
     }
-    sums = team_reduce<CombineSum>(sums, scratch, team, g) / float2(float(n));
-    const float shift = CENTRED ? sums.x : 0.0f, slope = sums.y * rstd * rstd;
+    if (CENTRED) {
+      const float2 sums = team_reduce<CombineSum>(float2(sum, product), scratch, team, g);
+      sum = sums.x, product = sums.y;
+    } else {
+      product = team_reduce<CombineSum>(product, (threadgroup float*)scratch, team, g);
+    }
+    if (!there) continue;
+    const float shift = CENTRED ? rstd * share * sum : 0.0f, slope = product * share * rstd * rstd * rstd;
 #pragma unroll
     for (uint k = 0; k < kPacks; ++k) {
-      if (!held[k] || !there) continue;
       Pack<T, kPack> dx;
 #pragma unroll
       for (uint j = 0; j < kPack; ++j) {
         const Pair v = Both<T>::value(now[k], j);
-        const float dy = v.a, centred = v.b - mean;
-        dx.v[j] = T(rstd * (dy * float(w[k].v[j]) - shift - centred * slope));
-        sum_w[k][j] += dy * (centred * rstd);
-        sum_b[k][j] += dy;
+        const float centred = v.b - mean, dy = v.a * rstd;
+        dx.v[j] = T(fma(dy, w[k][j], fma(-centred, slope, -shift)));
+        sum_w[k][j] = fma(dy, centred, sum_w[k][j]);
+        sum_b[k][j] += v.a;
       }
-      store_pack(to + at[k], dx);
+      if (held[k]) store_pack(to + at[k], dx);
     }
   }
   // The teams add theirs up in turn.

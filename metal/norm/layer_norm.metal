@@ -77,6 +77,7 @@ kernel void layer_norm_backward_weight(device float* parts [[buffer(0)]], device
 }
 
 template <typename T, typename W, typename S>
+[[max_total_threads_per_threadgroup(kFusedThreads)]]
 kernel void layer_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
                                       device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
                                       device const S* means [[buffer(4)]], device const S* rstds [[buffer(5)]],

@@ -11,11 +11,12 @@ struct SoftmaxParams {
   uint32_t packed;  // every line begins at a multiple of 16 bytes
 };
 
-// Columns that a threadgroup owns: of gradients, and of partial sums.
-enum : uint32_t { kNormColumns = 256, kMergeColumns = 32 };
+// Columns that a threadgroup owns: of gradients, and of partial sums, of which it takes a sector of memory a row.
+enum : uint32_t { kNormColumns = 256, kMergeColumns = 8 };
 
-// All gradients at once: elements of a row that a thread holds, and those that a team within a SIMD group does.
-enum : uint32_t { kFusedHeld = 8, kFusedColumns = 32 * kFusedHeld };
+// All gradients at once: what a thread holds of a row of each input, and the most elements that a team within a SIMD
+// group does; threads of a threadgroup, all of which have registers for that.
+enum : uint32_t { kFusedBytes = 32, kFusedColumns = 32 * kFusedBytes / 2, kFusedThreads = 512 };
 
 // Normalisation of rows. Absent tensors are null pointers with their flag unset.
 struct RowNormParams {

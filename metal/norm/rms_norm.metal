@@ -62,6 +62,7 @@ kernel void rms_norm_backward_weight(device float* parts [[buffer(0)]], device c
 }
 
 template <typename T, typename W>
+[[max_total_threads_per_threadgroup(kFusedThreads)]]
 kernel void rms_norm_backward_fused(device T* out [[buffer(0)]], device float* parts [[buffer(1)]],
                                     device const T* grad [[buffer(2)]], device const T* in [[buffer(3)]],
                                     device const float* rstds [[buffer(4)]], device const W* weight [[buffer(5)]],

@@ -57,13 +57,11 @@ std::optional<Three> layer_norm(const Tensor& input, IntArrayRef shape, const Op
 // The gradients of weight and bias out of partial sums [2][split][column].
 std::pair<Tensor, Tensor> merge_gradients(const Tensor& parts, const RowNormParams& p, IntArrayRef shape,
                                           const at::TensorOptions& options, std::array<bool, 3> mask) {
-  Tensor gradients[2];
-  for (size_t k = 0; k < 2; ++k) {
-    if (!mask[k + 1]) continue;
-    gradients[k] = at::empty(shape, options);
-    merge_splits(gradients[k], parts.const_data_ptr<float>() + uint64_t(k) * p.splits * p.shape.size, p);
-  }
-  return {gradients[0], gradients[1]};
+  std::pair<Tensor, Tensor> gradients;
+  if (mask[1]) gradients.first = at::empty(shape, options);
+  if (mask[2]) gradients.second = at::empty(shape, options);
+  merge_splits(gradients.first, gradients.second, parts, p);
+  return gradients;
 }
 
 // All three gradients in one pass over memory; nothing where a team's threads do not hold a row.

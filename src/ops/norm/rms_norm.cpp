@@ -97,7 +97,7 @@ std::optional<Two> fused_gradients(const Tensor& dy, const Tensor& x, const Tens
   l.pointer(dx.mutable_data_ptr()).pointer(parts.mutable_data_ptr()).pointer(dy.const_data_ptr());
   l.pointer(x.const_data_ptr()).pointer(rstd.const_data_ptr()).pointer(weight.const_data_ptr());
   launch->run(l.bytes(p), fused_work(p, *launch));
-  merge_splits(dweight, parts.const_data_ptr<float>(), p);
+  merge_splits(dweight, Tensor(), parts, p);
   return Two(dx, dweight);
 }
 
@@ -111,7 +111,7 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& rstd, Ro
   launch.pointer(rstd.const_data_ptr());
   launch_splits(launch, p);
   const Tensor gradient = at::empty(weight.sizes(), weight.options());
-  merge_splits(gradient, parts.const_data_ptr<float>(), p);
+  merge_splits(gradient, Tensor(), parts, p);
   return gradient;
 }
 

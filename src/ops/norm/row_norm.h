@@ -54,7 +54,7 @@ inline std::optional<RowLaunch> share_fused(const runtime::KernelEntry& kernel, 
   const uint64_t rows = p.shape.rows, size = p.shape.size;
   if (rows < kFusedRows) return std::nullopt;
   RowLaunch launch =
-      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedHeld));
+      share_rows_beside({weight}, share_rows(kernel, rows, size, {dy, x}, {dx}, kFusedBytes / x.element_size()));
   if (!launch.whole_packs() || size > launch.teams.held) return std::nullopt;
   p.shape = launch.shape;
   p.rows_per_split = uint32_t(std::max(kFusedRange, ceil_div(rows, kFusedGroups)));
@@ -73,14 +73,17 @@ inline void launch_splits(Launch& launch, const RowNormParams& p) {
       .run();
 }
 
-// Adds up one quantity's partial sums [split][column] into `out`.
-inline void merge_splits(const Tensor& out, const float* parts, const RowNormParams& p) {
+// Adds up partial sums [quantity][split][column]. The weight's are the first; either may not be wanted.
+inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor& parts, const RowNormParams& p) {
   static const KernelSet kernels("norm_merge");
-  Launch(kernels.get(tag_of(out)))
-      .pointer(out.mutable_data_ptr())
-      .pointer(parts)
+  const Tensor &first = weight.defined() ? weight : bias, &second = bias.defined() ? bias : weight;
+  const uint32_t quantities = uint32_t(weight.defined()) + uint32_t(bias.defined());
+  Launch(kernels.get(tag_of(first)))
+      .pointer(first.mutable_data_ptr())
+      .pointer(second.mutable_data_ptr())
+      .pointer(parts.const_data_ptr<float>() + (weight.defined() ? 0 : uint64_t(p.splits) * p.shape.size))
       .bytes(p)
-      .groups({(p.shape.size + kMergeColumns - 1) / kMergeColumns}, kNormColumns)
+      .groups({ceil_div(p.shape.size, kMergeColumns), quantities}, kNormColumns)
       .work(uint64_t(p.splits) * std::min<uint32_t>(p.shape.size, kMergeColumns))
       .run();
 }
