@@ -29,6 +29,7 @@ FAMILY_EDGES = {
     "attention": (r"ops/(random|explicit)/",),
     "elementwise": (r"ops/explicit/",),
     "index": (r"sort/",),
+    "loss": (r"ops/explicit/",),
     "pool": (r"ops/resample/",),
 }
 # Operators that are made of others see all of them.

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "lib/shared.h"
+#include "lib/row_params.h"
 
-// Samples whose losses a threadgroup adds up.
-enum : uint32_t { kNllSamples = 512 };
+// Samples whose losses a threadgroup adds up, and its threads.
+enum : uint32_t { kNllSamples = 512, kNllThreads = 256 };
 
 // nll_loss over samples s = n * inner + i of an input (n, classes, inner).
 struct NllParams {
@@ -14,6 +14,12 @@ struct NllParams {
   uint32_t has_weight;
   uint32_t mean;     // divide by the total weight
   uint32_t reduced;  // backward: one gradient for all samples
+};
+
+// cross_entropy of rows of scores, a row for every sample.
+struct CrossEntropyParams {
+  NllParams loss;
+  RowShape shape;
 };
 
 // A loss of one input and one target element.

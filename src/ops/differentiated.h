@@ -11,4 +11,10 @@ inline bool is_differentiated(const at::Tensor& t) {
   return (at::GradMode::is_enabled() && t.requires_grad()) || t._fw_grad(0).defined();
 }
 
+// Whether torch.func transforms the call: kernels have no batching rule, and a wrapper has no memory.
+inline bool is_transformed(const at::Tensor& t) {
+  const c10::DispatchKeySet keys = t.key_set();
+  return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);
+}
+
 }  // namespace mpsx::ops

@@ -74,8 +74,9 @@ struct Row {
     MPSX_VECTORIZE
     for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i), extra.template of<KIND>(i)));
   }
+  // An operand of several kinds has a loop for each.
   template <typename O, typename Extra, typename F>
-  void store(device O* y, Extra extra, F f) const {
+  auto store_all(device O* y, Extra extra, F f, int) const -> decltype(extra.kind(), void()) {
     switch (extra.kind()) {
       case 0: return store_kind<0>(y, extra, f);
       case 1: return store_kind<1>(y, extra, f);
@@ -83,6 +84,14 @@ struct Row {
       default: return store_kind<3>(y, extra, f);
     }
   }
+  template <typename O, typename Extra, typename F>
+  void store_all(device O* y, Extra extra, F f, long) const {
+    const In from = in;
+    MPSX_VECTORIZE
+    for (uint i = 0; i < n; ++i) y[i] = O(f.at(from.one(i), extra.one(i)));
+  }
+  template <typename O, typename Extra, typename F>
+  void store(device O* y, Extra extra, F f) const { store_all(y, extra, f, 0); }
   template <typename O, typename F>
   void store_scaled(device O* y, F f, float scale) const {
     const In from = in;

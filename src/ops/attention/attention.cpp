@@ -19,6 +19,7 @@
 #include <limits>
 
 #include "attention/attention_params.h"
+#include "ops/differentiated.h"
 #include "ops/random/random.h"
 #include "vendor/cpu/vendor.h"
 
@@ -206,12 +207,6 @@ std::tuple<Tensor, Tensor, Tensor> launch_attention_backward(const Tensor& grad_
   run(of_key, key_grad, p.keys, uint64_t(p.queries) * p.shared);
   if (AttentionKernels::size_of(p) > 64) run(of_value, key_grad, p.keys, uint64_t(p.queries) * p.shared);
   return {query_grad, key_grad, value_grad};
-}
-
-// Whether torch.func transforms the call: the fused kernels have no batching rule, and a wrapper has no memory.
-bool is_transformed(const Tensor& t) {
-  const c10::DispatchKeySet keys = t.key_set();
-  return keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper);
 }
 
 int64_t choice(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout,

@@ -81,18 +81,19 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const MaybeTenso
     return t.dim() <= 2 ? t : t.movedim(class_dim, -1).reshape_symint({-1, classes});
   };
   const Tensor flat = as_rows(input);
-  Rows rows{run<"log_softmax">(flat, int64_t(-1), IValue()), target, classes};
+  const auto log_softmax = [&] { return run<"log_softmax">(flat, int64_t(-1), IValue()); };
   Tensor loss;
   if (at::isFloatingType(target.scalar_type())) {
     TORCH_CHECK(target.sym_sizes() == input.sym_sizes(), op, ": expected target probabilities of the input's shape ",
                 input.sym_sizes(), ", got ", target.sym_sizes());
-    rows.target = as_rows(target);
-    loss = probability_loss(rows, weight, reduction, smoothing);
+    loss = probability_loss({log_softmax(), as_rows(target), classes}, weight, reduction, smoothing);
   } else {
     TORCH_CHECK(target.sym_sizes() == c10::SymIntArrayRef(outer), op, ": expected target indices of shape ",
                 c10::SymIntArrayRef(outer), " for an input of ", input.sym_sizes(), ", got ", target.sym_sizes());
-    rows.target = target.dim() <= 1 ? target : target.reshape_symint({-1});
-    loss = index_loss(rows, weight, reduction, ignore_index, smoothing);
+    const Tensor indices = target.dim() <= 1 ? target : target.reshape_symint({-1});
+    loss = smoothing == 0.0 && flat.dim() == 2
+               ? run<"cross_entropy_rows">(flat, indices, weight, reduction, ignore_index, false)
+               : index_loss({log_softmax(), indices, classes}, weight, reduction, ignore_index, smoothing);
   }
   return reduction == at::Reduction::None && input.dim() > 2 ? loss.reshape_symint(outer) : loss;
 }

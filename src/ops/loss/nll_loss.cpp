@@ -16,8 +16,6 @@ namespace {
 using at::OptionalTensorRef;
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr uint32_t kThreads = 256;
-
 struct NllProblem {
   Tensor in, target, weight;  // dense; weight may be undefined
   NllParams params{};
@@ -82,7 +80,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
         .pointer(data_or_null(q.weight))
         .bytes(p)
         .pointer(runtime::device_error_record("nll_loss"))
-        .groups({count}, kThreads)
+        .groups({count}, kNllThreads)
         .work(kNllSamples)
         .run();
   Launch(finish.get(tag))
@@ -91,7 +89,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
       .pointer(partial.const_data_ptr())
       .bytes(count)
       .bytes(p)
-      .groups({1}, kThreads)
+      .groups({1}, kNllThreads)
       .run();
   if (p.samples > 0) runtime::check_device_errors();
 }

@@ -50,6 +50,18 @@ def classes() -> Iterator[Case]:
                        loss, F.nll_loss, reduction, x, target, g)  # fmt: skip
 
 
+def scores() -> Iterator[Case]:
+    """Rows of scores for a lane or for several, for a threadgroup, and longer than one holds."""
+    generator = torch.Generator().manual_seed(0)
+    for dtype in FLOAT:
+        for rows, size in ((3000, 3), (67, 40), (3, 3000)):
+            x, target = values(rows, size, dtype=dtype), torch.randint(0, size, (rows,), generator=generator)
+            for reduction in ("none", "mean"):
+                g = values(*((rows,) if reduction == "none" else ()), dtype=dtype, seed=2)
+                yield case(f"cross_entropy {rows} {reduction} {TAGS[dtype]}",
+                           loss, F.cross_entropy, reduction, x, target, g)  # fmt: skip
+
+
 def margins() -> Iterator[Case]:
     """Rows of more classes than a threadgroup has threads, with labels that end early and come twice."""
     generator = torch.Generator().manual_seed(0)
@@ -74,4 +86,5 @@ def cases() -> Iterator[Case]:
     """All of them."""
     yield from pointwise()
     yield from classes()
+    yield from scores()
     yield from margins()

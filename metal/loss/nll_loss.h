@@ -1,0 +1,41 @@
+// Shared by nll_loss and cross_entropy: the weight of a sample, and sums of losses.
+#pragma once
+
+#include "lib/columns.h"
+#include "lib/compute.h"
+#include "lib/error.h"
+#include "loss/params.h"
+
+// The weight of sample `s`, and where in the input its element lies; weight 0 and offset -1 for an ignored one.
+template <typename T>
+inline float sample_weight(thread long& offset, uint s, device const long* target, device const T* weight,
+                           constant NllParams& p, device ErrorRecord* errors) {
+  const long t = target[s];
+  offset = -1;
+  if (t == p.ignore_index) return 0.0f;
+  if (t < 0 || t >= p.classes) {
+    report_index(errors, 1, t, p.classes);
+    return 0.0f;
+  }
+  if (p.inner == 1) {
+    offset = long(s) * p.classes + t;
+  } else {
+    const uint n = s / p.inner;
+    offset = (long(n) * p.classes + t) * p.inner + (s - n * p.inner);
+  }
+  return p.has_weight ? float(weight[t]) : 1.0f;
+}
+
+// Sums of losses and of their weights, which keep rounding errors.
+struct LossSums {
+  typedef Fold<CombineSum> Sum;
+  float loss, loss_low, weight, weight_low;
+  void add(float more_loss, float more_weight) {
+    Sum::add(loss, loss_low, more_loss);
+    Sum::add(weight, weight_low, more_weight);
+  }
+  // Of the whole threadgroup, in every thread.
+  float2 total(threadgroup float2* scratch, GroupThread g) const {
+    return tg_sum(float2(Sum::settle(loss, loss_low), Sum::settle(weight, weight_low)), scratch, g);
+  }
+};
