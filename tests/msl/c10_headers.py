@@ -1,0 +1,19 @@
+"""What c10/metal/*.h of this version of torch has: the tests are written for 2.13, and earlier ones lack some of it."""
+
+import re
+from pathlib import Path
+
+import torch
+
+from mpsx import shader_build
+
+FOLDER = Path(shader_build.torch_include()) / "c10/metal"
+CODE = "".join(re.sub(r"//.*", "", file.read_text()) for file in FOLDER.glob("*.h"))
+WORDS = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", CODE, flags=re.DOTALL)))
+
+
+def has(text):
+    """Whether the headers have a function, class or macro, or a piece of code; from torch 2.13 on they must."""
+    found = text in (WORDS if text.isidentifier() else CODE)
+    assert found or torch.__version__ < "2.13", f"{text} is not in {FOLDER}"
+    return found
