@@ -119,9 +119,9 @@ void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   launch.pointer(to.mutable_data_ptr()).pointer(in.const_data_ptr()).bytes(p);
   if (last)
     launch.groups({uint32_t(p.out[2]), uint32_t(rows), uint32_t(images)}, threads_for_channels(p.channels))
-        .work(uint64_t(p.channels * taps));
+        .work(uint64_t(p.channels * taps) * kTapWork);
   else
-    launch.threads(uint64_t(p.out[2]), rows, images * uint64_t(p.channels)).work(uint64_t(taps));
+    launch.threads(uint64_t(p.out[2]), rows, images * uint64_t(p.channels)).work(uint64_t(taps) * kTapWork);
   launch.run();
   if (!to.is_same(out)) out.copy_(to);
 }

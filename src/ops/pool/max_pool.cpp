@@ -48,7 +48,7 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
         .pointer(in.const_data_ptr())
         .bytes(p)
         .groups(layout.grid(int64_t(ceil_div(uint64_t(p.out_h), uint64_t(p.together))), p.out_w), threads)
-        .work(layout.row(p.out_w) * uint64_t(p.together) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w))
+        .work(layout.row(p.out_w) * uint64_t(p.together) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w) * kTapWork)
         .run();
   }
   return outputs.finish(out, indices);

@@ -9,6 +9,9 @@ namespace mpsx::ops {
 // Whether the kernels of maxima have the type.
 inline bool has_window_kernel(const Tensor& t) { return is_plain(t) && tag_of(t) < Tag::b8; }
 
+// Launch::work() of an element of a window: a CPU reads one at a time, while its plain loops are vectors.
+constexpr uint64_t kTapWork = 8;
+
 // The threads that share the channels of a pixel.
 inline uint32_t threads_for_channels(int64_t channels) {
   return runtime::threads_for_row(4 * ceil_div(uint64_t(channels), kChannelTile));
