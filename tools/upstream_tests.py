@@ -53,8 +53,9 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int) -
     record = folder / f"{file.stem}.xml"
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1", "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
-    # A worker that crashes is replaced, and its test has failed.
+    # A worker that crashes is replaced, and its test has failed. PyTorch's conftest.py is for the pytest of its CI.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
+               "--noconftest",
                f"--rootdir={file.parent}", "-x" if "-x" in options else "--maxfail=100000", f"--junit-xml={record}",
                "--tb=line", *options]  # fmt: skip
     try:
