@@ -103,11 +103,13 @@ inline void fold_columns(threadgroup A* result, threadgroup A* scratch, Lines li
       for (uint j = 0; j < N; ++j)
         if (row < down) scratch[row * columns + column + j] = Fold<Combine>::settle(total[q][j], low[q][j]);
       tg_barrier();
-      for (uint c = g.index; c < columns; c += g.count) {
-        A v = scratch[c], rest = A{};
-        for (uint d = 1; d < down; ++d) Fold<Combine>::add(v, rest, scratch[d * columns + c]);
-        result[q * kFoldColumns + begin + c] = Fold<Combine>::settle(v, rest);
+      for (uint rows = down, half = 0; rows > 1; rows = half) {
+        half = (rows + 1) / 2;
+        for (uint i = g.index; i < (rows - half) * columns; i += g.count)
+          scratch[i] = Combine::apply(scratch[i], scratch[half * columns + i]);
+        tg_barrier();
       }
+      for (uint c = g.index; c < columns; c += g.count) result[q * kFoldColumns + begin + c] = scratch[c];
       tg_barrier();
     }
   }

@@ -21,49 +21,36 @@ template <typename K, typename I> struct Identity<CombineArgMax, Indexed<K, I>> 
 };
 
 // The best of this thread's share of n neighbours, and its place or that of the pack that has it, which find_in_run
-// looks through. They begin `past` elements after a multiple of 16 bytes.
+// looks through.
 template <typename Key, typename T, typename K>
 inline Indexed<K, uint> best_of_run(device const T* x, uint past, uint n, Team team) {
   typedef compute_t<T> C;
-  enum : uint { kPack = 16 / sizeof(T) };
-  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
+  enum : uint { kPack = Run<T>::kPack };
   Indexed<K, uint> best = {least_key<K>::value(), UINT_MAX};
-  for (uint first = team.index; first < packs; first += kAhead * team.count) {
-    uint4 raw[kAhead];
+  Run<T> run(x, past, n, team);
+  for (; run.load(); run.advance()) {
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k) {
-      raw[k] = uint4(packs);
-      if (first + k * team.count < packs)
-        raw[k] = PackAccess<16>::load((device const uchar*)(x + (head + (first + k * team.count) * kPack)));
-    }
-#pragma unroll
-    for (uint k = 0; k < kAhead; ++k) {
-      if (first + k * team.count >= packs) continue;
+      if (!run.holds(k)) continue;
       C v[kPack];
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) v[j] = C(PackWords<T, sizeof(T)>::get(raw[k], j));
-      const Indexed<K, uint> found = {best_arg_key<Key, kPack>(v), head + (first + k * team.count) * kPack};
-      best = CombineArgMax::apply(best, found);
+      for (uint j = 0; j < kPack; ++j) v[j] = C(run.value(k, j));
+      best = CombineArgMax::apply(best, Indexed<K, uint>{best_arg_key<Key, kPack>(v), run.place(k)});
     }
   }
-  const uint edges = n - packs * kPack;
-  for (uint e = team.index; e < edges; e += team.count) {
-    const uint i = e < head ? e : e + packs * kPack;
-    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(C(x[i])), i});
-  }
+  for (uint e = run.index; e < run.edges; e += run.count)
+    best = CombineArgMax::apply(best, Indexed<K, uint>{arg_key<Key>(C(x[run.edge(e)])), run.edge(e)});
   return best;
 }
 // The first place in that pack, or the edge, that has the key of the best.
 template <typename Key, typename T, typename K>
 inline uint find_in_run(device const T* x, uint past, Indexed<K, uint> best, uint n) {
-  enum : uint { kPack = 16 / sizeof(T) };
-  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
-  if (best.index - head >= packs * kPack) return best.index;
-  const uint4 raw = PackAccess<16>::load((device const uchar*)(x + best.index));
+  Run<T> run(x, past, n, Team{0, 0, 1, true});
+  if (best.index - run.head >= run.packs * Run<T>::kPack) return best.index;
+  run.raw[0] = run.fetch(best.index);
   uint place = 0;
 #pragma unroll
-  for (uint j = kPack; j-- > 0;)
-    place = arg_key<Key>(compute_t<T>(PackWords<T, sizeof(T)>::get(raw, j))) == best.key ? j : place;
+  for (uint j = Run<T>::kPack; j-- > 0;) place = arg_key<Key>(compute_t<T>(run.value(0, j))) == best.key ? j : place;
   return best.index + place;
 }
 // The same of elements that are not neighbours.

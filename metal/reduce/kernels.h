@@ -22,39 +22,28 @@ struct PackFold {
   }
 };
 
-// Adds this thread's share of n neighbours to its running result. They begin `past` elements after a multiple of 16
-// bytes; those before the next one and after the last are taken one by one. There are fewer than 2^32 of them: longer
-// rows do not fit into memory, since they are split where they are few.
+// Adds this thread's share of n neighbours to its running result.
 template <typename Op, typename T>
 inline void fold_run(device const T* x, uint past, uint n, float p, Team team, thread typename Op::Acc& total,
                      thread typename Op::Acc& low) {
   typedef typename Op::Acc A;
   typedef typename Op::Combine Combine;
   typedef compute_t<T> C;
-  enum : uint { kPack = 16 / sizeof(T) };
-  const uint head = min((kPack - past % kPack) % kPack, n), packs = (n - head) / kPack;
-  for (uint first = team.index; first < packs; first += kAhead * team.count) {
-    uint4 raw[kAhead];
+  Run<T> run(x, past, n, team);
+  for (; run.load(); run.advance()) {
     A part = Identity<Combine, A>::value();
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k) {
-      raw[k] = uint4(packs);
-      if (first + k * team.count < packs)
-        raw[k] = PackAccess<16>::load((device const uchar*)(x + (head + (first + k * team.count) * kPack)));
-    }
+      if (!run.holds(k)) continue;
+      C v[Run<T>::kPack];
 #pragma unroll
-    for (uint k = 0; k < kAhead; ++k) {
-      if (first + k * team.count >= packs) continue;
-      C v[kPack];
-#pragma unroll
-      for (uint j = 0; j < kPack; ++j) v[j] = C(PackWords<T, sizeof(T)>::get(raw[k], j));
-      part = Combine::apply(part, PackFold<Op>::template of<kPack>(v, p));
+      for (uint j = 0; j < Run<T>::kPack; ++j) v[j] = C(run.value(k, j));
+      part = Combine::apply(part, PackFold<Op>::template of<Run<T>::kPack>(v, p));
     }
     Fold<Combine>::add(total, low, part);
   }
-  const uint edges = n - packs * kPack;
-  for (uint e = team.index; e < edges; e += team.count)
-    Fold<Combine>::add(total, low, Op::map(C(x[e < head ? e : e + packs * kPack]), p));
+  for (uint e = run.index; e < run.edges; e += run.count)
+    Fold<Combine>::add(total, low, Op::map(C(x[run.edge(e)]), p));
 }
 // The same of elements that are not neighbours.
 template <typename Op, typename T>

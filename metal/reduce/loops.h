@@ -27,6 +27,43 @@ inline ReduceRange reduce_kept(constant ReduceParams& p, uint kept) {
   return r;
 }
 
+// A thread's share of n neighbours, kAhead packs of 16 bytes at a time, all on their way before the first is used. They
+// begin `past` elements after a multiple of 16 bytes; those before the next one and after the last, the edges, are
+// taken one by one. There are fewer than 2^32 of them: longer rows do not fit into memory, since they are split where
+// they are few.
+//
+//   Run<T> run(x, past, n, team);
+//   for (; run.load(); run.advance())
+//     for (uint k = 0; k < kAhead && run.holds(k); ++k) … run.value(k, j) …
+//   for (uint e = run.index; e < run.edges; e += run.count) … x[run.edge(e)] …
+template <typename T>
+struct Run {
+  enum : uint { kPack = 16 / sizeof(T) };
+  device const T* x;
+  uint head, packs, edges, index, count, first;
+  uint4 raw[kAhead];
+  Run(device const T* from, uint past, uint n, Team team)
+      : x(from), head(min((kPack - past % kPack) % kPack, n)), packs((n - head) / kPack), edges(n - packs * kPack),
+        index(team.index), count(team.count), first(team.index) {}
+  uint number(uint k) const { return first + k * count; }
+  uint place(uint k) const { return head + number(k) * kPack; }
+  bool holds(uint k) const { return number(k) < packs; }
+  uint edge(uint e) const { return e < head ? e : e + packs * kPack; }
+  T value(uint k, uint j) const { return PackWords<T, sizeof(T)>::get(raw[k], j); }
+  uint4 fetch(uint i) const { return PackAccess<16>::load((device const uchar*)(x + i)); }
+  // Whether there is anything left of the packs.
+  bool load() {
+    if (first >= packs) return false;
+#pragma unroll
+    for (uint k = 0; k < kAhead; ++k) {
+      raw[k] = uint4(packs);
+      if (holds(k)) raw[k] = fetch(place(k));
+    }
+    return true;
+  }
+  void advance() { first += kAhead * count; }
+};
+
 // Output at.x, of which split at.y.
 inline ReduceRange reduce_row_range(constant ReduceParams& p, uint2 at) {
   ReduceRange r = reduce_kept(p, at.x);

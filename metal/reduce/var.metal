@@ -1,8 +1,7 @@
-// Variance, standard deviation and mean: blocks are centred on their own mean and then combined (two passes over what
-// is in the cache, one over memory).
+// Variance, standard deviation and mean. Rows are read once; of columns blocks are centred on their own mean and then
+// combined (two passes over what is in the cache, one over memory).
 #include "lib/compute.h"
 #include "lib/instantiate.h"
-#include "lib/row.h"
 #include "reduce/loops.h"
 
 enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
@@ -18,35 +17,47 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
 }
 
-// This thread's share of n elements, no more than its team holds, as distances from the pivot.
+// Of a row (or, of a split one, a part), as the mean of x - pivot. Distances from a shift and their squares are summed:
+// from the mean of the first packs of all threads, or of their first elements. Where those are far from the others this
+// costs the squares log2(n / k) bits, of n elements and k of them in the shift.
 template <typename T>
-inline Moments held_moments(thread Row<Plain<T>>& row, float pivot) {
-  const float count = float(row.own()), divisor = max(count, 1.0f);
-  const float near = pivot + row.sum(Distance{pivot}) / divisor;
-  const float2 rest = row.sums(Distance{near}, SquaredDistance{near});
-  const float off = rest.x / divisor;
-  return {count, (near - pivot) + off, rest.y - rest.x * off};
-}
-// Of the n elements of a team's threads: the means' mean, and then the squares around it, which also finds what
-// rounding made of that. Combined two by two, moments would cost a division each time.
-inline Moments team_moments(Moments own, float n, threadgroup float* scratch, threadgroup float2* scratch2, Team team,
-                            GroupThread g) {
-  const float share = own.count / n;
-  const float near = team_reduce<CombineSum>(own.mean * share, scratch, team, g), d = own.mean - near;
-  const float2 rest = team_reduce<CombineSum>(float2(d * share, own.m2 + d * d * own.count), scratch2, team, g);
-  return {n, near + rest.x, rest.y - rest.x * rest.x * n};
-}
-template <typename T>
-inline Moments strided_moments(device const T* x, long stride, uint n, float pivot, Team team) {
-  const uint own = n > team.index ? (n - team.index + team.count - 1) / team.count : 0;  // elements of this thread
-  float sum = 0.0f, squares = 0.0f;
-  for (uint i = team.index; i < n; i += team.count) sum += float(x[long(i) * stride]) - pivot;
-  const float mean = own ? sum / float(own) : 0.0f;
-  for (uint i = team.index; i < n; i += team.count) {
-    const float d = float(x[long(i) * stride]) - pivot - mean;
-    squares += d * d;
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, thread float& pivot,
+                           threadgroup float* scratch, threadgroup float2* scratch2, Team team, GroupThread g) {
+  enum : uint { kPack = Run<T>::kPack };
+  const bool dense = p.inner_stride == 1;
+  const uint n = uint(r.end - r.begin);
+  float shift = 0.0f, sum = 0.0f, squares = 0.0f;
+  for (ulong line = r.first; line < r.last; ++line) {
+    const long start = r.input + line_offset(p, line) + long(r.begin) * p.inner_stride;
+    Run<T> run(x + start, uint(start) + p.offset, dense ? n : 0, team);
+    bool more = run.load();
+    if (line == r.first) {
+      const float share = 1.0f / float(run.packs > 0 ? kPack * min(run.packs, team.count) : team.count);
+      if (run.packs == 0) shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]) * share;
+#pragma unroll
+      for (uint j = 0; j < kPack; ++j)
+        if (run.holds(0)) shift = fma(float(run.value(0, j)), share, shift);
+      shift = pivot_of(team_reduce<CombineSum>(shift, scratch, team, g));
+    }
+    for (; more; run.advance(), more = run.load()) {
+      float2 part = float2(0.0f);
+#pragma unroll
+      for (uint i = 0; i < kAhead * kPack; ++i) {
+        if (!run.holds(i / kPack)) continue;
+        const float d = float(run.value(i / kPack, i % kPack)) - shift;
+        part = float2(part.x + d, fma(d, d, part.y));
+      }
+      sum += part.x, squares += part.y;
+    }
+    for (uint e = team.index; e < (dense ? run.edges : n); e += team.count) {
+      const float d = float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
+      sum += d, squares = fma(d, d, squares);
+    }
   }
-  return {float(own), mean, squares};
+  const float2 sums = team_reduce<CombineSum>(float2(sum, squares), scratch2, team, g);
+  const float count = float((r.last - r.first) * n), off = sums.x / count;
+  pivot = p.splits > 1 ? pivot_of(float(x[r.input])) : shift;
+  return {count, (shift - pivot) + off, propagating_max(fma(-sums.x, off, sums.y), 0.0f)};
 }
 
 template <typename T>
@@ -58,23 +69,8 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  const uint block = Row<Plain<T>>::held_by(team);
-  Row<Plain<T>> row;
-  float pivot = 0.0f;
-  Moments total = {0.0f, 0.0f, 0.0f};
-  for (ulong line = r.first; line < r.last; ++line) {
-    const long start = r.input + line_offset(p, line);
-    for (ulong b = r.begin; b < r.end; b += block) {
-      const uint n = uint(smaller(r.end - b, block));
-      const long at = start + long(b) * p.inner_stride;
-      const bool dense = p.inner_stride == 1, first = line == r.first && b == r.begin;
-      if (dense) row.begin({x + at}, uint(ulong(at) + p.offset), n, true, team);
-      if (first) pivot = pivot_of(float(x[r.input]));  // after the row is on its way
-      const Moments m = dense ? held_moments(row, pivot) : strided_moments(x + at, p.inner_stride, n, pivot, team);
-      total = first ? m : CombineMoments::apply(total, m);
-    }
-  }
-  total = team_moments(total, float((r.last - r.first) * (r.end - r.begin)), scratch, scratch2, team, g);
+  float pivot;
+  const Moments total = row_moments(x, p, r, pivot, scratch, scratch2, team, g);
   if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot, p);

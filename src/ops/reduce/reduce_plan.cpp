@@ -16,6 +16,8 @@ namespace {
 // Groups that keep a GPU busy; elements worth a group of their own. Both are constants: a partition that depended on
 // the number of cores would make results depend on it.
 constexpr uint64_t kWantedGroups = 1024, kSplitElements = 16384;
+// Of a row, that a thread reads: less would not pay for what a row costs.
+constexpr uint64_t kReadBytes = 256;
 
 // The inner loop is the one that lies densely: of the reduced dimensions (rows), or else of those that are kept
 // (columns). False: more dimensions are left than the parameters hold.
@@ -137,7 +139,7 @@ void launch_reduction(runtime::KernelEntry& kernel, Launch& launch, ReducePlan& 
     return;
   }
   const uint64_t bytes = plan.input.element_size(), pack = std::max<uint64_t>(1, 16 / bytes);
-  const auto teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kHeldBytes / bytes);
+  const auto teams = runtime::teams_for(kernel, p.outputs * p.splits, p.split_inner, pack, kReadBytes / bytes);
   p.team = teams.team;
   launch.groups({uint32_t(ceil_div(p.outputs, teams.rows)), p.splits}, teams.per_group)
       .work(plan.work() * teams.rows)
