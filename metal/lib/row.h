@@ -78,9 +78,6 @@ struct Itself {
 struct Nothing {
   template <typename V> float at(thread const V&) const { return 0.0f; }
 };
-struct One {
-  float at(float) const { return 1.0f; }
-};
 struct Distance {
   float from;
   float at(float x) const { return x - from; }
@@ -123,15 +120,6 @@ struct Row {
     begin(from, s.offset + team.row * s.size, s.size, s.packed != 0, team);
   }
 
-  // The most elements of a row that a team reads but once; how many of such a row are this thread's.
-  static uint held_by(Team team) { return kPacks * kPack * team.count; }
-  uint own() const {
-    uint n = edges > index ? (edges - index + count - 1) / count : 0;
-#pragma unroll
-    for (uint k = 0; k < kPacks; ++k) n += number(k) < packs ? kPack : 0;
-    return n;
-  }
-
   // Pack k of this thread: its number in the row, and where it begins.
   uint number(uint k) const { return (batch * kPacks + k) * count + index; }
   uint place(uint k) const { return head + number(k) * kPack; }
@@ -156,6 +144,19 @@ struct Row {
     batch = forward ? batch + 1 : batch - 1;
     load();
     return true;
+  }
+
+  // The sum of a few of this thread's values, and how many they are, before any pass. The mean of all threads' is one
+  // to take distances from: n values are at most as far from that of k of them as costs the squares log2(n / k) bits.
+  float2 sample() const {
+    float sum = 0.0f;
+    if (packs == 0) return index < edges ? float2(in.one(edge(index)), 1.0f) : float2(0.0f);
+    if (index >= packs) return float2(0.0f);
+    V v[kPack];
+    values(v, 0);
+#pragma unroll
+    for (uint j = 0; j < kPack; ++j) sum += v[j];
+    return float2(sum, float(kPack));
   }
 
   // The largest of this thread's values that are numbers.

@@ -1,40 +1,39 @@
 // batch_norm forward: moments of chunks, what a channel's values are scaled by, and the scaling.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel. Two passes over a thread's elements, of which the second also finds what
-// rounding made of the mean (T. F. Chan, G. H. Golub, R. J. LeVeque: the corrected two-pass algorithm). Threads combine
-// their means as distances from the first one's: rounded to their own size, they would lose what they differ by.
+// One threadgroup per chunk and channel, whose teams take images in turn: roughly the mean, then the variance around
+// that, in a pass that also finds how far it was from the mean.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup Moments scratch[kScratch];
-  threadgroup float pivots[1];
+  threadgroup float2 scratch[kScratch];
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
   const Team team = chunk_team(p, s, g);
   const uint teams = chunk_teams(team, g);
-  const bool held = s.last - s.first <= teams;  // by a team each
   device const T* x = in + s.offset;
   Row<Plain<T>> row;
-  float2 sum = float2(0.0f), rest = float2(0.0f);
+  float2 some = float2(0.0f), sums = float2(0.0f);
   for (uint n = team.row; n < s.last; n += teams) {
     row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-    sum += row.sums(Itself(), One());
+    some += row.sample();
   }
-  const float count = sum.y, mean = sum.x / max(count, 1.0f);
+  some = tg_reduce<CombineSum>(some, scratch, g);
+  const float near = some.x / some.y;
   for (uint n = team.row; n < s.last; n += teams) {
-    if (!held) row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
-    rest += row.sums(Distance{mean}, SquaredDistance{mean});
+    if (s.last - s.first > teams)  // else it is held
+      row.begin({x + (n - s.first) * s.step}, place_of(p, s, n), s.length, p.planes.packed != 0, team);
+    sums += row.sums(Distance{near}, SquaredDistance{near});
   }
-  const float off = rest.x / max(count, 1.0f), pivot = tg_broadcast(mean, 0, pivots, g);
-  const Moments m = tg_moments({count, count > 0.0f ? (mean - pivot) + off : 0.0f, rest.y - rest.x * off}, scratch, g);
+  sums = tg_reduce<CombineSum>(sums, scratch, g);
   if (g.index > 0) return;
   const ulong quantity = ulong(p.channels) * p.chunks;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
-  to[0] = m.count;
-  to[quantity] = pivot + m.mean;
-  to[2 * quantity] = m.m2;
+  const float count = float((s.last - s.first) * s.length), off = sums.x / count;
+  to[0] = count;
+  to[quantity] = near + off;
+  to[2 * quantity] = propagating_max(fma(-sums.x, off, sums.y), 0.0f);
 }
 
 // Distances from a column's mean, and their squares.

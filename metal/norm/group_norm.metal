@@ -33,7 +33,7 @@ struct Normalised {
   float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
 };
 
-// A team per group and image: the corrected two-pass algorithm, see layer_norm.
+// A team per group and image, as in layer_norm.
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -41,17 +41,17 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
                        device const W* bias [[buffer(5)]], constant GroupNormParams& p [[buffer(6)]],
                        MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup float scratch[kScratch];
-  threadgroup float2 scratch2[kScratch];
+  threadgroup float2 scratch[kScratch];
   const Team team = team_of(p.shape.rows, p.shape.team, g);
   if (team.row >= p.shape.rows) return;
   const ulong start = ulong(team.row) * p.shape.size;
   const float n = float(p.shape.size);
   Row<Plain<T>> row;
   row.open({in + start}, p.shape, team);
-  const float near = team_reduce<CombineSum>(row.sum(Itself()), scratch, team, g) / n;
+  const float2 some = team_reduce<CombineSum>(row.sample(), scratch, team, g);
+  const float near = some.x / some.y;
   const float2 rest =
-      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch2, team, g) / float2(n);
+      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch, team, g) / float2(n);
   const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
   const float rstd = 1.0f / precise::sqrt(variance + p.eps);
   if (team.index == 0) means[team.row] = W(mean), rstds[team.row] = W(rstd);

@@ -2,7 +2,7 @@
 // loop over it. Sums are taken over 8192 elements at a time, so that the error of a long row grows slowly.
 #pragma once
 
-enum : uint { kSumBlock = 8192, kCachedBlock = 32768 };
+enum : uint { kSumBlock = 8192 };
 
 // No other operand: one kind.
 struct NoExtra {
@@ -18,8 +18,7 @@ struct Row {
   void begin(In from, uint, uint size, bool, Team) { in = from, n = size; }
   void open(In from, constant RowShape& s, Team) { in = from, n = s.size; }
 
-  static uint held_by(Team) { return kCachedBlock; }
-  uint own() const { return n; }
+  float2 sample() const { return float2(sum(Itself()), float(n)); }
 
   // Of numbers: a NaN may come out or not, as on a GPU, where its sum tells.
   float largest() const {
