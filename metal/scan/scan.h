@@ -31,13 +31,18 @@ inline State scan_threads(State mine, thread State& all, threadgroup State* scra
   if (g.lane == active - 1) scratch[simdgroup] = sum;
   const State below = lane_below(sum, 1);
   tg_barrier();
-  State before = S::identity(), total = S::identity();
-  for (uint i = 0; i < simdgroups; ++i) {
-    if (i == simdgroup) before = total;
-    total = S::join(total, scratch[i]);
+  if (simdgroup == 0) {
+    State ends = g.lane < simdgroups ? scratch[g.lane] : S::identity();
+    for (uint distance = 1; distance < simdgroups; distance *= 2) {
+      const State lower = lane_below(ends, ushort(distance));
+      if (g.lane >= distance) ends = S::join(lower, ends);
+    }
+    if (g.lane < simdgroups) scratch[g.lane] = ends;
   }
   tg_barrier();
-  all = total;
+  all = scratch[simdgroups - 1];
+  const State before = simdgroup == 0 ? S::identity() : scratch[simdgroup - 1];
+  tg_barrier();
   return g.lane == 0 ? before : S::join(before, below);
 }
 
