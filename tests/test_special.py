@@ -194,6 +194,25 @@ def test_frexp(dtype: torch.dtype) -> None:
     assert torch.equal(torch.ldexp(*torch.frexp(y)).cpu(), y.cpu())
 
 
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
+    """Powers of two that lie beyond the type, and beyond bfloat16's integers: to the last bit."""
+    x = torch.tensor([3.0, 1e-30, 2.0**-133, 2.0**-24, 1.5e4, -0.0, float("inf"), float("nan")]).to(dtype)
+    for power in (2, -3, 100, 200, 257, 277, -149, -2000, 2**30):
+        y = torch.tensor(power)
+        for exponent in (y, y.int(), y.expand(3, 8)):
+            there = torch.ldexp(x.to("mpsx"), exponent.to("mpsx"))
+            torch.testing.assert_close(there.cpu(), torch.ldexp(x, exponent), rtol=0, atol=0, equal_nan=True)
+        in_place = x.to("mpsx").ldexp_(y.to("mpsx"))
+        torch.testing.assert_close(in_place.cpu(), torch.ldexp(x, y), rtol=0, atol=0, equal_nan=True)
+    wide = torch.ones(3, 8, dtype=torch.int64, device="mpsx")
+    out = torch.empty(0, dtype=torch.float32, device="mpsx")
+    assert torch.ldexp(x[:6].to("mpsx"), wide[:, :6], out=out) is out
+    torch.testing.assert_close(out.cpu(), torch.ldexp(x[:6], wide[:, :6].cpu()).float(), rtol=0, atol=0)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        x.to("mpsx").ldexp_(wide)
+
+
 def test_heaviside_of_two_types_is_refused_as_on_the_cpu() -> None:
     with mpsx.fallback.using_mode("silent"), pytest.raises(RuntimeError, match="different dtypes"):
         torch.heaviside(torch.ones(2, device="mpsx"), torch.ones(2, dtype=torch.float16, device="mpsx"))

@@ -82,6 +82,13 @@ struct frexp_exponent_op {
   MPSX_KERNEL("frexp_exponent_strided_" #TAG, unary_strided<T, int, frexp_exponent_op>)
 MPSX_FOR_FLOAT(FREXP_KERNELS)
 
+// x * 2^k. The launcher brings the exponent, an integer, to float32: half types do not hold all that matter.
+struct ldexp_op {
+  template <typename C>
+  static C apply(C x, C k, Scalars<C>) { return ldexp(x, int(clamp(k, C(-1000), C(1000)))); }
+};
+MPSX_PLAIN_BINARY_KERNELS(float, f32, ldexp, float)
+
 #define FUNCTION_CALL __attribute__((noinline))
 #define FUNCTION_INLINE inline
 #define MPSX_SPECIAL(NAME, KIND, ...)                                       \

@@ -1,0 +1,39 @@
+// ldexp: numbers times powers of two.
+#include <ATen/ops/mul.h>
+#include <ATen/ops/pow.h>
+#include <torch/library.h>
+
+#include "ops/elementwise/binary.h"
+
+namespace mpsx::ops {
+namespace {
+
+constexpr BinaryRow kLdexp{"ldexp", "Tensor", Types::FLOAT, Promotion::COMMON, ElementwiseKernels::Order::FIXED};
+
+// In float32, where a power of two may be beyond the range of the product's type, and of its own.
+bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
+  static const ElementwiseKernels kernels = kLdexp.kernels();
+  const at::ScalarType type = self.scalar_type();
+  if (!is_float_tag(tag_of(type)) || !at::isIntegralType(other.scalar_type(), true)) {
+    const Tensor power = at::pow(2.0, other);  // as PyTorch has it for other types
+    if (out.defined())
+      at::mul_out(out, self, power);
+    else
+      out = at::mul(self, power);
+    return true;
+  }
+  const Tensor x = self.to(at::kFloat), exponent = other.to(at::kFloat);
+  if (binary_compute_type(kLdexp, kernels, x, exponent) == at::ScalarType::Undefined) return false;
+  if (type == at::kFloat) return run_binary(kLdexp, kernels, type, x, exponent, ScalarParams{}, out);
+  if (out.defined()) return false;  // op<> writes the result into it
+  Tensor product;
+  run_binary(kLdexp, kernels, at::kFloat, x, exponent, ScalarParams{}, product);
+  out = product.to(type);
+  return true;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { op<"ldexp.Tensor", &ldexp>(m); }
+
+}  // namespace mpsx::ops
