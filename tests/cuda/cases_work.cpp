@@ -82,6 +82,13 @@ CASE(says_what_the_compiler_said) {
   device.kernel("plain");  // not for good
 }
 
+CASE(refuses_too_much_threadgroup_memory_before_it_compiles) {
+  Device device(directory);
+  THROWS(device.driver->kernel("large"), "large: expected at most 32768 bytes of threadgroup memory, got 65536");
+  CHECK(gpu().compiled == 0);
+  device.kernel("plain");  // of the same file
+}
+
 CASE(passes_parameters) {
   Device device(directory);
   const Buffer a = device.driver->allocate(64);

@@ -35,16 +35,20 @@ def library() -> bytes:
     """Kernels in two files."""
     value = ".param .align 4 .b8 {0}_param_{1}[8]"
     plain = entry("k_plain", POINTER, POINTER, value) + entry("k_limited", POINTER)
+    plain += entry("k_large", POINTER).replace("ret;", "st.shared.b32 [memory], 0;\n\tret;")
     plain = ".visible .global .align 4 .u32 mpsx_limit_k_limited = 64;\n" + plain
+    plain = ".weak .shared .align 4 .b8 memory[65536];\n.weak .shared .align 4 .b8 another[4096];\n" + plain
     setter = ENTRY.format("mpsx_set_constants", POINTER.format("mpsx_set_constants", 0))
     offset = ".param .u32 {0}_param_{1}"
     scaled = setter + entry("k_scaled", POINTER) + entry("k_with_threadgroup", POINTER, offset, offset)
-    constants = [{"name": "factor", "index": 0, "scalar": "float", "components": 1},
-                 {"name": "on", "index": 3, "scalar": "bool", "components": 1},
-                 {"name": "shape", "index": 4, "scalar": "int", "components": 4}]
+    constants = [
+        {"name": "factor", "index": 0, "scalar": "float", "components": 1},
+        {"name": "on", "index": 3, "scalar": "bool", "components": 1},
+        {"name": "shape", "index": 4, "scalar": "int", "components": 4},
+    ]
     head = ".version 8.0\n.target sm_80\n.address_size 64\n"
-    return pack([({"kernels": [kernel("plain", "k_plain", 3), kernel("limited", "k_limited", 1)], "constants": []},
-                  head + plain),
+    return pack([({"kernels": [kernel("plain", "k_plain", 3), kernel("limited", "k_limited", 1),
+                               kernel("large", "k_large", 1)], "constants": []}, head + plain),
                  ({"kernels": [kernel("scaled", "k_scaled", 1), kernel("with threadgroup", "k_with_threadgroup", 1, 2)],
                    "constants": constants}, head + scaled)], "by hand")  # fmt: skip
 

@@ -1,7 +1,10 @@
 #include "driver/cuda/kernels.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+
+#include "driver/cuda/arguments.h"
 
 namespace mpsx::driver::cuda {
 namespace {
@@ -20,6 +23,21 @@ class Link {
   const Api& api_;
   CUlinkState state_ = nullptr;
 };
+
+// Bytes of threadgroup memory that a kernel names; its module declares those of all kernels of the file.
+size_t threadgroup_bytes(std::string_view module) {
+  size_t bytes = 0;
+  for (size_t at = 0; (at = module.find(".shared .align ", at)) != module.npos;) {
+    const size_t end = std::min(module.find(";\n", at), module.size());
+    const std::string_view declaration = module.substr(at, end - at);  // ".shared .align 16 .b8 name[256]"
+    const size_t bracket = declaration.find('['), space = declaration.rfind(' ', bracket);
+    const std::string_view name = declaration.substr(space + 1, bracket - space - 1);
+    if (bracket != declaration.npos && module.find(name, end) != module.npos)
+      bytes += std::strtoull(declaration.data() + bracket + 1, nullptr, 10);
+    at = end;
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -73,6 +91,9 @@ const CudaKernel* Kernels::get(std::string_view key) {
 std::string Kernels::compile(const PtxKernel& kernel) {
   const Api& api = device_.api;
   const std::string text = library_.text(kernel);
+  if (const size_t bytes = threadgroup_bytes(text); bytes > kMaxThreadgroupBytes)
+    throw Error(kernel.name + ": expected at most " + std::to_string(kMaxThreadgroupBytes) +
+                " bytes of threadgroup memory, got " + std::to_string(bytes));
   char log[4096] = {};
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_GENERATE_LINE_INFO};
   void* values[] = {log, reinterpret_cast<void*>(sizeof log), reinterpret_cast<void*>(1)};
