@@ -139,7 +139,8 @@ torch.empty(6 << 20, dtype=torch.uint8, device='mpsx')
 print(torch.mpsx.memory_reserved() >> 20)
 """
     assert int(in_a_process(code).stdout) >= 12
-    assert int(in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO="0.0001").stdout) in (6, 7, 8)
+    low = str(4 * MIB / torch.mpsx.recommended_max_memory())
+    assert int(in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO=low).stdout) in (6, 7, 8)
 
 
 @pytest.mark.parametrize("ratios", [("x", "1"), ("3", "1"), ("0.5", "0.6")])

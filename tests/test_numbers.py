@@ -87,6 +87,9 @@ def test_numbers(name: str) -> None:
     for dtype in DTYPES:
         x = torch.tensor([0, 1, 3]).to(dtype)
         for v in NUMBERS:
+            is_nan = isinstance(v, float) and math.isnan(v)
+            if is_nan and name in ("clamp", "clamp_max") and torch.__version__ < "2.13":
+                continue  # the CPU's earlier kernels ignore a bound that is NaN
             want, got = outcome(OPERATORS[name], x, v), outcome(OPERATORS[name], x.to("mpsx"), v)
             said = f"{name} of {dtype} and {v}: {want}, on mpsx {got}"
             assert (got is None) == (want is None), said

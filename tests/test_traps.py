@@ -52,7 +52,9 @@ def test_02_operators_with_a_cpu_kernel_do_not_take_the_composite() -> None:
 def test_03_nor_for_other_layouts(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    assert [name for name in names if not has_kernel(name, f"{layout}PrivateUse1")] == []
+    # torchvision registers some of its operators for quantized tensors, whenever it is imported.
+    own = [name for name in names if not name.startswith("torchvision::")]
+    assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
 
 def test_04_kernels_see_requires_grad() -> None:

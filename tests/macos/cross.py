@@ -16,6 +16,7 @@ from derive_exports import write_stubs
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = ROOT / "tests" / "metal_driver" / "emulation" / "include"
 TARGET = "aarch64-macos.14.0"
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SOABI = f"cpython-{sys.version_info.major}{sys.version_info.minor}-darwin"
 
 # Notes its command lines; as a Mac without the Metal toolchain it fails as xcrun does there.
@@ -108,6 +109,16 @@ class Cross:
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, stand_in=STAND_IN, stubs=stubs))
+        # Python's headers; where Linux distributions install several machines' (multiarch), pyconfig.h asks which.
+        headers = self.folder / "include"
+        headers.mkdir(exist_ok=True)
+        for header in Path(sysconfig.get_path("include")).iterdir():
+            if not (headers / header.name).exists():
+                (headers / header.name).symlink_to(header)
+        own = Path("/usr/include", str(sysconfig.get_config_var("MULTIARCH")), PYTHON, "pyconfig.h")
+        if "multiarch" in (headers / "pyconfig.h").read_text() and own.exists():
+            (headers / "pyconfig.h").unlink()
+            (headers / "pyconfig.h").symlink_to(own)
         # Python for macOS's own description of itself, so that modules get its suffix.
         values = dict(sysconfig.get_config_vars(), SOABI=SOABI, EXT_SUFFIX=f".{SOABI}.so")
         (self.folder / "_sysconfigdata_macos.py").write_text(f"build_time_vars = {values!r}\n")
@@ -137,7 +148,8 @@ class Cross:
         self.prepare()
         return self.run("cmake", "-S", ROOT, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         f"-DCMAKE_TOOLCHAIN_FILE={self.folder / 'toolchain.cmake'}", "-DMPSX_PRECOMPILE=OFF",
-                        f"-DPython_EXECUTABLE={sys.executable}", f"-DSKBUILD_SOABI={SOABI}", *options)  # fmt: skip
+                        f"-DPython_EXECUTABLE={sys.executable}", f"-DPython_INCLUDE_DIR={self.folder / 'include'}",
+                        f"-DSKBUILD_SOABI={SOABI}", *options)  # fmt: skip
 
     def targets(self) -> list[str]:
         """Everything that can be built."""

@@ -1,4 +1,4 @@
-"""What c10/metal/*.h of this version of torch has: the tests are written for 2.13, and earlier ones lack some of it."""
+"""The headers c10/metal/*.h of this version of torch: the tests are written for 2.13's, and earlier ones lack some."""
 
 import re
 from pathlib import Path
