@@ -28,6 +28,16 @@ def test_forward_and_backward(layout: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(backward.cpu(), (grad.float() * mask.cpu() * (1 / 0.7)).to(dtype))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_gradient_has_the_strides_of_the_incoming_one(layout: str) -> None:
+    grad = make(layout, torch.float32)
+    mask = torch.rand(grad.shape) < 0.5
+    backward = torch.ops.aten.native_dropout_backward
+    want, got = backward(grad, mask, 2.0), backward(on_device(grad), mask.to("mpsx"), 2.0)
+    assert got.stride() == want.stride()
+    assert torch.equal(got.cpu(), want)
+
+
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 1023, 1025, 3000])
 def test_every_length(n: int) -> None:
     x = torch.arange(1.0, n + 1)

@@ -1,5 +1,6 @@
 // Dropout. at::dropout (nn.Dropout) takes native_dropout on a PrivateUse1 device while it trains.
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
@@ -46,8 +47,9 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  const bool alike = grad.is_non_overlapping_and_dense() && grad.strides() == mask.strides();
-  const Tensor g = alike ? grad : grad.contiguous(), m = alike ? mask : mask.contiguous();
+  const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.clone();  // whose strides the result gets
+  Tensor m = mask;
+  if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);
   const Tensor out = at::empty_like(g);
   RandomParams params{};
   params.numel = g.numel();
