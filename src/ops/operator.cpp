@@ -100,7 +100,9 @@ void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::Cp
 Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
   check_cast(op, result, out);
   TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
-  at::native::resize_output(out, result.sizes());
+  // A tensor that is resized gets the strides of the result, as at::TensorIterator gives them.
+  if (at::native::resize_output(out, result.sizes()) && result.is_non_overlapping_and_dense())
+    out.as_strided_(result.sizes(), result.strides());
   out.copy_(result);
   return out;
 }

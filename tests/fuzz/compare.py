@@ -88,7 +88,6 @@ def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | obj
     args, kwargs = case.args, case.kwargs
     if widen:
         args, kwargs = tree_map(widened, (args, kwargs))
-    bases = {}
     on_host = case.name.startswith("opinfo:") and BY_ID[case.name[7:]].name in CPU_ARGUMENTS
     if on_host:
         args = (make(args[0], device), *make(args[1:], "cpu"))
@@ -108,10 +107,16 @@ def run(case: Case, device: str, widen: bool = False) -> list[torch.Tensor | obj
     leaves = tree_leaves(result)
     if case.form == "call" and not case.name.endswith("_"):
         return leaves
-    written = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-    for t in written:  # neighbours in memory count
-        bases.setdefault(t.untyped_storage()._cdata, t)
-    return leaves + [torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage()) for t in bases.values()]
+    return leaves + storages((args, kwargs))
+
+
+def storages(tree: object) -> list[torch.Tensor]:
+    """The memory of tensors, since neighbours count."""
+    bases: dict[int, torch.Tensor] = {}
+    for t in tree_leaves(tree):
+        if isinstance(t, torch.Tensor):
+            bases.setdefault(t.untyped_storage()._cdata, t)
+    return [torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage()) for t in bases.values()]
 
 
 def widened(value: object) -> object:
@@ -242,5 +247,22 @@ def compare(case: Case, note: object = lambda phase: None) -> Finding | None:
             note("compare")
         one = exact[i] if i < len(exact) and isinstance(exact[i], torch.Tensor) else None
         if message := values_differ(mine, right, None if one is None else one.detach()):
-            return Finding("values", message)
+            return Finding("out" if case.form == "out" and as_without_out(case, have) else "values", message)
     return None
+
+
+def as_without_out(case: Case, have: list) -> bool:
+    """Whether memory holds what the CPU returns when it is given no `out=`, and all else as it was."""
+    plain = replace(case, form="call", kwargs={key: v for key, v in case.kwargs.items() if key != "out"})
+    results = run(plain, "cpu")
+    args, kwargs = make((case.args, case.kwargs), "cpu")
+    outs = tree_leaves(kwargs["out"])
+    for out, result in zip(outs, results, strict=True):
+        if out.shape != result.shape:
+            out.resize_(result.shape)
+        out.copy_(result)
+    want = outs + storages((args, kwargs))
+    return len(have) == len(want) and all(
+        ours.shape == right.shape and values_differ(ours.detach().cpu(), right.detach(), None) is None
+        for ours, right in zip(have, want, strict=True)
+    )

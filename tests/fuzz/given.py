@@ -75,9 +75,16 @@ def literal(t: torch.Tensor) -> str:
     if t.numel() > 64:
         if torch.equal(t, t[:1].expand(t.numel())):
             return f"torch.full(({t.numel()},), {t[0].item()!r}, {kind})"
-        return f"({t.numel()} elements: see --case)"
+        return f"({t.numel()} elements{contents(t)}: see --case)"
     values = str(t.tolist()).replace("nan", "NAN").replace("inf", "INF")
     return f"torch.tensor({values}, {kind})"
+
+
+def contents(t: torch.Tensor) -> str:
+    """For reasons, what there is among elements that are too many to show."""
+    if t.dtype.is_floating_point or t.dtype.is_complex:
+        return " with NAN" * bool(t.isnan().any()) + " with INF" * bool(t.isinf().any())
+    return "" if t.dtype == torch.bool else f" from {t.min().item()} to {t.max().item()}"
 
 
 class R(random.Random):
