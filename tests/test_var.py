@@ -49,6 +49,15 @@ def test_accuracy(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(x.to("mpsx").std().cpu().double(), x.double().std(), rtol=3e-6, atol=0)
 
 
+@pytest.mark.parametrize("far", [1, 4, 64])
+def test_rows_that_begin_far_from_their_mean(far: int) -> None:
+    x = torch.randn(3, 4096)
+    x[:, :far] += 1e4
+    var, mean = torch.var_mean(x.to("mpsx"), 1)
+    torch.testing.assert_close(var.cpu().double(), x.double().var(1), rtol=3e-6, atol=0)
+    assert ((mean.cpu() - x.double().mean(1)).abs() < 1e-5 * x.std(1)).all()
+
+
 def test_out_and_gradient() -> None:
     x = make("slice", torch.float32)
     out = torch.empty(0, device="mpsx")
