@@ -194,6 +194,7 @@ class _Build:
 
         facts = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
         flags = self.flags + (facts if source.name == "index.cpp" else [])
+        flags += self.compiler.source_flags(source.name, self.mode)
         suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
         name = digest(source.read_bytes(), self.stamp, *flags) + suffix
         found = self.objects.path(name)

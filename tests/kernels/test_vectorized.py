@@ -1,9 +1,12 @@
 """Loops that should be vector loops on a CPU are: tools/vectorized.py over kernel files."""
 
+import subprocess
+
 import pytest
 import vectorized
-from msl.compiler import find_compiler
+from msl.compiler import find_compiler, is_x86
 from msl.source import MslError
+from msl.translate import translate
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,25 @@ def test_a_loop_that_is_not_vectorised_is_found(tmp_path, monkeypatch):
     assert vectorized.findings(["chain"]) == []
 
 
+@pytest.mark.skipif(not is_x86(), reason="looks for an instruction of x86")
+def test_conditions_of_a_launch_mask_no_loads(tmp_path):
+    source, compiler = tmp_path / "elementwise_scratch.metal", find_compiler()
+    source.write_text(PRODUCT)
+    (path,), _ = translate(str(source), f"{tmp_path}/elementwise_scratch.cpp", [str(vectorized.SOURCES)], [],
+                           compiler.preprocessor())  # fmt: skip
+    flags = [*compiler.clang_flags("x86-64-v3", "wide"), *compiler.source_flags(path)]
+    subprocess.run([*compiler.clang, *flags, "-S", path, "-o", f"{path}.s"], check=True)
+    with open(f"{path}.s") as file:
+        assert "vmaskmov" not in file.read()
+
+
+PRODUCT = """#include "elementwise/kernels.h"
+struct mul_op {
+  template <typename C>
+  static C apply(C a, C b, Scalars<C>) { return a * b; }
+};
+MPSX_PLAIN_BINARY_KERNELS(float, f32, mul, float)
+"""
 CHAIN = """#include "lib/instantiate.h"
 #include "lib/types.h"
 template <typename T>

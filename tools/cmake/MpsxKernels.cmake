@@ -121,6 +121,8 @@ endmacro()
 macro(mpsx_compile_kernels isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --source elementwise_
+                  OUTPUT_VARIABLE elementwise_flags OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(APPLE)
     list(APPEND flags -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET})
   endif()
@@ -147,6 +149,8 @@ macro(mpsx_compile_kernels isa)
     set(facts "")
     if(stem STREQUAL "index.cpp")
       set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
+    elseif(stem MATCHES "elementwise_")
+      set(facts ${elementwise_flags})
     endif()
     add_custom_command(
       OUTPUT "${object}"

@@ -49,6 +49,7 @@ def parser():
     k.add_argument("--compiler", default="", help="what compiled it, for people")
     c = sub.add_parser("compiler", help="the compiler of kernels, for CMake")
     c.add_argument("--isa", help="the flags for this ISA instead")
+    c.add_argument("--source", help="the flags for this translated file instead, besides those of the ISA")
     return top
 
 
@@ -83,7 +84,7 @@ def main(argv=None):
         elif args.command == "pack":
             pack_files(args.output, args.inputs, [f"{path}.ptx" for path in args.inputs], args.compiler)
         elif args.command == "compiler":
-            print_for_cmake(args.isa)
+            print_for_cmake(args.isa, args.source)
         else:
             list_kernels(args)
     except MslError as e:

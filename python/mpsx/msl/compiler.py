@@ -32,6 +32,9 @@ GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-g
 # Loops of a few rounds, such as Philox's, are to be unrolled: one that is left keeps the loop over threads from being
 # vectorized.
 CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
+# Conditions that hold for a whole launch stay selects. A loop that is unswitched by one of two keeps the other as a
+# branch, and masks its loads, which takes four times as long on a CPU without mask registers.
+CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
 GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
 # The flags of /proc/cpuinfo that each needs.
@@ -78,6 +81,11 @@ class Compiler:
         if general and clang:
             flags = flags + GENERAL_FLAGS
         return flags + self.isa_flags(isa)
+
+    def source_flags(self, name, mode="wide"):
+        """More flags, of the translated file `name`."""
+        elementwise = "elementwise_" in name and mode == "wide" and "clang" in self.description
+        return CLANG_ELEMENTWISE_FLAGS if elementwise else []
 
     def isa_flags(self, isa):
         """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""
@@ -179,11 +187,11 @@ def find_compiler():
                    "or set MPSX_KERNEL_CXX")
 
 
-def print_for_cmake(isa):
+def print_for_cmake(isa, source):
     """One list a line: the command, its description, the flags, the ISAS of this processor."""
     compiler = find_compiler()
-    if isa:
-        print(";".join(compiler.flags(isa)))
+    if isa or source:
+        print(";".join(compiler.flags(isa) if isa else compiler.source_flags(source)))
         return
     # In a wheel that travels; elsewhere they are compiled on first use.
     known = isas() + (["cuda"] if os.environ.get("MPSX_ISA") == "all" and writes_ptx(compiler) else [])
