@@ -38,6 +38,7 @@ from bench_breadth import BREADTH
 from bench_cases import DTYPES, LAYOUTS, OPS, OVERHEAD, TRAINING, Run, backward, matrix
 from bench_models import models, peak
 from bench_plot import plot
+from bench_worker import write_csv
 
 import mpsx
 
@@ -264,11 +265,7 @@ def main() -> None:
     if options.json:
         with open(options.json, "w") as file:
             json.dump(records, file, indent=1)
-    if options.csv:
-        with open(options.csv, "w", newline="") as file:
-            writer = csv.DictWriter(file, records[0])
-            writer.writeheader()
-            writer.writerows(records)
+    write_csv(options.csv, records)
     if options.table:
         with open(options.table, "w") as file:
             file.write(table(rows))

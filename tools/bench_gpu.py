@@ -22,7 +22,7 @@ import torch
 from bench_cases import DTYPES, LAYOUTS, Run
 from bench_gpu_cases import Case, cases
 from bench_plot import plot
-from bench_worker import Worker, compare, serve
+from bench_worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
@@ -172,12 +172,8 @@ def main(options: argparse.Namespace) -> None:
         rows.append(row)
         print(show(row), flush=True)
     print("\n".join(summary(rows)))
-    if options.csv:
-        with open(options.csv, "w", newline="") as file:
-            records = [{k: f"{v:.4g}" if isinstance(v, float) else v for k, v in asdict(row).items()} for row in rows]
-            writer = csv.DictWriter(file, records[0])
-            writer.writeheader()
-            writer.writerows(records)
+    figures = [{k: f"{v:.4g}" if isinstance(v, float) else v for k, v in asdict(row).items()} for row in rows]
+    write_csv(options.csv, figures)
     if options.table:
         with open(options.table, "w") as file:
             file.write(table(rows, mpsx.driver()["device"]))

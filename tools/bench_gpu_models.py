@@ -9,13 +9,12 @@ steps of AdamW in float32 without dropout, for which every device draws numbers 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from functools import partial
 from typing import Any
 
 from bench_models import call, losses
-from bench_worker import Worker, compare, serve
+from bench_worker import Worker, compare, serve, write_csv
 
 MODELS = ("resnet50", "bert", "vgg16", "gpt2", "llama")
 CALLS = [(phase, dtype) for phase in ("train", "infer") for dtype in ("f32", "bf16")]
@@ -61,11 +60,7 @@ def main(options: argparse.Namespace) -> None:
     if options.table:
         with open(options.table, "w") as file:
             file.write("\n".join(lines) + "\n")
-    if options.csv and rows:
-        with open(options.csv, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+    write_csv(options.csv, rows)
 
 
 if __name__ == "__main__":

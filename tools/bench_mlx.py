@@ -11,7 +11,6 @@ Of MLX's tiles (those that it has for large GPUs), the fastest one counts. Times
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import statistics
 import struct
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from bench_worker import write_csv
 
 import mpsx
 from mpsx import shader
@@ -178,11 +178,7 @@ def main() -> None:
                          "mlx_tflops": f"{work / least / 1e12:.1f}",
                          "mlx_tile": theirs[others.index(least)][0]})  # fmt: skip
             print(*rows[-1].values(), sep="\t", flush=True)
-    if options.csv and rows:
-        with open(options.csv, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+    write_csv(options.csv, rows)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import statistics
@@ -12,6 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+
+def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
+    """Writes a table, if there are a path and rows."""
+    if path and rows:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 class Worker:
