@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import select
 import shlex
 import signal
 import stat
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 from processes import in_a_process
 
+import mpsx
 from mpsx.msl.compiler import find_compiler
 
 KERNEL = "kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= %d; }"
@@ -171,6 +174,53 @@ def test_interrupted_compilation_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert left == []
     assert [path.name for path in tmp_path.glob("tmp-*")] == []
+
+
+FOREVER = """
+import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
+import torch, mpsx
+lib = mpsx.compile_shader('''
+#include <metal_stdlib>
+using namespace metal;
+kernel void forever(device volatile int* x, uint i [[thread_position_in_grid]]) {
+  BODY
+}
+kernel void seven(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7; }''')
+x = torch.zeros(100000, dtype=torch.int32, device="mpsx")
+lib.seven(x)  # the library is loaded
+x.zero_()
+print("go", flush=True)
+try:
+    lib.forever(x)
+except KeyboardInterrupt:
+    lib.seven(x)
+    print("ended", x.sum().item(), flush=True)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="elsewhere such a kernel runs on")
+@pytest.mark.skipif(mpsx.driver()["name"] not in ("host", "simt"), reason="a GPU runs on")
+@pytest.mark.parametrize("body", [
+    "while (x[0] == 0) {}",
+    "threadgroup int s[1]; s[0] = 0; while (x[s[0]] == 0) {}",
+    "while (x[0] == 0) threadgroup_barrier(mem_flags::mem_threadgroup);",
+], ids=["a loop", "in threadgroups", "with barriers"])  # fmt: skip
+def test_ctrl_c_twice_ends_a_kernel_that_does_not_end(body: str) -> None:
+    program = subprocess.Popen([sys.executable, "-c", FOREVER.replace("BODY", body)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
+    try:
+        assert program.stdout.readline() == "go\n", program.stderr.read()
+        time.sleep(0.5)
+        program.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert program.poll() is None  # the first one is Python's alone
+        for _ in range(20):  # each may find the kernel's thread elsewhere
+            program.send_signal(signal.SIGINT)
+            if select.select([program.stdout], [], [], 0.5)[0]:
+                break
+        assert program.communicate(timeout=60)[0] == "ended 700000\n"
+    finally:
+        program.kill()
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts mappings in /proc")

@@ -1,6 +1,7 @@
 """Kernels compiled at run time: loading a compiled shader, and calling its kernels."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -248,6 +249,7 @@ cdef class Kernel:
         with nogil:
             message = mpsx_shader_run(self.handle, &call, &reported)
         if message != NULL:
+            PyErr_CheckSignals()  # a kernel that Ctrl-C ended
             raise (AcceleratorError if reported else RuntimeError)(message.decode())
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:

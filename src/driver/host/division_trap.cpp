@@ -23,12 +23,6 @@ std::atomic<Code*> libraries{nullptr};
 std::mutex one_at_a_time;  // for all but the handler
 struct sigaction previous;
 
-bool is_kernel_code(uintptr_t at) {
-  for (const Code* c = libraries; c; c = c->next)
-    if (c->begin <= at && at < c->end) return true;
-  return false;
-}
-
 // How long a `div` or `idiv` is, or 0 for anything else; `bytes`: whether its operands are bytes.
 size_t division_length(const uint8_t* code, bool& bytes) {
   const uint8_t* p = code;
@@ -68,6 +62,12 @@ void handle(int signal, siginfo_t*, void* context) {
 }
 
 }  // namespace
+
+bool is_kernel_code(uintptr_t at) {
+  for (const Code* c = libraries; c; c = c->next)
+    if (c->begin <= at && at < c->end) return true;
+  return false;
+}
 
 void tolerate_division_by_zero(const void* symbol) {
   Dl_info library;
@@ -114,6 +114,7 @@ void forget_division_by_zero(const void* symbol) {
 namespace mpsx::driver::host {
 void tolerate_division_by_zero(const void*) {}
 void forget_division_by_zero(const void*) {}
+bool is_kernel_code(uintptr_t) { return false; }
 }  // namespace mpsx::driver::host
 
 #endif

@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "driver/driver.h"
+#include "driver/host/interrupt.h"
 #include "driver/host/kernel_module.h"
 #include "driver/host/simt/allocations.h"
 #include "driver/host/simt/dispatch.h"
@@ -136,7 +138,7 @@ class HostDriver final : public Driver {
   const Kernel* kernel(std::string_view key) override { return module_.kernel(key); }
   std::vector<std::string> kernel_names() const override { return module_.kernel_names(); }
   std::unique_ptr<Library> load_library(const LibrarySource& source) override {
-    return std::make_unique<KernelModule>(source.path);
+    return std::make_unique<KernelModule>(source.path, true);
   }
 
   Stream* default_stream() override { return &stream_; }
@@ -205,8 +207,11 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
                 std::to_string(buffers));
 
   if (dispatch.grid.count() == 0) return;
-  if (record.unit == MPSX_UNIT_SIMT)
-    return simt::dispatch(record, args, constants, arguments, count, dispatch, simt_, parallel_for_);
+  if (record.unit == MPSX_UNIT_SIMT) {
+    simt::Options options = simt_;
+    options.interruptible = host_kernel.of_user;
+    return simt::dispatch(record, args, constants, arguments, count, dispatch, options, parallel_for_);
+  }
   const Size& g = dispatch.grid;
   const Size group = dispatch.by_threads ? Size{} : dispatch.group;
   mpsx_launch launch{
@@ -215,14 +220,20 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
                              ? uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2]
                              : g.count();
   const uint64_t grain = std::max<uint64_t>(1, kGrainElements / std::max<uint64_t>(1, dispatch.work));
-  if (locals == 0 && total <= grain) return record.entry(args, &launch, 0, total);
+  const unsigned before = interrupts();
+  const auto enter = [&](void* const* given, uint64_t begin, uint64_t end) {
+    const auto kernel_itself = [&] { record.entry(given, &launch, begin, end); };
+    if (!host_kernel.of_user) return kernel_itself();
+    if (!run_interruptibly(before, std::cref(kernel_itself))) throw Error(kernel.name + ": interrupted");
+  };
+  if (locals == 0 && total <= grain) return enter(args, 0, total);
   const auto body = [&](uint64_t begin, uint64_t end) {
-    if (locals == 0) return record.entry(args, &launch, begin, end);
+    if (locals == 0) return enter(args, begin, end);
     void* own[MPSX_MAX_ARGUMENTS];
     std::copy(args, args + MPSX_MAX_ARGUMENTS, own);
     char* memory = static_cast<char*>(threadgroup_scratch(scratch));
     for (size_t i = 0; i < locals; ++i) own[MPSX_MAX_BUFFERS + i] = memory + offsets[i];
-    record.entry(own, &launch, begin, end);
+    enter(own, begin, end);
   };
   if (total <= grain) return body(0, total);
   parallel_for_(total, grain, body);

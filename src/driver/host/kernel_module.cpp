@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "driver/host/division_trap.h"
+#include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
 
 namespace mpsx::driver::host {
@@ -76,6 +77,7 @@ void KernelModule::open(const std::string& path) {
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
   *table->simt = &simt::kServices;
   tolerate_division_by_zero(table);
+  if (of_user_) notice_interrupts();
   compiler_ = table->compiler;
   isa_ = table->isa;
   const std::vector<std::string> here = supported_isas();
@@ -87,6 +89,7 @@ void KernelModule::open(const std::string& path) {
     HostKernel kernel;
     kernel.name = record->name;
     kernel.record = record;
+    kernel.of_user = of_user_;
     // A threadgroup of the wide mode has one thread. A kernel launched in threads takes any shape and cannot observe
     // the SIMD width, so it reports Metal's usual one.
     kernel.simd_width = record->unit == MPSX_UNIT_GROUPS ? 1 : MPSX_SIMD_WIDTH;
@@ -113,6 +116,7 @@ const Kernel* KernelModule::specialised(std::string_view key) const {
   HostKernel kernel;
   static_cast<Kernel&>(kernel) = plain->second;
   kernel.record = plain->second.record;
+  kernel.of_user = of_user_;
   std::vector<FunctionConstant> declared;
   for (const auto* c = kernel.record->constants; declared.size() < kernel.record->constant_count; ++c)
     declared.push_back({c->name, c->index, c->scalar, c->components});

@@ -15,6 +15,7 @@ namespace mpsx::driver::host {
 struct HostKernel final : Kernel {
   const mpsx_kernel_record* record = nullptr;
   std::unique_ptr<FunctionConstants> constants;  // null: none of them has a value
+  bool of_user = false;                          // and may not end by itself
 };
 
 // The best library for this CPU among libmpsx_kernels_<isa>.{so,dylib} in a directory. MPSX_ISA forces one. With
@@ -24,7 +25,7 @@ std::string choose_library(const std::string& directory, bool simt = false);
 // One such file. Closing it is for whoever knows that no thread runs its kernels.
 class KernelModule final : public Library {
  public:
-  explicit KernelModule(const std::string& path) { open(path); }
+  explicit KernelModule(const std::string& path, bool of_user = false) : of_user_(of_user) { open(path); }
   ~KernelModule() override;
   const Kernel* kernel(std::string_view key) const override;
   std::vector<std::string> kernel_names() const override;
@@ -40,6 +41,7 @@ class KernelModule final : public Library {
   mutable std::unordered_map<std::string, HostKernel> specialised_;  // by key; as many as were asked for
   std::string compiler_, isa_;
   void* library_ = nullptr;
+  const bool of_user_;
 };
 
 }  // namespace mpsx::driver::host

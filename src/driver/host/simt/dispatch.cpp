@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/memory_check.h"
 #include "driver/host/simt/profile.h"
@@ -80,6 +81,8 @@ void dispatch(const mpsx_kernel_record& record, void* const* args, const void* c
                 {groups(d.grid.x, d.group.x), groups(d.grid.y, d.group.y), groups(d.grid.z, d.group.z)},
                 {d.group.x, d.group.y, d.group.z},
                 constants};
+  job.interruptible = options.interruptible;
+  job.interrupts = interrupts();
   job.seed = options.seed;
   job.strict = options.strict;
   LaunchCounts counts;

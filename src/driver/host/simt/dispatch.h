@@ -9,6 +9,7 @@ namespace mpsx::driver::host::simt {
 struct Options {
   uint64_t seed = 0;    // 0: threads run in order
   bool strict = false;  // undefined behaviour is a fault
+  bool interruptible = false;
 };
 
 // MPSX_SIMT_SEED, else one of this process's own. Throws Error for what is no number.

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <optional>
+
+#include "driver/host/interrupt.h"
 
 namespace mpsx::driver::host::simt {
 namespace {
@@ -13,6 +16,8 @@ constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 // Not in the initial-exec model, which puts all of the library's thread-locals into the little space that libraries
 // loaded at run time share: under torch there is none left.
 thread_local Worker* running = nullptr;
+
+constexpr char interruption = 0;  // its address stands for one, among those of bad accesses
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
 class Random {
@@ -47,6 +52,8 @@ void run_groups(Job& job, uint64_t begin, uint64_t end) {
   thread_local Worker worker;
   worker.prepare(job);
   running = &worker;
+  std::optional<Interruptible> scope;
+  if (job.interruptible) scope.emplace(job.interrupts);
   for (uint64_t i = begin; i < end && !job.failed.load(std::memory_order_relaxed); ++i) worker.run_group(i);
   running = nullptr;
   worker.job_ = nullptr;
@@ -158,9 +165,12 @@ bool Worker::divert(const void* p, Landing& landing) noexcept {
   return true;
 }
 
+bool Worker::interrupt(Landing& landing) noexcept { return divert(&interruption, landing); }
+
 void Worker::landing_main() {
   Worker& w = *running;
   char text[96];
+  if (w.bad_address_ == &interruption) w.fault("interrupted", nullptr, 0);
   if (w.stacks_.overflowed(w.bad_address_) >= 0)
     std::snprintf(text, sizeof text, "the thread's stack of %zu KiB is full", Stacks::kBytes >> 10);
   else

@@ -50,6 +50,8 @@ struct Job {
   mpsx_launch launch = {};
   uint64_t seed = 0;    // 0: lanes and SIMD groups run in order
   bool strict = false;  // undefined behaviour is a fault; else it gives what hardware would
+  bool interruptible = false;
+  unsigned interrupts = 0;  // before it
   std::function<std::unique_ptr<Monitor>()> make_monitor;  // null: none
 
   std::atomic<bool> failed{false};
@@ -77,6 +79,8 @@ class Worker {
   Arena& arena() { return arena_; }
   const Stacks& stacks() const { return stacks_; }
   Monitor* monitor() { return monitor_.get(); }
+  // For a handler in a thread that runs a kernel here: where it goes on instead, which ends the dispatch.
+  static bool interrupt(Landing&) noexcept;
   // The one that runs the caller, which must be on the stack of one of its threads: cheaper than active().
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Whether `p` is on the stack of the thread that runs now.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
 
 namespace mpsx::driver::host::simt {
@@ -137,6 +138,7 @@ void Worker::finish_phase() {
                    site.function, done_, count_, p[0], p[1], p[2]),
             site.file, site.line, threads_[first_->index]);
   }
+  if (job_->interruptible && is_interrupted(job_->interrupts)) fault("interrupted", nullptr, 0);
   if (monitor_) monitor_->threadgroup_barrier(*this, *first_->site);
   for (SimdGroup& g : simdgroups_) {
     release(g, g.at_barrier);

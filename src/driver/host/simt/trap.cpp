@@ -15,20 +15,10 @@ constexpr size_t kHandlerStack = 64 << 10;
 std::atomic<Divert> divert{nullptr};
 struct sigaction previous;
 
-void go(ucontext_t& context, const Landing& landing) {
-#if defined(__x86_64__)
-  context.uc_mcontext.gregs[REG_RIP] = greg_t(reinterpret_cast<uintptr_t>(landing.function));
-  context.uc_mcontext.gregs[REG_RSP] = greg_t(reinterpret_cast<uintptr_t>(landing.stack));
-#else
-  context.uc_mcontext.pc = reinterpret_cast<uintptr_t>(landing.function);
-  context.uc_mcontext.sp = reinterpret_cast<uintptr_t>(landing.stack);
-#endif
-}
-
 void handle(int signal, siginfo_t* info, void* context) {
   Landing landing;
   const Divert f = divert.load();
-  if (f && info->si_code > 0 && f(info->si_addr, landing)) return go(*static_cast<ucontext_t*>(context), landing);
+  if (f && info->si_code > 0 && f(info->si_addr, landing)) return go(context, landing);
   if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
   struct sigaction plain = {};
@@ -37,6 +27,17 @@ void handle(int signal, siginfo_t* info, void* context) {
 }
 
 }  // namespace
+
+void go(void* context, const Landing& landing) {
+  mcontext_t& registers = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  registers.gregs[REG_RIP] = greg_t(reinterpret_cast<uintptr_t>(landing.function));
+  registers.gregs[REG_RSP] = greg_t(reinterpret_cast<uintptr_t>(landing.stack));
+#else
+  registers.pc = reinterpret_cast<uintptr_t>(landing.function);
+  registers.sp = reinterpret_cast<uintptr_t>(landing.stack);
+#endif
+}
 
 Trap::Trap(Divert f) {
   stack_t have = {};

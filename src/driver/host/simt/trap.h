@@ -11,6 +11,8 @@ struct Landing {
   void (*function)();
   void* stack;
 };
+// Lets the thread whose registers a handler got go on there.
+void go(void* context, const Landing&);
 using Divert = bool (*)(const void* p, Landing&) noexcept;
 
 // Handles SIGSEGV from now on; a stack for the handler on the calling thread. Does nothing where that is not known.

@@ -1,0 +1,125 @@
+#include "driver/host/interrupt.h"
+
+#if defined(__linux__) && defined(__x86_64__)
+#  include <pthread.h>
+#  include <signal.h>
+#  include <ucontext.h>
+
+#  include <atomic>
+
+#  include "driver/host/division_trap.h"
+#  include "driver/host/simt/engine.h"
+#  include "driver/host/simt/trap.h"
+
+namespace mpsx::driver::host {
+namespace {
+
+// One for each thread that runs kernels, never freed: a handler may be looking at it. Ended threads' are used again.
+struct Slot {
+  std::atomic<bool> taken{true};
+  std::atomic<Interruptible*> running{nullptr};
+  unsigned since = 0;
+  pthread_t thread = pthread_self();
+  Slot* next = nullptr;
+};
+std::atomic<Slot*> slots{nullptr};
+std::atomic<unsigned> count{0};
+struct sigaction previous_interrupt, previous_urgent;
+
+Slot& new_slot() {
+  for (Slot* s = slots; s; s = s->next) {
+    if (s->taken.exchange(true)) continue;
+    s->thread = pthread_self();
+    return *s;
+  }
+  auto* s = new Slot;
+  s->next = slots;
+  while (!slots.compare_exchange_weak(s->next, s)) {}
+  return *s;
+}
+struct Owner {
+  Slot& slot = new_slot();
+  ~Owner() { slot.taken = false; }
+};
+thread_local Owner own;
+
+void pass_on(const struct sigaction& previous, int signal, siginfo_t* info, void* context) {
+  if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
+  if (previous.sa_handler == SIG_IGN || signal == SIGURG) return;
+  struct sigaction plain = {};
+  plain.sa_handler = SIG_DFL;
+  sigaction(signal, &plain, nullptr);
+  raise(signal);
+}
+
+bool is_to_end(const Slot& s) { return s.running && is_interrupted(s.since); }
+
+// In a library that kernels call (for a sine), nothing happens: the next Ctrl-C may find the kernel itself.
+void end_kernel(void* context) {
+  if (!is_to_end(own.slot)) return;
+  if (!is_kernel_code(uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]))) return;
+  if (simt::Landing landing; simt::Worker::interrupt(landing)) return simt::go(context, landing);
+  if (Interruptible* const running = own.slot.running; running->jumps) __builtin_longjmp(running->back, 1);
+}
+
+// Which thread it comes to is the system's choice: the others that run a kernel get a signal of their own.
+void on_interrupt(int signal, siginfo_t* info, void* context) {
+  ++count;
+  for (Slot* s = slots; s; s = s->next)
+    if (s != &own.slot && is_to_end(*s)) pthread_kill(s->thread, SIGURG);
+  pass_on(previous_interrupt, signal, info, context);
+  end_kernel(context);
+}
+
+void on_urgent(int signal, siginfo_t* info, void* context) {
+  if (info->si_code != SI_TKILL) return pass_on(previous_urgent, signal, info, context);
+  end_kernel(context);
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*), struct sigaction& previous) {
+  struct sigaction now = {}, action = {};
+  sigaction(signal, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handler) return;
+  previous = now;
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | (now.sa_flags & SA_RESTART);
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void notice_interrupts() {
+  handle(SIGINT, on_interrupt, previous_interrupt);
+  handle(SIGURG, on_urgent, previous_urgent);
+}
+unsigned interrupts() { return count; }
+
+Interruptible::Interruptible(unsigned since) {
+  own.slot.since = since;
+  own.slot.running = this;
+}
+Interruptible::~Interruptible() { own.slot.running = nullptr; }
+
+[[gnu::noinline]] bool run_interruptibly(unsigned since, const std::function<void()>& kernel) {
+  Interruptible scope(since);
+  if (__builtin_setjmp(scope.back)) return false;
+  scope.jumps = true;
+  kernel();
+  return true;
+}
+
+}  // namespace mpsx::driver::host
+
+#else
+
+namespace mpsx::driver::host {
+void notice_interrupts() {}
+unsigned interrupts() { return 0; }
+Interruptible::Interruptible(unsigned) {}
+Interruptible::~Interruptible() = default;
+bool run_interruptibly(unsigned, const std::function<void()>& kernel) { return kernel(), true; }
+}  // namespace mpsx::driver::host
+
+#endif
