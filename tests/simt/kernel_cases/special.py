@@ -49,6 +49,9 @@ def cases() -> Iterator[Case]:
         x = values(ROWS, COLUMNS, dtype=dtype, low=-30, high=30)
         for where, x0 in {"": x, "of gapped": gapped(x)}.items():
             yield case(f"frexp {where} {TAGS[dtype]}", torch.frexp, x0, reference="same")
+    powers = torch.arange(ROWS * COLUMNS).view(ROWS, COLUMNS) % 300 - 150
+    for where, x0 in {"": values(ROWS, COLUMNS), "of gapped": gapped(values(ROWS, COLUMNS))}.items():
+        yield case(f"ldexp {where}", torch.ldexp, x0, powers, reference="same")
     for dtype in FLOAT:
         for (name,) in rows("elementwise/special.def", "MPSX_SPECIAL", 1):
             x = values(ROWS, COLUMNS, dtype=dtype, low=domain_of(name)[0], high=domain_of(name)[1])
