@@ -183,8 +183,9 @@ void weight_by_tiles(const Tensor& out, const Tensor& source_given, const Tensor
   const size_t size = out.element_size();
   const uint32_t places = volume(p.window.positions);
   const bool pointwise =
-      is_pointwise(p) && p.source_stride[2] == 1 && grad_given.is_contiguous() && is_aligned(grad_given) &&
-      reads_wide(source_given.const_data_ptr(), size, p.channel_stride, 1, p.image_stride) && places * size % 16 == 0;
+      is_pointwise(p) && p.source_stride[2] == 1 && grad_given.is_contiguous() &&
+      reads_wide(source_given.const_data_ptr(), size, p.channel_stride, 1, p.image_stride) &&
+      reads_wide(grad_given.const_data_ptr(), size, places, 1);
   const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
   const Tensor grad = pointwise ? grad_given : channels_last(grad_given, groups);
   set_source(p, source);

@@ -23,8 +23,6 @@ inline ConvDivisor divisor_of(uint32_t n) {
   return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
 }
 
-inline bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
-
 // Channels of a group as tiles read them, 16 bytes at a time, zeros beyond the last.
 inline int64_t padded_channels(int64_t channels, const Tensor& t) {
   const int64_t run = 16 / int64_t(t.element_size());
@@ -33,7 +31,7 @@ inline int64_t padded_channels(int64_t channels, const Tensor& t) {
 // [..., channels], with zeros up to `padded` of them.
 inline Tensor padded_copy(const Tensor& t, int64_t padded) {
   const int64_t channels = t.size(-1);
-  if (channels == padded && t.is_contiguous() && is_aligned(t)) return t;
+  if (channels == padded && t.is_contiguous() && reads_wide(t.const_data_ptr(), t.element_size(), padded, 1)) return t;
   auto size = t.sizes().vec();
   size.back() = padded;
   const auto options = t.options().memory_format(std::nullopt);
