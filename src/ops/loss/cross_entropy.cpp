@@ -34,8 +34,8 @@ Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target
   const int64_t samples = input.size(0), classes = input.size(1);
   TORCH_CHECK(samples < int64_t(UINT32_MAX) - int64_t(kNllSamples) && classes < int64_t(UINT32_MAX),
               "cross_entropy_loss: expected sizes below 2^32, got ", input.sizes());
-  const auto outputs = result.defined() ? std::initializer_list<Tensor>{result} : std::initializer_list<Tensor>{};
-  q.rows = share_rows(kernels.get(tag_of(input)), uint64_t(samples), uint64_t(classes), {q.in}, outputs);
+  q.rows = share_rows(kernels.get(tag_of(input)), uint64_t(samples), uint64_t(classes), {q.in},
+                      {result.defined() ? result : q.in});
   q.params.shape = q.rows.shape;
   q.params.loss = {.ignore_index = ignore_index,
                    .classes = classes,
