@@ -41,7 +41,8 @@ METHODS = """eq ne lt le gt ge greater less not_equal logical_and logical_or log
 def test_neighbours_are_left_alone(name: str) -> None:
     """The error, or the lack of one, is the CPU's, and so is the memory around self."""
     for dtype, other in ((torch.float32, torch.float32), (torch.float16, torch.float32), (torch.int32, torch.int64),
-                         (torch.float32, torch.float64), (torch.bool, torch.bool)):  # fmt: skip
+                         (torch.float32, torch.float64), (torch.bool, torch.bool),
+                         (torch.bool, torch.float32), (torch.bool, torch.int64)):  # fmt: skip
         found = []
         for device in ("cpu", "mpsx"):
             base = torch.arange(1, 5, device=device).to(dtype)

@@ -36,16 +36,16 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernel
 
 bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                 const Tensor& b, const ScalarParams& scalars, Tensor& out) {
-  if (!takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type)) {
-    TORCH_CHECK(row.promotion != Promotion::SAME, row.name,
-                " is not yet implemented for tensors with different dtypes.");
-    // x.ldexp_(y) is mul.out(x, 2^y, out=x): a result that is an operand too keeps its shape.
-    const bool operand = out.is_same(a) || out.is_same(b);
-    TORCH_CHECK(!operand || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
-                "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
-                at::IntArrayRef(at::infer_size(a.sizes(), b.sizes())));
-    return false;
-  }
+  const bool fits = takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
+  TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
+              " is not yet implemented for tensors with different dtypes.");
+  // A result that is an operand too keeps its shape, although the iterator sees a copy of that operand in another type
+  // (x.ldexp_(y), which is mul.out(x, 2^y, out=x); comparisons of bools and numbers).
+  const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);
+  TORCH_CHECK(!copied || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
+              "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
+              at::IntArrayRef(at::infer_size(a.sizes(), b.sizes())));
+  if (!fits) return false;
   const auto x = to_common(a, type), y = to_common(b, type);
   at::TensorIterator iter;
   if (row.promotion == Promotion::COMPARISON)
