@@ -176,7 +176,7 @@ def test_kernels_run() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
-@pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True)])
+@pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
 def test_max_pool1d_without_places(dtype: torch.dtype, window: tuple) -> None:
     """Where nobody differentiates it there are no indices, and the result is the same."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)

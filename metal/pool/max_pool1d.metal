@@ -1,6 +1,7 @@
 // Maxima of windows of rows, where nobody asks for their places.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
+#include "pool/maximum.h"
 #include "pool/window.h"
 
 // NaN comes of a sum, so that clang chooses by one comparison at a time and need not branch.
@@ -16,7 +17,7 @@ inline C largest(device const T* x, int first, int end, int step, int /* count *
   return best;
 }
 
-// gid = (window, row). At least one element of a window is inside the row; a NaN wins.
+// gid = (window, row). A NaN wins; with dilation a window may lie in the padding alone.
 template <typename T>
 kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        constant Pool1dParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
@@ -24,7 +25,8 @@ kernel void max_pool1d(device T* out [[buffer(0)]], device const T* in [[buffer(
   device const T* x = in + ulong(gid.y) * ulong(p.in);
   const int start = int(gid.x) * p.stride - p.pad, end = min(start + (p.kernel - 1) * p.dilation + 1, p.in);
   const int first = first_inside(start, p.dilation);
-  out[ulong(gid.y) * ulong(p.out) + gid.x] = T(largest<C>(x, first, end, p.dilation, p.kernel));
+  const C best = first < end ? largest<C>(x, first, end, p.dilation, p.kernel) : lowest_of(C(0));
+  out[ulong(gid.y) * ulong(p.out) + gid.x] = T(best);
 }
 
 #define MAX_POOL1D(T, TAG, ...) MPSX_KERNEL("max_pool1d_" #TAG, max_pool1d<T>)
