@@ -52,6 +52,10 @@ add(
 )
 
 
+def images(d: str) -> torch.Tensor:
+    return torch.arange(96.0, device=d).view(2, 3, 4, 4).to(memory_format=torch.channels_last)
+
+
 def embedding_backward(d: str, rows: int, indices: object, weights: int = 4) -> torch.Tensor:
     return torch.ops.aten.embedding_dense_backward(ones(d, torch.float32, rows, 3), t(indices, d, torch.long), weights,
                                                    -1, False)  # fmt: skip
@@ -304,6 +308,19 @@ for name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
 for dtype in (torch.float16, torch.float64, torch.int32):
     add("vector_norm_out", **{str(dtype): lambda d, dtype=dtype: torch.linalg.vector_norm(
         cube(d), out=torch.empty((), dtype=dtype, device=d))})  # fmt: skip
+add("vector_norm_out", complex=lambda d: torch.linalg.vector_norm(
+    zeros(d, torch.complex64, 2, 0), out=zeros(d, torch.float32, 0)))  # fmt: skip
+add(
+    "strides",
+    roll=lambda d: torch.roll(images(d), 1, 0),
+    roll_twice=lambda d: torch.roll(images(d), (1, 2), (1, 3)),
+    addr=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(
+        d, torch.float32, 10)),
+    out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
+)  # fmt: skip
+for dtype in (torch.int32, torch.bfloat16):
+    add("put_nothing", **{str(dtype): lambda d, dtype=dtype: ones(d).put_(zeros(d, dtype, 0), zeros(
+        d, torch.float32, 0))})  # fmt: skip
 
 
 def outcome(call: Call, device: str) -> object:

@@ -89,7 +89,9 @@ bool masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
 }
 
 bool put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  if (index.numel() == 0 && source.numel() == 0) return true;
+  if (index.numel() == 0 && source.numel() == 0 && index.scalar_type() == at::kLong &&
+      source.scalar_type() == self.scalar_type())
+    return true;
   if (!has_number_kernel(self) || !is_plain(index) || !is_plain(source) || index.scalar_type() != at::kLong ||
       source.scalar_type() != self.scalar_type() || index.numel() != source.numel() || self.numel() == 0)
     return false;
@@ -153,7 +155,7 @@ std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::I
   Tensor from = self;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], from.dim());
-    const Tensor to = at::empty_like(from, at::MemoryFormat::Contiguous);
+    const Tensor to = at::empty_like(from, from.suggest_memory_format());  // as at::cat has it
     if (from.numel() > 0) {
       const int64_t size = from.size(dim), shift = ((shifts[i].expect_int() % size) + size) % size;
       to.narrow(dim, shift, size - shift).copy_(from.narrow(dim, 0, size - shift));

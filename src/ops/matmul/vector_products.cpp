@@ -116,7 +116,7 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   const c10::MaybeOwned<Tensor> expanded = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
   const Tensor& c = *expanded;
   if (!out.defined())
-    out = at::empty(c.sizes(), self.options());
+    out = expanded->is_same(self) ? at::empty_like(c) : at::empty(c.sizes(), self.options());
   else if (!out.is_same(self))
     at::native::resize_output(out, c.sizes());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),

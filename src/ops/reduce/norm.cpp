@@ -39,7 +39,8 @@ bool vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool
   if (is_plain_complex(x) && (!dtype || *dtype == x.scalar_type()) && x.numel() > 0)
     return vector_norm(at::abs(x), p, dim, keepdim, {}, out);
   const ScalarType type = dtype.value_or(x.scalar_type());
-  TORCH_CHECK(takes(out, type), "linalg_vector_norm: Expected out tensor to have dtype ", type, ", but got ",
+  const ScalarType result = c10::toRealValueType(type);
+  TORCH_CHECK(takes(out, result), "linalg_vector_norm: Expected out tensor to have dtype ", result, ", but got ",
               out.scalar_type(), " instead");
   return norm_fits(x, p, dim, type) &&
          accumulate(norm_kernels(p.toDouble()), x, mask_of(dim, x), keepdim, type, 0, out, float(p.toDouble()));
