@@ -41,6 +41,15 @@ def test_warns_once_an_operator(loud_fallback: None) -> None:
         torch.hash_tensor(x)
 
 
+def test_result_on_the_cpu() -> None:
+    """A scalar may come from the CPU, but not be written there."""
+    x = torch.ones(3, device="mpsx")
+    assert torch.hypot(x, torch.tensor(2.0)).device.type == "mpsx"
+    for out in (torch.empty(0, dtype=torch.long), torch.empty((), dtype=torch.long)):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            torch.nonzero(x, out=out)
+
+
 def test_warns_callers_of_torch_ops(loud_fallback: None) -> None:
     with pytest.warns(UserWarning, match="_add_relu") as caught:
         RARE(torch.ones(3, device="mpsx"))

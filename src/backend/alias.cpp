@@ -68,7 +68,8 @@ void CpuAliases::add(at::Tensor device, at::Tensor cpu, bool written) {
 at::Tensor CpuAliases::cpu(at::Tensor t, bool written) {
   if (!t.defined()) return t;
   if (!is_mpsx(t.device())) {
-    if (t.dim() > 0 && t.device().is_cpu() && !foreign_.defined()) foreign_ = t;
+    const bool scalar = t.dim() == 0 && !written;  // which may come from another device
+    if (!scalar && t.device().is_cpu() && !foreign_.defined()) foreign_ = t;
     return t;
   }
   if (auto* pair = find_device(t)) {
