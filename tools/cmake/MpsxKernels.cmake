@@ -121,8 +121,10 @@ endmacro()
 macro(mpsx_compile_kernels isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --source elementwise_
-                  OUTPUT_VARIABLE elementwise_flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  foreach(family elementwise other)
+    execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --source ${family}_
+                    OUTPUT_VARIABLE ${family}_flags OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endforeach()
   if(APPLE)
     list(APPEND flags -mmacosx-version-min=${CMAKE_OSX_DEPLOYMENT_TARGET})
   endif()
@@ -146,15 +148,15 @@ macro(mpsx_compile_kernels isa)
   foreach(cpp IN LISTS translated index)
     get_filename_component(stem "${cpp}" NAME)
     set(object "${work}/${isa}/${stem}.o")
-    set(facts "")
+    set(own ${other_flags})
     if(stem STREQUAL "index.cpp")
-      set(facts "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
+      set(own "-DMPSX_KERNEL_ISA=\"${isa}\"" "-DMPSX_KERNEL_COMPILER=\"${MPSX_KERNEL_COMPILER}\"")
     elseif(stem MATCHES "elementwise_")
-      set(facts ${elementwise_flags})
+      set(own ${elementwise_flags})
     endif()
     add_custom_command(
       OUTPUT "${object}"
-      COMMAND ${launcher} ${command} ${flags} ${facts} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}"
+      COMMAND ${launcher} ${command} ${flags} ${own} -MD -MF "${object}.d" -MT "${object}" -c "${cpp}"
               -o "${object}"
       DEPENDS "${cpp}" ${header}
       DEPFILE "${object}.d"
