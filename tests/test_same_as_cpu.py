@@ -313,11 +313,14 @@ add("vector_norm_out", complex=lambda d: torch.linalg.vector_norm(
 add(
     "strides",
     roll=lambda d: torch.roll(images(d), 1, 0),
+    logsigmoid=lambda d: F.logsigmoid(images(d), out=zeros(d, torch.float32, 0)),
     roll_twice=lambda d: torch.roll(images(d), (1, 2), (1, 3)),
     addr=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(
         d, torch.float32, 10)),
     out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
 )  # fmt: skip
+add("frexp", out=lambda d: torch.frexp(ones(d), out=(zeros(d, torch.half), zeros(d, torch.int32))))
+add("ldexp", complex=lambda d: torch.ldexp(ones(d, torch.complex64), t(2.6, d, torch.half)))
 for dtype in (torch.int32, torch.bfloat16):
     add("put_nothing", **{str(dtype): lambda d, dtype=dtype: ones(d).put_(zeros(d, dtype, 0), zeros(
         d, torch.float32, 0))})  # fmt: skip

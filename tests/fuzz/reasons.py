@@ -65,7 +65,7 @@ REASONS: list[tuple[str, str, str, str]] = [
     ),
     (r"", "refuses", "more than one element of the written-to", "writing to memory that overlaps is undefined"),
     (r"", "accepts", "INTERNAL ASSERT", "an assertion of the CPU's own fails"),
-    (r"shrink", "values", "NAN", "the CPU's vectors and its scalars have two gradients of NaN"),
+    (r"shrink|hardtanh|relu6", "values", "NAN", "the CPU's vectors and its scalars have two gradients of NaN"),
     (r"batch_norm", "refuses", "can't be cast", "the CPU casts floats into integers there"),
     (r"dropout", "refuses", "a mask of type Bool", "a mask is of bools"),
     (r"polynomial", "values", "NAN", "the CPU's polynomials of NaN are 0 for some degrees"),

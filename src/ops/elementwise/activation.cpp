@@ -1,5 +1,6 @@
 // Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
 #include <ATen/TensorOperators.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
@@ -222,7 +223,11 @@ bool tanh_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
 // `buffer` is what the CPU's kernel keeps for its backward; ours keeps nothing.
 bool log_sigmoid_forward(const Tensor& self, Tensor& output, Tensor& buffer) {
   if (!has_float_kernel(self)) return false;
-  if (!output.defined()) output = self.new_empty(self.sizes());  // contiguous whatever the input is, as the CPU's is
+  // Contiguous whatever the input is, as the CPU's is.
+  if (output.defined())
+    at::native::resize_output(output, self.sizes());
+  else
+    output = self.new_empty(self.sizes());
   if (!buffer.defined()) buffer = self.new_empty({0});
   return forward<"log_sigmoid">(self, {}, output);
 }

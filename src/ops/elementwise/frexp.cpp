@@ -20,7 +20,9 @@ bool frexp(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   static const ElementwiseKernels mantissas("frexp", 1), exponents("frexp_exponent", 1);
   TORCH_CHECK(takes(exponent, at::kInt), "torch.frexp() expects exponent to have int dtype but got ",
               exponent.scalar_type());
-  if (!has_float_kernel(self) || !takes(mantissa, self.scalar_type())) return false;
+  TORCH_CHECK(takes(mantissa, self.scalar_type()), "torch.frexp() expects mantissa to have dtype ", self.scalar_type(),
+              " but got ", mantissa.scalar_type());
+  if (!has_float_kernel(self)) return false;
   part(mantissas, self, self.scalar_type(), mantissa);
   part(exponents, self, at::kInt, exponent);
   return true;

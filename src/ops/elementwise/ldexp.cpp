@@ -14,14 +14,18 @@ constexpr BinaryRow kLdexp{"ldexp", "Tensor", Types::FLOAT, Promotion::COMMON, E
 bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
   static const ElementwiseKernels kernels = kLdexp.kernels();
   const at::ScalarType type = self.scalar_type();
-  if (!is_float_tag(tag_of(type)) || !at::isIntegralType(other.scalar_type(), true)) {
-    const Tensor power = at::pow(2.0, other);  // as PyTorch has it for other types
+  const bool whole = at::isFloatingType(type) && at::isIntegralType(other.scalar_type(), true);
+  if (!whole) {
+    if (other.dim() == 0) return false;  // which the CPU takes for a number in double
+    const at::Scalar two = self.is_complex() ? at::Scalar(c10::complex<double>(2.0)) : at::Scalar(2.0);
+    const Tensor power = at::pow(two, other);  // as PyTorch has it for other types
     if (out.defined())
       at::mul_out(out, self, power);
     else
       out = at::mul(self, power);
     return true;
   }
+  if (!is_float_tag(tag_of(type))) return false;
   const Tensor x = self.to(at::kFloat), exponent = other.to(at::kFloat);
   if (binary_compute_type(kLdexp, kernels, x, exponent) == at::ScalarType::Undefined) return false;
   if (type == at::kFloat) return run_binary(kLdexp, kernels, type, x, exponent, ScalarParams{}, out);
