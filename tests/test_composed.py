@@ -372,3 +372,24 @@ def test_trace() -> None:
             assert result.dtype == expected.dtype and result.shape == expected.shape
             torch.testing.assert_close(result.cpu(), expected)
     assert torch.eye(5, dtype=torch.bool, device="mpsx").trace().item() == 5
+
+
+def test_refusals_are_the_cpu_s() -> None:
+    def messages(device: str) -> list[str]:
+        ints, floats, doubles = (torch.ones(2, dtype=d, device=device) for d in (torch.int32, torch.float, torch.double))
+        calls = [
+            lambda: torch.complex(ints, ints),
+            lambda: torch.complex(floats, doubles),
+            lambda: torch.complex(floats, floats, out=torch.empty_like(floats)),
+            lambda: torch.polar(ints, ints),
+            lambda: torch.arange(1.2e-38, 3.4e38, device=device),
+            lambda: torch.arange(-(2**63), 2**63 - 1, device=device),
+        ]
+        found = []
+        for call in calls:
+            with pytest.raises(RuntimeError) as caught:
+                call()
+            found.append(str(caught.value))
+        return found
+
+    assert messages("mpsx") == messages("cpu")

@@ -84,22 +84,29 @@ void run_halves(const ElementwiseKernels& kernels, const Tensor& a, const Tensor
   kernels.run(iter, tag_of(a), {});
 }
 
-bool fits_halves(const char* name, const Tensor& a, const Tensor& b, const Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(a.scalar_type()) && a.scalar_type() == b.scalar_type(), name,
-              ": expected both inputs to be floating-point tensors of one type, got ", a.scalar_type(), " and ",
-              b.scalar_type());
-  const bool types = a.scalar_type() != at::kDouble && takes(out, at::toComplexType(a.scalar_type()));
-  return types && is_plain(a) && is_plain(b);
+// In torch's words.
+bool fits_halves(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto real = [](const Tensor& t) {
+    return t.scalar_type() == at::kHalf || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+  };
+  TORCH_CHECK(real(a) && real(b), "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(),
+              " and ", b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
+              " but got scalar type ", b.scalar_type(), " for second argument");
+  const at::ScalarType type = at::toComplexType(a.scalar_type());
+  TORCH_CHECK(takes(out, type), "Expected object of scalar type ", type, " but got scalar type ", out.scalar_type(),
+              " for argument 'out'");
+  return a.scalar_type() != at::kDouble && is_plain(a) && is_plain(b);
 }
 bool complex(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   static const ElementwiseKernels kernels("complex", 2);
-  if (!fits_halves("complex", real, imaginary, out)) return false;
+  if (!fits_halves(real, imaginary, out)) return false;
   run_halves(kernels, real, imaginary, out);
   return true;
 }
 bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
   static const ElementwiseKernels kernels("polar", 2);
-  if (!fits_halves("polar", abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
+  if (!fits_halves(abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
   run_halves(kernels, abs, angle, out);
   return true;
 }

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <limits>
 #include <cstring>
 
 #include "ops/elementwise/elementwise.h"
@@ -117,6 +118,11 @@ bool has_arange(const Tensor& out) {
   return is_plain(out) && tag_of(out) != Tag::none && arange_kernels().has(tag_of(out));
 }
 
+// Whether an int64 holds how many steps of `d` there are from `a` to `b`.
+void check_steps(double a, double b, double d) {
+  TORCH_CHECK((b - a) / d < double(std::numeric_limits<int64_t>::max()), "invalid size, possible overflow?");
+}
+
 bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   if (!has_arange(out)) return false;
   // As the CPU: integers count in integers, whatever the numbers; only int64 divides as integers, too.
@@ -129,6 +135,7 @@ bool arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& st
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "arange: unsupported range: ", a, " -> ", b);
   TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a),
               "arange: upper bound and lower bound inconsistent with step sign");
+  check_steps(a, b, d);
   int64_t count;
   if (integral) {
     const int64_t s = step.to<int64_t>(), sign = s > 0 ? 1 : -1;
@@ -164,6 +171,7 @@ bool range(const at::Scalar& start, const at::Scalar& end, const at::Scalar& ste
   TORCH_CHECK(d > 0 || d < 0, "step must be nonzero");
   TORCH_CHECK(std::isfinite(a) && std::isfinite(b), "unsupported range: ", a, " -> ", b);
   TORCH_CHECK((d > 0 && b >= a) || (d < 0 && b <= a), "upper bound and lower bound inconsistent with step sign");
+  check_steps(a, b, d);
   const bool whole = at::isIntegralType(out.scalar_type(), false);
   TORCH_CHECK(!whole || step.to<int64_t>() != 0, "step must be nonzero");
   const int64_t count = whole && out.scalar_type() == at::kLong
