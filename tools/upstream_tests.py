@@ -5,9 +5,10 @@
     python tools/upstream_tests.py ~/pytorch test_reductions -k sum
     python tools/upstream_tests.py ~/pytorch test_mps             with its device renamed
 
-Device-generic files run as they are: PyTorch instantiates them for a PrivateUse1 device. A failure is in order if
-tools/upstream_expectations.txt has a line for it, with its reason; a line that matches nothing that failed is reported,
-once all of its file has run. Exits with 1 for any other failure.
+Device-generic files run as they are: PyTorch instantiates them for a PrivateUse1 device. A failure is in order if the
+same test fails on the CPU (the checkout is of another version, or so is SciPy), or if tools/upstream_expectations.txt
+has a line for it, with its reason; a line that matches nothing that failed is reported, once all of its file has run.
+Exits with 1 for any other failure.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def expectations() -> list[tuple[str, str]]:
     return rows
 
 
-def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int) -> Path:
+def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, device: str = "privateuse1") -> Path:
     """Runs one file, and returns the record of its results."""
     if file.stem == "test_mps":
         text = file.read_text()
@@ -50,14 +51,13 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int) -
             text = re.sub(pattern, new, text)
         file = folder / file.name
         file.write_text(text)
-    record = folder / f"{file.stem}.xml"
-    environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1", "MPSX_FALLBACK": "silent",
+    record = folder / f"{file.stem}.{device}.xml"
+    environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
     # A worker that crashes is replaced, and its test has failed. PyTorch's conftest.py is for the pytest of its CI.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
-               "--noconftest",
-               f"--rootdir={file.parent}", "-x" if "-x" in options else "--maxfail=100000", f"--junit-xml={record}",
-               "--tb=line", *options]  # fmt: skip
+               "--noconftest", f"--rootdir={file.parent}", "--maxfail=100000", f"--junit-xml={record}", "--tb=line",
+               *options]  # fmt: skip
     try:
         subprocess.run(
             command, cwd=file.parent, env=environment, stdout=subprocess.DEVNULL, timeout=seconds, check=False
@@ -78,6 +78,12 @@ def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
         elif not any(child.tag == "skipped" for child in case):
             passed += 1
     return passed, failed
+
+
+def on_cpu(name: str) -> str:
+    """The name of the same test for the CPU."""
+    stem, group, test = name.split("::")
+    return f"{stem}::{re.sub('(PRIVATEUSE1|MPSX)$', 'CPU', group)}::{test.replace('_mpsx', '_cpu', 1)}"
 
 
 def main() -> int:
@@ -101,8 +107,15 @@ def main() -> int:
                 unexpected += 1
                 continue
             passed, failed = failures(record, stem)
+            there: dict[str, str] = {}  # on the CPU
+            if failed and stem != "test_mps":
+                names = " or ".join(sorted({on_cpu(name).rpartition("::")[2].partition("[")[0] for name in failed}))
+                record = run(file, Path(folder), ["-k", names], given.jobs, given.seconds, "cpu")
+                there = failures(record, stem)[1] if record.exists() else {}
         whole |= set() if given.k else {stem}
-        excused = 0
+        excused, count = 0, len(failed)
+        failed = {name: message for name, message in failed.items() if on_cpu(name) not in there}
+        alike = count - len(failed)
         for name, message in failed.items():
             patterns = [pattern for pattern, _ in known if fnmatch.fnmatchcase(name, pattern)]
             used |= set(patterns)
@@ -110,7 +123,8 @@ def main() -> int:
             if not patterns:
                 print(f"  {name}: {message}", flush=True)
         unexpected += len(failed) - excused
-        print(f"{stem}: {passed} passed, {excused} failed with a reason, {len(failed) - excused} without", flush=True)
+        print(f"{stem}: {passed} passed, {alike} failed as on the CPU, {excused} with a reason, "
+              f"{len(failed) - excused} without", flush=True)  # fmt: skip
     for pattern, _ in known:
         if pattern not in used and pattern.partition("::")[0] in whole:
             print(f"  nothing failed that matches {pattern}")
