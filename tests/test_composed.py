@@ -376,10 +376,10 @@ def test_trace() -> None:
 
 def test_refusals_are_the_cpu_s() -> None:
     def messages(device: str) -> list[str]:
-        ints, floats, doubles = (torch.ones(2, dtype=d, device=device) for d in (torch.int32, torch.float, torch.double))
+        ints, floats = (torch.ones(2, dtype=d, device=device) for d in (torch.int32, torch.float32))
         calls = [
             lambda: torch.complex(ints, ints),
-            lambda: torch.complex(floats, doubles),
+            lambda: torch.complex(floats, floats.double()),
             lambda: torch.complex(floats, floats, out=torch.empty_like(floats)),
             lambda: torch.polar(ints, ints),
             lambda: torch.arange(1.2e-38, 3.4e38, device=device),
