@@ -319,7 +319,11 @@ add(
         d, torch.float32, 10)),
     out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
 )  # fmt: skip
-add("frexp", out=lambda d: torch.frexp(ones(d), out=(zeros(d, torch.half), zeros(d, torch.int32))))
+add(
+    "frexp",
+    over_self=lambda d: torch.frexp(x := ones(d) * 3, out=(x, zeros(d, torch.int32))),
+    out=lambda d: torch.frexp(ones(d), out=(zeros(d, torch.half), zeros(d, torch.int32))),
+)
 add("ldexp", complex=lambda d: torch.ldexp(ones(d, torch.complex64), t(2.6, d, torch.half)))
 for dtype in (torch.int32, torch.bfloat16):
     add("put_nothing", **{str(dtype): lambda d, dtype=dtype: ones(d).put_(zeros(d, dtype, 0), zeros(

@@ -52,7 +52,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "no Metal GPU has the doubles for such squares",
     ),
     (
-        r"softmax|cumsum|cumprod",
+        r"softmax|softmin|cumsum|cumprod",
         "refuses",
         "expected a floating|to the desired output type Bool",
         "without elements the CPU checks no types",
@@ -83,6 +83,7 @@ REASONS: list[tuple[str, str, str, str]] = [
     (r"pool", "values", r"(b\d+)\b.*out=\1\b", "windows that are read while they are written"),
     (r"isin", "accepts", "view size is not compatible", "the CPU views a transposed input as one dimension"),
     (r"histc", "accepts", "without overflow", "the CPU's range of equal numbers begins at -1, which uint8 has not"),
+    (r"nansum", "refuses", r"tensor\(\[\].*can't be cast", "without elements the CPU checks no types"),
     (r"lerp", "accepts", "Found dtype", "the CPU takes an out= of another type, but not in every layout"),
     (r"\bmode", "values", "NAN", "the CPU sorts by a comparison that NaNs break"),
     (r"native_batch_norm", "type", "out=", "the CPU leaves the statistics of inference as they were given"),

@@ -23,8 +23,8 @@ bool frexp(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   TORCH_CHECK(takes(mantissa, self.scalar_type()), "torch.frexp() expects mantissa to have dtype ", self.scalar_type(),
               " but got ", mantissa.scalar_type());
   if (!has_float_kernel(self)) return false;
+  part(exponents, self, at::kInt, exponent);  // first: the mantissa may be written over self
   part(mantissas, self, self.scalar_type(), mantissa);
-  part(exponents, self, at::kInt, exponent);
   return true;
 }
 
