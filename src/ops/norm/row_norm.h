@@ -83,7 +83,7 @@ inline void merge_splits(const Tensor& weight, const Tensor& bias, const Tensor&
       .pointer(second.mutable_data_ptr())
       .pointer(parts.const_data_ptr<float>() + (weight.defined() ? 0 : uint64_t(p.splits) * p.shape.size))
       .bytes(p)
-      .groups({ceil_div(p.shape.size, kMergeColumns), quantities}, kNormColumns)
+      .groups({uint32_t(ceil_div(p.shape.size, kMergeColumns)), quantities}, kNormColumns)
       .work(uint64_t(p.splits) * std::min<uint32_t>(p.shape.size, kMergeColumns))
       .run();
 }
