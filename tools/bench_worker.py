@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,14 +32,21 @@ class Worker:
         environment = os.environ | {"MPSX_FALLBACK": fallback}
         if device != "mpsx":
             environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        self.process = subprocess.Popen([sys.executable, program, device, *words], env=environment, text=True,
-                                        bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        self.start = partial(subprocess.Popen, [sys.executable, program, device, *words], env=environment, text=True,
+                             bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """The answer to a request; RuntimeError with its words where it failed."""
+        """The answer to a request; RuntimeError with its words where it failed. A crash ends the process: the next
+        request goes to a new one."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline() or '{"error": "the process ended"}')
+        line = self.process.stdout.readline()
+        if not line:
+            status = self.process.wait()
+            self.process = self.start()
+            raise RuntimeError(f"the process ended with {status}")
+        answer = json.loads(line)
         if isinstance(answer, dict) and "error" in answer:
             raise RuntimeError(answer["error"])
         return answer
