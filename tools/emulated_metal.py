@@ -108,7 +108,9 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
-    sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)  # the engine that runs the emulated GPU's kernels
+    # The engine that runs the emulated GPU's kernels, and what ends them.
+    sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
+    sources |= dict.fromkeys((HOST / "interrupt.cpp", HOST / "division_trap.cpp"), others)
     sources |= dict.fromkeys(more, others)
 
     def build(entry: tuple[Path, str]) -> Path:
