@@ -18,8 +18,6 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr uint32_t kMerged = 2048;  // pairs that one threadgroup adds up
-
 // A problem with rows of scores, and what kernels read of it.
 struct Problem {
   Tensor in, target, weight;  // dense; the weight in float, or undefined
@@ -51,7 +49,7 @@ Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target
 void finish(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight) {
   static const KernelSet merge("nll_loss_merge"), last("nll_loss_finish");
   auto count = uint32_t(pairs.size(0));
-  while (count > kMerged) {
+  while (count > kNllSamples) {
     const auto merged = uint32_t(ceil_div(count, kNllSamples));
     const Tensor sums = at::empty({merged, 2}, pairs.options());
     Launch(merge.get(Tag::none))
