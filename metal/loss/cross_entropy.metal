@@ -42,10 +42,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
     }
   }
   if (!p.loss.reduced) return;
-  if (!team.whole) own = tg_sum(own, sums, g);
-  if (g.index > 0) return;
-  losses[2 * g.group.x] = own.x;
-  losses[2 * g.group.x + 1] = own.y;
+  store_sums(losses, team.whole ? own : tg_sum(own, sums, g), g);
 }
 
 // The row's probabilities, of which that of the target is one less, times a number.
@@ -85,6 +82,7 @@ kernel void cross_entropy_bwd(device T* grad_in [[buffer(0)]], device const floa
   scale *= grad_out[p.loss.reduced ? 0 : team.row];
   if (offset < 0) scale = 0.0f;  // and not divided: all may be ignored
   else if (p.loss.mean) scale /= total_weight[0];
+  // The target is read again: `offset` would have to stay in registers, which the row needs.
   row.store(grad_in + start, IsTarget{uint(target[team.row])},
             CrossEntropyGradient<T>{norms[2 * ulong(team.row)], norms[2 * ulong(team.row) + 1], scale});
 }

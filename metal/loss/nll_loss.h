@@ -34,8 +34,19 @@ struct LossSums {
     Sum::add(loss, loss_low, more_loss);
     Sum::add(weight, weight_low, more_weight);
   }
+  // This thread's share of pairs of the two.
+  void add_pairs(device const float* pairs, uint begin, uint end, GroupThread g) {
+    for (uint i = begin + g.index; i < end; i += g.count) add(pairs[2 * i], pairs[2 * i + 1]);
+  }
   // Of the whole threadgroup, in every thread.
   float2 total(threadgroup float2* scratch, GroupThread g) const {
     return tg_sum(float2(Sum::settle(loss, loss_low), Sum::settle(weight, weight_low)), scratch, g);
   }
 };
+
+// A threadgroup's sums, among those of all.
+inline void store_sums(device float* sums, float2 total, GroupThread g) {
+  if (g.index > 0) return;
+  sums[2 * g.group.x] = total.x;
+  sums[2 * g.group.x + 1] = total.y;
+}

@@ -27,10 +27,7 @@ kernel void nll_loss_sums(device float* sums [[buffer(0)]], device const T* in [
     const float w = sample_weight(offset, s, target, weight, p, errors);
     if (offset >= 0) own.add(-w * float(in[offset]), w);
   }
-  const float2 total = own.total(scratch, g);
-  if (g.index > 0) return;
-  sums[2 * g.group.x] = total.x;
-  sums[2 * g.group.x + 1] = total.y;
+  store_sums(sums, own.total(scratch, g), g);
 }
 
 // The sums of kNllSamples pairs of a loss and a weight: where there are too many for one threadgroup.
@@ -39,12 +36,9 @@ kernel void nll_loss_merge(device float* sums [[buffer(0)]], device const float*
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
   LossSums own = {0.0f, 0.0f, 0.0f, 0.0f};
-  const uint begin = g.group.x * kNllSamples, end = min(begin + kNllSamples, count);
-  for (uint i = begin + g.index; i < end; i += g.count) own.add(in[2 * i], in[2 * i + 1]);
-  const float2 total = own.total(scratch, g);
-  if (g.index > 0) return;
-  sums[2 * g.group.x] = total.x;
-  sums[2 * g.group.x + 1] = total.y;
+  const uint begin = g.group.x * kNllSamples;
+  own.add_pairs(in, begin, min(begin + kNllSamples, count), g);
+  store_sums(sums, own.total(scratch, g), g);
 }
 
 // One threadgroup adds up all of their sums.
@@ -55,7 +49,7 @@ kernel void nll_loss_finish(device T* out [[buffer(0)]], device W* total_weight 
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float2 scratch[kScratch];
   LossSums own = {0.0f, 0.0f, 0.0f, 0.0f};
-  for (uint i = g.index; i < count; i += g.count) own.add(in[2 * i], in[2 * i + 1]);
+  own.add_pairs(in, 0, count, g);
   const float2 total = own.total(scratch, g);
   if (g.index > 0) return;
   out[0] = T(p.mean ? total.x / total.y : total.x);

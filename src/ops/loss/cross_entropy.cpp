@@ -7,9 +7,9 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "loss/params.h"
 #include "ops/differentiated.h"
 #include "ops/explicit/explicit.h"
+#include "ops/loss/nll_loss.h"
 #include "ops/rows.h"
 #include "runtime/device_error.h"
 
@@ -45,34 +45,6 @@ Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target
   return q;
 }
 
-// Adds up pairs of a loss and a weight, of `count` threadgroups.
-void finish(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight) {
-  static const KernelSet merge("nll_loss_merge"), last("nll_loss_finish");
-  auto count = uint32_t(pairs.size(0));
-  while (count > kNllSamples) {
-    const auto merged = uint32_t(ceil_div(count, kNllSamples));
-    const Tensor sums = at::empty({merged, 2}, pairs.options());
-    Launch(merge.get(Tag::none))
-        .pointer(sums.mutable_data_ptr())
-        .pointer(pairs.const_data_ptr())
-        .bytes(count)
-        .groups({merged}, kNllThreads)
-        .work(kNllSamples)
-        .run();
-    pairs = sums;
-    count = merged;
-  }
-  const Tag tag = tag_of(loss);
-  Launch(last.get(tag, tag == Tag::f32 ? Tag::none : Tag::f32))
-      .pointer(loss.mutable_data_ptr())
-      .pointer(total_weight.mutable_data_ptr())
-      .pointer(pairs.const_data_ptr())
-      .bytes(count)
-      .bytes(params)
-      .groups({1}, kNllThreads)
-      .run();
-}
-
 at::ScalarType loss_type(const Tensor& input, bool to_float) { return to_float ? at::kFloat : input.scalar_type(); }
 
 void check(const Tensor& input, const Tensor& target, const MaybeTensor& weight) {
@@ -96,7 +68,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
   const Tensor norms = at::empty({input.size(0), 2}, floats), total_weight = at::empty({}, floats);
   const Tensor losses =
       reduced ? at::empty({int64_t(q.rows.teams.groups), 2}, floats) : at::empty({input.size(0)}, floats);
-  if (input.numel() > 0) {
+  if (input.size(0) > 0) {  // without classes, every target is out of range
     Launch l(kernels.get(tag_of(input)));
     l.pointer(losses.mutable_data_ptr()).pointer(norms.mutable_data_ptr()).pointer(q.in.const_data_ptr());
     l.pointer(q.target.const_data_ptr()).pointer(data_or_null(q.weight)).bytes(q.params);
@@ -108,7 +80,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
     return {losses.to(type), norms, total_weight.zero_()};
   }
   const Tensor loss = at::empty({}, input.options().dtype(type));
-  finish(losses, q.params.loss, loss, total_weight);
+  add_up_losses(losses, q.params.loss, loss, total_weight);
   runtime::check_device_errors();
   return {loss, norms, total_weight};
 }

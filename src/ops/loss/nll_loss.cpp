@@ -1,11 +1,11 @@
-// nll_loss and nll_loss2d with their backwards; cross_entropy goes through them.
+// nll_loss and nll_loss2d with their backwards; cross_entropy goes through them, but for rows of scores.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
 #include <ATen/ops/nll_loss_forward_meta.h>
 #include <torch/library.h>
 
-#include "loss/params.h"
+#include "ops/loss/nll_loss.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
 #include "runtime/device_error.h"
@@ -52,7 +52,7 @@ NllProblem plan(const Tensor& self, const Tensor& target, const MaybeTensor& wei
 
 // `output` and `total_weight` are dense.
 void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int64_t reduction, bool reduced) {
-  static const KernelSet each("nll_loss"), sums("nll_loss_sums"), finish("nll_loss_finish");
+  static const KernelSet each("nll_loss"), sums("nll_loss_sums");
   const Tag tag = tag_of(q.in);
   NllParams& p = q.params;
   if (!reduced) {
@@ -83,14 +83,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
         .groups({count}, kNllThreads)
         .work(kNllSamples)
         .run();
-  Launch(finish.get(tag))
-      .pointer(output.data_ptr())
-      .pointer(total_weight.data_ptr())
-      .pointer(partial.const_data_ptr())
-      .bytes(count)
-      .bytes(p)
-      .groups({1}, kNllThreads)
-      .run();
+  add_up_losses(partial, p, output, total_weight);
   if (p.samples > 0) runtime::check_device_errors();
 }
 
@@ -182,6 +175,33 @@ bool nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Te
 }
 
 }  // namespace
+
+void add_up_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight) {
+  static const KernelSet merge("nll_loss_merge"), finish("nll_loss_finish");
+  auto count = uint32_t(pairs.size(0));
+  while (count > kNllSamples) {
+    const auto merged = uint32_t(ceil_div(count, kNllSamples));
+    const Tensor sums = at::empty({merged, 2}, pairs.options());
+    Launch(merge.get(Tag::none))
+        .pointer(sums.mutable_data_ptr())
+        .pointer(pairs.const_data_ptr())
+        .bytes(count)
+        .groups({merged}, kNllThreads)
+        .work(kNllSamples)
+        .run();
+    pairs = sums;
+    count = merged;
+  }
+  const Tag tag = tag_of(loss), weight = tag_of(total_weight);
+  Launch(finish.get(tag, weight == tag ? Tag::none : weight))
+      .pointer(loss.mutable_data_ptr())
+      .pointer(total_weight.mutable_data_ptr())
+      .pointer(pairs.const_data_ptr())
+      .bytes(count)
+      .bytes(params)
+      .groups({1}, kNllThreads)
+      .run();
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"nll_loss_forward", &nll_loss_forward>(m);
