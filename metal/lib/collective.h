@@ -62,9 +62,6 @@ template <typename K, typename I>
 inline Indexed<K, I> lane_above(Indexed<K, I> v, ushort distance) {
   return {lane_above(v.key, distance), lane_above(v.index, distance)};
 }
-inline Moments lane_above(Moments v, ushort distance) {
-  return {lane_above(v.count, distance), lane_above(v.mean, distance), lane_above(v.m2, distance)};
-}
 
 // The value of the lane `distance` below; anything if there is none.
 template <typename T> inline T lane_below(T v, ushort distance) { return simd_shuffle_up(v, distance); }
@@ -151,21 +148,8 @@ template <typename T> inline T tg_min(T v, threadgroup T* scratch, GroupThread g
 template <typename K> inline Indexed<K> tg_argmax(Indexed<K> v, threadgroup Indexed<K>* scratch, GroupThread g) {
   return tg_reduce<CombineArgMax>(v, scratch, g);
 }
-inline Moments tg_moments(Moments v, threadgroup Moments* scratch, GroupThread g) {
-  return tg_reduce<CombineMoments>(v, scratch, g);
-}
 inline bool tg_any(bool v, threadgroup uint* scratch, GroupThread g) {
   return tg_max(uint(v), scratch, g) != 0u;
-}
-
-// One thread's value for every thread.
-template <typename T> inline T tg_broadcast(T v, uint source, threadgroup T* scratch, GroupThread g) {
-  if (g.count == 1) return v;
-  if (g.index == source) scratch[0] = v;
-  tg_barrier();
-  const T result = scratch[0];
-  tg_barrier();
-  return result;
 }
 
 // The sum over the threads before this one (exclusive), in thread order. `total`: the sum over all.

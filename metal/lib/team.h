@@ -25,9 +25,6 @@ template <typename K, typename I>
 inline Indexed<K, I> lane_across(Indexed<K, I> v, ushort mask) {
   return {lane_across(v.key, mask), lane_across(v.index, mask)};
 }
-inline Moments lane_across(Moments v, ushort mask) {
-  return {lane_across(v.count, mask), lane_across(v.mean, mask), lane_across(v.m2, mask)};
-}
 
 // Reduces one value of every thread of a team; every one gets the result.
 template <typename Combine, typename T>

@@ -1,6 +1,7 @@
 // group_norm and its backward: the channels of one group of one image are one stretch of memory, a row. T: type of the
 // batch, W: of weight, bias, statistics and their gradients.
 #include "norm/batch_norm.h"
+#include "norm/normalised.h"
 
 // Weight and bias of the group's channels. A pack may reach into the next channel, but no further.
 template <typename W>
@@ -28,10 +29,6 @@ struct ChannelParameters {
   Pair at(Raw<N> raw, uint j) const { return j < raw.left ? raw.first : raw.second; }
   Pair one(uint i) const { return of_channel(i / plane); }
 };
-struct Normalised {
-  float mean, rstd;
-  float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
-};
 
 // A team per group and image, as in layer_norm.
 template <typename T, typename W>
@@ -45,20 +42,13 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
   const Team team = team_of(p.shape.rows, p.shape.team, g);
   if (team.row >= p.shape.rows) return;
   const ulong start = ulong(team.row) * p.shape.size;
-  const float n = float(p.shape.size);
   Row<Plain<T>> row;
   row.open({in + start}, p.shape, team);
-  const float2 some = team_reduce<CombineSum>(row.sample(), scratch, team, g);
-  const float near = some.x / some.y;
-  const float2 rest =
-      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch, team, g) / float2(n);
-  const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
-  const float rstd = 1.0f / precise::sqrt(variance + p.eps);
-  if (team.index == 0) means[team.row] = W(mean), rstds[team.row] = W(rstd);
+  const Normalised f = normalised(row, float(p.shape.size), p.eps, scratch, team, g);
+  if (team.index == 0) means[team.row] = W(f.mean), rstds[team.row] = W(f.rstd);
   const uint first = team.row % p.groups * p.channels;
   row.store(out + start,
-            ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane},
-            Normalised{mean, rstd});
+            ChannelParameters<W>{weight + first, bias + first, p.has_weight != 0, p.has_bias != 0, p.plane}, f);
 }
 
 // A team per plane: partial[plane] is the sum of the gradient, and (all of those later) of the gradient times the

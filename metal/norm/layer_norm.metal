@@ -1,12 +1,7 @@
 // Layer normalisation of rows and its gradients. S: the type of mean and rstd, W: of weight and bias.
 #include "norm/fused_gradients.h"
+#include "norm/normalised.h"
 
-struct Normalised {
-  float mean, rstd;
-  float at(float x, Pair parameters) const { return fma((x - mean) * rstd, parameters.a, parameters.b); }
-};
-
-// Roughly the mean of a row, then its variance around that, in a pass that also finds how far it was from the mean.
 template <typename T, typename W, typename S>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]], device S* rstds [[buffer(2)]],
@@ -18,18 +13,11 @@ kernel void layer_norm(device T* out [[buffer(0)]], device S* means [[buffer(1)]
   const Team team = team_of(p.shape.rows, p.shape.team, g);
   if (team.row >= p.shape.rows) return;
   const ulong start = ulong(team.row) * p.shape.size;
-  const float n = float(p.shape.size);
   Row<Plain<T>> row;
   row.open({in + start}, p.shape, team);
-  const float2 some = team_reduce<CombineSum>(row.sample(), scratch, team, g);
-  const float near = some.x / some.y;
-  const float2 rest =
-      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch, team, g) / float2(n);
-  const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
-  const float rstd = 1.0f / precise::sqrt(variance + p.eps);
-  if (team.index == 0) means[team.row] = S(mean), rstds[team.row] = S(rstd);
-  row.store(out + start, Parameters<W>{weight, bias, p.has_weight != 0, p.has_bias != 0},
-            Normalised{mean, rstd});
+  const Normalised f = normalised(row, float(p.shape.size), p.eps, scratch, team, g);
+  if (team.index == 0) means[team.row] = S(f.mean), rstds[team.row] = S(f.rstd);
+  row.store(out + start, Parameters<W>{weight, bias, p.has_weight != 0, p.has_bias != 0}, f);
 }
 
 // With u = dy * weight and z = (x - mean) * rstd:  dx = rstd * (u - mean(u) - z * mean(u * z)).
