@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from layouts import on_device
 from tables import FLOAT
+from threads import at_thread_counts
 
 import mpsx
 
@@ -198,20 +200,16 @@ def test_a_mean_far_from_zero() -> None:
 
 
 def test_results_do_not_depend_on_threads() -> None:
-    threads = torch.get_num_threads()
-    try:
-        for x in (torch.randn(8, 33, 40, 40), torch.randn(8, 33, 40, 40).to(memory_format=torch.channels_last)):
-            seen = []
-            for count in (1, 2, 5):
-                torch.set_num_threads(count)
-                t = x.to("mpsx")
-                y, mean, invstd = aten.native_batch_norm(t, None, None, None, None, True, 0.1, 1e-5)
-                grads = aten.native_batch_norm_backward(y, t, None, None, None, mean, invstd, True, 1e-5, [True] * 3)
-                seen.append([r.cpu() for r in (y, mean, invstd, *grads)])
-            for other in seen[1:]:
-                assert all(torch.equal(p, q) for p, q in zip(seen[0], other, strict=True))
-    finally:
-        torch.set_num_threads(threads)
+    def results(x: torch.Tensor) -> list[torch.Tensor]:
+        t = x.to("mpsx")
+        y, mean, invstd = aten.native_batch_norm(t, None, None, None, None, True, 0.1, 1e-5)
+        grads = aten.native_batch_norm_backward(y, t, None, None, None, mean, invstd, True, 1e-5, [True] * 3)
+        return [r.cpu() for r in (y, mean, invstd, *grads)]
+
+    for x in (torch.randn(8, 33, 40, 40), torch.randn(8, 33, 40, 40).to(memory_format=torch.channels_last)):
+        seen = at_thread_counts(partial(results, x), (1, 2, 5))
+        for other in seen[1:]:
+            assert all(torch.equal(p, q) for p, q in zip(seen[0], other, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4, 4), (2, 3, 0, 4), (0, 3)])

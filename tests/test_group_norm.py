@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from layouts import on_device
 from tables import FLOAT
+from threads import at_thread_counts
 
 import mpsx
 
@@ -161,20 +163,16 @@ def test_a_mean_far_from_zero() -> None:
 
 
 def test_results_do_not_depend_on_threads() -> None:
-    threads = torch.get_num_threads()
-    try:
-        for format_ in (torch.contiguous_format, torch.channels_last):
-            x = torch.randn(4, 24, 40, 40).to(memory_format=format_).to("mpsx")
-            seen = []
-            for count in (1, 2, 5):
-                torch.set_num_threads(count)
-                y, mean, rstd = aten.native_group_norm(x, None, None, *sizes(x, 4), 1e-5)
-                grads = aten.native_group_norm_backward(y, x, mean, rstd, None, *sizes(x, 4), [True] * 3)
-                seen.append([r.cpu() for r in (y, mean, rstd, *grads)])
-            for other in seen[1:]:
-                assert all(torch.equal(p, q) for p, q in zip(seen[0], other, strict=True))
-    finally:
-        torch.set_num_threads(threads)
+    def results(x: torch.Tensor) -> list[torch.Tensor]:
+        y, mean, rstd = aten.native_group_norm(x, None, None, *sizes(x, 4), 1e-5)
+        grads = aten.native_group_norm_backward(y, x, mean, rstd, None, *sizes(x, 4), [True] * 3)
+        return [r.cpu() for r in (y, mean, rstd, *grads)]
+
+    for format_ in (torch.contiguous_format, torch.channels_last):
+        x = torch.randn(4, 24, 40, 40).to(memory_format=format_).to("mpsx")
+        seen = at_thread_counts(partial(results, x), (1, 2, 5))
+        for other in seen[1:]:
+            assert all(torch.equal(p, q) for p, q in zip(seen[0], other, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(0, 6, 5), (2, 6, 0), (2, 0, 5)])

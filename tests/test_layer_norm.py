@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from layouts import LAYOUTS, make, on_device
 from tables import FLOAT, TAGS
+from threads import at_thread_counts
 
 import mpsx
 
@@ -98,13 +99,13 @@ def test_half_input_with_float_parameters(dtype: torch.dtype) -> None:
 
 def test_threads_do_not_change_results() -> None:
     x, w, grad = torch.randn(3000, 300), torch.rand(300), torch.randn(3000, 300)
-    threads, results = torch.get_num_threads(), []
-    for n in (1, 2, 3):
-        torch.set_num_threads(n)
+
+    def gradients() -> tuple[torch.Tensor, torch.Tensor]:
         a, b = x.to("mpsx").requires_grad_(), w.to("mpsx").requires_grad_()
         F.layer_norm(a, (300,), b, b).backward(grad.to("mpsx"))
-        results.append((a.grad.cpu(), b.grad.cpu()))
-    torch.set_num_threads(threads)
+        return a.grad.cpu(), b.grad.cpu()
+
+    results = at_thread_counts(gradients)
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from late import raises_late
+from refusals import refusals
 from tables import FLOAT
+from threads import at_thread_counts
 
 import mpsx
 
@@ -93,21 +95,13 @@ def test_out_of_range(bad: int, reduction: str) -> None:
 
 
 def test_errors_are_the_cpu_s() -> None:
-    def messages(shape: tuple[int, ...], target: torch.Tensor) -> list[str]:
-        found = []
-        for device in ("cpu", "mpsx"):
-            with pytest.raises((RuntimeError, ValueError)) as caught:
-                F.nll_loss(torch.zeros(shape, device=device), target.to(device))
-            found.append(str(caught.value))
-        return found
-
     for shape, target in (
         ((3, 4), torch.zeros(2, dtype=torch.long)),
         ((3, 4), torch.zeros(3, dtype=torch.int32)),
         ((2, 3, 4, 5), torch.zeros(2, 4, 4, dtype=torch.long)),
         ((2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.long)),
     ):
-        cpu, device = messages(shape, target)
+        cpu, device = refusals(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
         if target.dtype == torch.int32 and torch.__version__ < "2.13":  # in other words
             cpu = "expected target dtype to be Long or Byte, but got Int"
         assert cpu == device
@@ -116,13 +110,7 @@ def test_errors_are_the_cpu_s() -> None:
 def test_sums_do_not_depend_on_threads() -> None:
     x = torch.randn(200_000, 3).log_softmax(1).to("mpsx")
     target = torch.randint(0, 3, (200_000,)).to("mpsx")
-    before, losses = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            losses.append(F.nll_loss(x, target).item())
-    finally:
-        torch.set_num_threads(before)
+    losses = at_thread_counts(lambda: F.nll_loss(x, target).item())
     assert losses[0] == losses[1] == losses[2]
     exact = F.nll_loss(x.cpu().double(), target.cpu()).item()
     assert abs(losses[0] - exact) < 2e-7 * abs(exact)

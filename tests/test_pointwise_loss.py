@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from late import raises_late
 from layouts import LAYOUTS, make, on_device
 from tables import FLOAT
+from threads import at_thread_counts
 
 import mpsx
 
@@ -68,13 +69,7 @@ def test_broadcasting() -> None:
 def test_accuracy_of_large_sums() -> None:
     x, target = torch.rand(3_000_001), torch.rand(3_000_001)
     exact = F.mse_loss(x.double(), target.double()).item()
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            results.append(F.mse_loss(x.to("mpsx"), target.to("mpsx")).item())
-    finally:
-        torch.set_num_threads(before)
+    results = at_thread_counts(lambda: F.mse_loss(x.to("mpsx"), target.to("mpsx")).item())
     assert results[0] == results[1] == results[2]
     assert abs(results[0] - exact) < 2e-7 * exact
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from layouts import LAYOUTS, make, on_device
 from tables import DTYPES, FLOAT, TAGS, rows
+from threads import at_thread_counts
 
 import mpsx
 
@@ -150,12 +151,7 @@ def test_sum_is_accurate() -> None:
 
 def test_threads_do_not_change_results() -> None:
     x = torch.randn(300, 70_001, device="mpsx")
-    threads = torch.get_num_threads()
-    results = []
-    for n in (1, 2, 3):
-        torch.set_num_threads(n)
-        results.append([x.sum().cpu(), x.sum(0).cpu(), x.sum(1).cpu(), x.norm().cpu()])
-    torch.set_num_threads(threads)
+    results = at_thread_counts(lambda: [x.sum().cpu(), x.sum(0).cpu(), x.sum(1).cpu(), x.norm().cpu()])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert torch.equal(a, b)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from late import raises_late
 from tables import FLOAT
+from threads import at_thread_counts
 
 import mpsx
 
@@ -37,13 +38,9 @@ def test_order_is_kept() -> None:
     """Equal keys are added in the order of the index, at any number of threads: the same bits every time."""
     index = torch.randint(0, 40, (50_000,)).to("mpsx")
     gradient = torch.randn(50_000, 8).to("mpsx")
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 4):
-            torch.set_num_threads(threads)
-            results.append(torch.ops.aten.embedding_dense_backward(gradient, index, 40, -1, False).cpu())
-    finally:
-        torch.set_num_threads(before)
+    results = at_thread_counts(
+        lambda: torch.ops.aten.embedding_dense_backward(gradient, index, 40, -1, False).cpu(), (1, 2, 4)
+    )
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
     sums = torch.zeros(40, 8)
     for place, row in zip(index.tolist(), gradient.cpu(), strict=True):

@@ -1,0 +1,22 @@
+"""Results at several numbers of the CPU's threads, which must not depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import torch
+
+Result = TypeVar("Result")
+
+
+def at_thread_counts(call: Callable[[], Result], counts: Iterable[int] = (1, 2, 3)) -> list[Result]:
+    """Calls a function with each number of threads."""
+    before, results = torch.get_num_threads(), []
+    try:
+        for count in counts:
+            torch.set_num_threads(count)
+            results.append(call())
+    finally:
+        torch.set_num_threads(before)
+    return results
