@@ -149,8 +149,11 @@ struct Row {
   // The sum of a few of this thread's values, and how many they are, before any pass. The mean of all threads' is one
   // to take distances from: n values are at most as far from that of k of them as costs the squares log2(n / k) bits.
   float2 sample() const {
-    float sum = 0.0f;
-    if (packs == 0) return index < edges ? float2(in.one(edge(index)), 1.0f) : float2(0.0f);
+    float sum = 0.0f, taken = 0.0f;
+    if (packs == 0) {
+      for (uint e = index; e < edges && taken < float(kPack); e += count) sum += in.one(edge(e)), taken += 1.0f;
+      return float2(sum, taken);
+    }
     if (index >= packs) return float2(0.0f);
     V v[kPack];
     values(v, 0);
