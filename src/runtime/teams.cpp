@@ -8,6 +8,8 @@
 namespace mpsx::runtime {
 namespace {
 
+// Neighbouring threads that read 128 bytes at once.
+constexpr uint64_t kCoalescing = 8;
 constexpr uint64_t kSimdGroup = 32, kSharedGroup = 128, kMostThreads = 1024;
 // Fewer rows than this leave a GPU idle, and get all the threads that have something to read.
 constexpr uint64_t kFewRows = 512;
@@ -21,8 +23,8 @@ Teams teams_for(const KernelEntry& kernel, uint64_t rows, uint64_t size, uint64_
   const uint64_t packs = std::max<uint64_t>(1, (size + pack - 1) / pack);
   const uint64_t each = rows < kFewRows ? pack : held, threads = (size + each - 1) / each;
   Teams t{};
-  if (threads <= kSimdGroup) {  // up to four packs a thread: fewer would not pay for what a row costs
-    t.team = uint32_t(std::min(kSimdGroup, std::bit_ceil(std::max(threads, (packs + 3) / 4))));
+  if (threads <= kSimdGroup) {  // as few as coalesce: what a row costs is then shared by many packs
+    t.team = uint32_t(std::bit_ceil(std::max(threads, std::min(kCoalescing, (packs + 3) / 4))));
     t.per_group = kSharedGroup;
   } else {
     t.team = t.per_group = uint32_t(std::min<uint64_t>(rows < kFewRows ? kMostThreads : most,
