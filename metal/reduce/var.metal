@@ -17,47 +17,54 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
 }
 
-// Of a row (or, of a split one, a part), as the mean of x - pivot. Distances from a shift and their squares are summed:
-// from the mean of the first packs of all threads, or of their first elements. Where those are far from the others this
-// costs the squares log2(n / k) bits, of n elements and k of them in the shift.
+// Of a row (or, of a split one, a part), as the mean of x - pivot. Each thread sums distances from the mean of its
+// first pack, or from its first element, and their squares; where that is far from the others, this costs the squares
+// log2(n / k) bits, of a thread's n elements and k of them in the shift.
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, thread float& pivot,
-                           threadgroup float* scratch, threadgroup float2* scratch2, Team team, GroupThread g) {
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+                           threadgroup float* scratch, Team team, GroupThread g) {
   enum : uint { kPack = Run<T>::kPack };
   const bool dense = p.inner_stride == 1;
   const uint n = uint(r.end - r.begin);
-  float shift = 0.0f, sum = 0.0f, squares = 0.0f;
+  float shift = 0.0f, sum = 0.0f, squares = 0.0f, count = 0.0f;
   for (ulong line = r.first; line < r.last; ++line) {
     const long start = r.input + line_offset(p, line) + long(r.begin) * p.inner_stride;
     Run<T> run(x + start, uint(start) + p.offset, dense ? n : 0, team);
     bool more = run.load();
     if (line == r.first) {
-      const float share = 1.0f / float(run.packs > 0 ? kPack * min(run.packs, team.count) : team.count);
-      if (run.packs == 0) shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]) * share;
+      if (more) {
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j)
-        if (run.holds(0)) shift = fma(float(run.value(0, j)), share, shift);
-      shift = pivot_of(team_reduce<CombineSum>(shift, scratch, team, g));
+        for (uint j = 0; j < kPack; ++j) shift = fma(float(run.value(0, j)), 1.0f / float(kPack), shift);
+      } else {
+        shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]);
+      }
+      shift = pivot_of(shift);
     }
     for (; more; run.advance(), more = run.load()) {
       float2 part = float2(0.0f);
 #pragma unroll
-      for (uint i = 0; i < kAhead * kPack; ++i) {
-        if (!run.holds(i / kPack)) continue;
-        const float d = float(run.value(i / kPack, i % kPack)) - shift;
-        part = float2(part.x + d, fma(d, d, part.y));
+      for (uint k = 0; k < kAhead; ++k) {
+        if (!run.holds(k)) continue;
+#pragma unroll
+        for (uint j = 0; j < kPack; ++j) {
+          const float d = float(run.value(k, j)) - shift;
+          part = float2(part.x + d, fma(d, d, part.y));
+        }
+        count += float(kPack);
       }
       sum += part.x, squares += part.y;
     }
     for (uint e = team.index; e < (dense ? run.edges : n); e += team.count) {
       const float d = float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
-      sum += d, squares = fma(d, d, squares);
+      sum += d, squares = fma(d, d, squares), count += 1.0f;
     }
   }
-  const float2 sums = team_reduce<CombineSum>(float2(sum, squares), scratch2, team, g);
-  const float count = float((r.last - r.first) * n), off = sums.x / count;
-  pivot = p.splits > 1 ? pivot_of(float(x[r.input])) : shift;
-  return {count, (shift - pivot) + off, propagating_max(fma(-sums.x, off, sums.y), 0.0f)};
+  const float from_pivot = shift - pivot, own = count > 0.0f ? sum / count : 0.0f;
+  const float total = float((r.last - r.first) * n);
+  const float mean = team_reduce<CombineSum>(fma(count, from_pivot, sum), scratch, team, g) / total;
+  const float off = (from_pivot - mean) + own;
+  const float m2 = propagating_max(fma(-sum, own, squares), 0.0f) + count * off * off;
+  return {total, mean, team_reduce<CombineSum>(m2, scratch, team, g)};
 }
 
 template <typename T>
@@ -65,12 +72,11 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
-  threadgroup float2 scratch2[kScratch];
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  float pivot;
-  const Moments total = row_moments(x, p, r, pivot, scratch, scratch2, team, g);
+  const float pivot = pivot_of(float(x[r.input]));
+  const Moments total = row_moments(x, p, r, pivot, scratch, team, g);
   if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot, p);

@@ -20,9 +20,8 @@ inline Moments block_moments(device const T* x, long stride, uint n, float pivot
 }
 
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, thread float& pivot,
-                           threadgroup float*, threadgroup float2*, Team, GroupThread) {
-  pivot = pivot_of(float(x[r.input]));
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+                           threadgroup float*, Team, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
   for (ulong line = r.first; line < r.last; ++line) {
     for (ulong b = r.begin; b < r.end; b += kVarBlock) {
