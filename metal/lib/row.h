@@ -179,6 +179,34 @@ struct Row {
     return top;
   }
 
+  // The largest of this thread's values that are numbers, or the least float, and the sum of f, an exponential, of the
+  // distances from it. Both come of one pass: the sum is scaled when a pack has a larger value.
+  template <typename F>
+  float2 exp_sum(F f) {
+    float top = -FLT_MAX, sum = 0.0f;
+    do {
+#pragma unroll
+      for (uint k = 0; k < kPacks; ++k) {
+        if (number(k) >= packs) continue;
+        V v[kPack];
+        values(v, k);
+        float higher = top, part = 0.0f;
+#pragma unroll
+        for (uint j = 0; j < kPack; ++j) higher = fmax(higher, v[j]);
+#pragma unroll
+        for (uint j = 0; j < kPack; ++j) part += f.at(v[j] - higher);
+        sum = fma(sum, f.at(top - higher), part);
+        top = higher;
+      }
+    } while (next());
+    for (uint e = index; e < edges; e += count) {
+      const float x = in.one(edge(e)), higher = fmax(top, x);
+      sum = fma(sum, f.at(top - higher), f.at(x - higher));
+      top = higher;
+    }
+    return float2(top, sum);
+  }
+
   // The sums of both functions over this thread's values.
   template <typename F, typename G>
   float2 sums(F f, G g) {

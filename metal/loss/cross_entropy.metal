@@ -5,9 +5,8 @@
 #include "loss/nll_loss.h"
 
 // To the digits of halves: the sum of many has those of float.
-struct ExpBelowTop {
-  float top;
-  float at(float x) const { return exp_nonpositive_as<half>(x - top); }
+struct ExpOfHalves {
+  float at(float x) const { return exp_nonpositive_as<half>(x); }
 };
 
 // Of every row its largest score and the logarithm of what it divides by, apart: the digits of a large score would not
@@ -32,8 +31,11 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
       own.y = sample_weight(offset, team.row, target, weight, p.loss, errors);
       if (offset >= 0) at_target = float(in[offset]);
     }
-    const float top = team_reduce<CombineMax>(row.largest(), scratch, team, g);
-    const float rest = precise::log(team_reduce<CombineSum>(row.sum(ExpBelowTop{top}), scratch, team, g));
+    const ExpOfHalves f;
+    const float2 thread_sum = row.exp_sum(f);
+    const float top = team_reduce<CombineMax>(thread_sum.x, scratch, team, g);
+    const float scaled = thread_sum.y * f.at(thread_sum.x - top);
+    const float rest = precise::log(team_reduce<CombineSum>(scaled, scratch, team, g));
     if (team.index == 0) {
       norms[2 * ulong(team.row)] = top;
       norms[2 * ulong(team.row) + 1] = rest;

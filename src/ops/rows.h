@@ -22,16 +22,17 @@ struct RowLaunch {
 };
 
 // `rows` rows of `size` elements, of `inputs` read at once and of other tensors of the same shape. A thread holds
-// `held` values of each, as a rule kHeldBytes of all inputs together.
+// `held` values of each, as a rule kHeldBytes of all inputs together. A kernel that reads rows once asks for at most
+// runtime::kTeamThreads threads a row.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
-                            uint64_t held = 0) {
+                            uint64_t held = 0, uint32_t most = kRowThreads) {
   const auto place = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) / t.element_size(); };
   const Tensor& first = *inputs.begin();
   RowLaunch r;
   const uint64_t pack = r.pack = 16 / first.element_size();
   if (held == 0) held = kHeldBytes / first.element_size() / inputs.size();
-  r.teams = runtime::teams_for(kernel, rows, size, pack, held, kRowThreads);
+  r.teams = runtime::teams_for(kernel, rows, size, pack, held, most);
   r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
   for (const auto& tensors : {inputs, others})
     for (const Tensor& t : tensors)  // packs of as many elements, which need no more than 16 bytes' alignment

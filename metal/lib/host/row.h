@@ -11,6 +11,13 @@ struct NoExtra {
   float of(uint) const { return 0.0f; }
 };
 
+template <typename F>
+struct Below {
+  F f;
+  float top;
+  float at(float x) const { return f.at(x - top); }
+};
+
 template <typename In>
 struct Row {
   In in;
@@ -31,6 +38,12 @@ struct Row {
       key = key < k ? k : key;
     }
     return float_of_order(key);
+  }
+
+  template <typename F>
+  float2 exp_sum(F f) const {
+    const float top = fmax(largest(), -FLT_MAX);
+    return float2(top, sum(Below<F>{f, top}));
   }
 
   template <typename F, typename G>

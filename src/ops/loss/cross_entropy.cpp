@@ -26,14 +26,15 @@ struct Problem {
 };
 
 Problem plan(const KernelSet& kernels, const Tensor& input, const Tensor& target, const MaybeTensor& weight,
-             int64_t reduction, int64_t ignore_index, const Tensor& result) {
+             int64_t reduction, int64_t ignore_index, const Tensor& gradient) {
   Problem q{input.contiguous(), target.to(at::kLong).contiguous(), Tensor()};
   if (weight && weight->defined()) q.weight = weight->to(at::kFloat).contiguous();
   const int64_t samples = input.size(0), classes = input.size(1);
   TORCH_CHECK(samples < int64_t(UINT32_MAX) - int64_t(kNllSamples) && classes < int64_t(UINT32_MAX),
               "cross_entropy_loss: expected sizes below 2^32, got ", input.sizes());
+  const bool backward = gradient.defined();
   q.rows = share_rows(kernels.get(tag_of(input)), uint64_t(samples), uint64_t(classes), {q.in},
-                      {result.defined() ? result : q.in});
+                      {backward ? gradient : q.in}, 0, backward ? kRowThreads : runtime::kTeamThreads);
   q.params.shape = q.rows.shape;
   q.params.loss = {.ignore_index = ignore_index,
                    .classes = classes,
