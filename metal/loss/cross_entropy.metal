@@ -31,7 +31,7 @@ kernel void cross_entropy_rows(device float* losses [[buffer(0)]], device float*
       own.y = sample_weight(offset, team.row, target, weight, p.loss, errors);
       if (offset >= 0) at_target = float(in[offset]);
     }
-    const ExpOfHalves f;
+    const ExpOfHalves f = {};
     const float2 thread_sum = row.exp_sum(f);
     const float top = team_reduce<CombineMax>(thread_sum.x, scratch, team, g);
     const float scaled = thread_sum.y * f.at(thread_sum.x - top);
