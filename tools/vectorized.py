@@ -78,13 +78,13 @@ def compile_records(source: Path, isa: str) -> Iterator[tuple[str, str]]:
     if "clang" not in compiler.description:
         raise SystemExit(f"vectorized: expected clang as the compiler of kernels, got {compiler.description}")
     with tempfile.TemporaryDirectory() as folder:
-        paths, _ = translate(str(source), f"{folder}/kernel.cpp", [str(ROOT / "metal")], [],
+        paths, _ = translate(str(source), f"{folder}/{source.parent.name}_{source.stem}.cpp", [str(ROOT / "metal")], [],
                              compiler.preprocessor(), root=str(ROOT))  # fmt: skip
         for path in paths:
-            flags = [f for f in compiler.flags(isa) if f != "-g0"]
+            flags = [f for f in compiler.clang_flags(isa, "wide") if f != "-g0"]
             record = path + ".yaml"
             subprocess.run(
-                [*compiler.command, *flags, "-gline-tables-only",
+                [*compiler.clang, *flags, *compiler.source_flags(Path(path).name), "-gline-tables-only",
                  "-fsave-optimization-record", f"-foptimization-record-file={record}",
                  "-foptimization-record-passes=loop-vectorize|transform-warning", "-c", path, "-o", path + ".o"],
                 check=True,
