@@ -149,6 +149,18 @@ def test_sum_is_accurate() -> None:
     assert ((result - exact_columns).abs() <= exact_columns * 1.5e-7).all()
 
 
+WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
+def test_sum_of_repeated_and_strided_elements_is_accurate() -> None:
+    long = torch.rand(100_000, generator=torch.Generator().manual_seed(0)) + 1
+    for x in (torch.tensor(-0.2503), long, torch.complex(long, -long)):
+        d = x.to("mpsx")
+        for stride in (0, 5) if x.dim() else (0,):
+            exact = x.as_strided((19_305,), (stride,)).to(WIDER[x.dtype]).sum().to(x.dtype)
+            torch.testing.assert_close(d.as_strided((19_305,), (stride,)).sum().cpu(), exact, rtol=1e-6, atol=0)
+
+
 def test_threads_do_not_change_results() -> None:
     x = torch.randn(300, 70_001, device="mpsx")
     results = at_thread_counts(lambda: [x.sum().cpu(), x.sum(0).cpu(), x.sum(1).cpu(), x.norm().cpu()])

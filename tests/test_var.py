@@ -58,6 +58,16 @@ def test_rows_that_begin_far_from_their_mean(far: int) -> None:
     assert ((mean.cpu() - x.double().mean(1)).abs() < 1e-5 * x.std(1)).all()
 
 
+def test_many_short_lines() -> None:
+    """Three neighbours a line, or one element three times: the error must not grow with the number of lines."""
+    x = torch.randn(60_000, generator=torch.Generator().manual_seed(0)) * 2
+    for stride in (0, 1):
+        y = x.as_strided((200, 3, 33, 3), (297, 99, 3, stride) if stride == 0 else (300, 100, 3, 1))
+        exact = y.double().var()
+        result = x.to("mpsx").as_strided(y.shape, y.stride()).var().cpu().double()
+        torch.testing.assert_close(result, exact, rtol=1e-6, atol=0)
+
+
 def test_out_and_gradient() -> None:
     x = make("slice", torch.float32)
     out = torch.empty(0, device="mpsx")

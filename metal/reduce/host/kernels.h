@@ -43,3 +43,23 @@ inline void fold_run(device const T* x, uint, uint n, float p, Team, thread type
     Fold<Combine>::add(total, low,
                        RowLoop<Combine, Op, T>::dense(x + b, uint(smaller(n - b, kReduceBlock)), p));
 }
+
+// Elements that are not neighbours make no vector: they are added up as the lines of one column are.
+template <typename Op, typename T>
+struct StridedElements {
+  struct Line {
+    device const T* x;
+    float p;
+    typename Op::Acc one(uint, uint) const { return Op::map(compute_t<T>(*x), p); }
+  };
+  device const T* x;
+  long stride;
+  float p;
+  Line line(ulong i) const { return {x + long(i) * stride, p}; }
+};
+template <typename Op, typename T>
+inline void fold_strided(device const T* x, long stride, ulong n, float p, Team, thread typename Op::Acc& total,
+                         thread typename Op::Acc& low) {
+  const StridedElements<Op, T> lines = {x, stride, p};
+  Fold<typename Op::Combine>::add(total, low, fold_column<typename Op::Combine, typename Op::Acc>(lines, 0, n, 0, 0));
+}

@@ -1,34 +1,61 @@
-// Rows where a threadgroup is one thread: blocks that the first cache holds are centred on their own mean and combined.
+// Rows where a threadgroup is one thread: blocks that the first cache holds, of a part of a line or of several lines,
+// are centred on their own mean and combined.
 #pragma once
 
-enum : uint { kVarBlock = 8192 };
+enum : uint { kVarBlock = 8192, kVarRun = 64 };
 
+// n elements of each of the lines [first, last). Those that are not neighbours make no vector, whose lanes would be
+// shorter sums with smaller rounding errors.
 template <bool DENSE, typename T>
-inline Moments block_moments(device const T* x, long stride, uint n, float pivot) {
-  float sum = 0.0f, rest = 0.0f, squares = 0.0f;
-  MPSX_REDUCE(+ : sum)
-  for (uint i = 0; i < n; ++i) sum += float(x[DENSE ? long(i) : long(i) * stride]) - pivot;
-  const float near = pivot + sum / float(n);
-  MPSX_REDUCE(+ : rest, squares)
-  for (uint i = 0; i < n; ++i) {
-    const float d = float(x[DENSE ? long(i) : long(i) * stride]) - near;
-    rest += d;
-    squares += d * d;
+inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
+                             float pivot) {
+  typedef Fold<CombineSum> Exact;
+  const long stride = DENSE ? 1 : p.inner_stride;
+  const float count = float((last - first) * n);
+  const uint run = DENSE ? n : uint(kVarRun);
+  float total = 0.0f, total_low = 0.0f, rests = 0.0f, rests_low = 0.0f, squares = 0.0f, squares_low = 0.0f;
+  for (ulong line = first; line < last; ++line) {
+    device const T* from = x + line_offset(p, line);
+    for (uint b = 0; b < n; b += run) {
+      const uint end = min(b + run, n);
+      float sum = 0.0f;
+      MPSX_REDUCE(+ : sum)
+      for (uint i = b; i < end; ++i) sum += float(from[long(i) * stride]) - pivot;
+      Exact::add(total, total_low, sum);
+    }
   }
-  const float off = rest / float(n);
-  return {float(n), (near - pivot) + off, squares - rest * off};
+  const float near = pivot + Exact::settle(total, total_low) / count;
+  for (ulong line = first; line < last; ++line) {
+    device const T* from = x + line_offset(p, line);
+    for (uint b = 0; b < n; b += run) {
+      const uint end = min(b + run, n);
+      float rest = 0.0f, square = 0.0f;
+      MPSX_REDUCE(+ : rest, square)
+      for (uint i = b; i < end; ++i) {
+        const float d = float(from[long(i) * stride]) - near;
+        rest += d;
+        square += d * d;
+      }
+      Exact::add(rests, rests_low, rest);
+      Exact::add(squares, squares_low, square);
+    }
+  }
+  const float off = Exact::settle(rests, rests_low) / count;
+  return {count, (near - pivot) + off, Exact::settle(squares, squares_low) - off * off * count};
 }
 
 template <typename T>
 inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
                            threadgroup float*, Team, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
-  for (ulong line = r.first; line < r.last; ++line) {
+  const ulong lines = max(ulong(kVarBlock) / max(r.end - r.begin, ulong(1)), ulong(1));
+  for (ulong first = r.first; first < r.last; first += lines) {
+    const ulong last = smaller(first + lines, r.last);
     for (ulong b = r.begin; b < r.end; b += kVarBlock) {
-      device const T* from = x + (r.input + line_offset(p, line) + long(b) * p.inner_stride);
+      device const T* from = x + (r.input + long(b) * p.inner_stride);
       const uint n = uint(smaller(r.end - b, kVarBlock));
-      const Moments m = p.inner_stride == 1 ? block_moments<true>(from, 1, n, pivot)
-                                            : block_moments<false>(from, p.inner_stride, n, pivot);
+      const Moments m = p.inner_stride == 1 ? block_moments<true>(from, p, first, last, n, pivot)
+                                            : block_moments<false>(from, p, first, last, n, pivot);
       total = CombineMoments::apply(total, m);
     }
   }
