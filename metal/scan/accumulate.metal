@@ -111,7 +111,9 @@ template <typename T> struct ProductOf { typedef Product<compute_t<T>> type; };
 template <> struct ProductOf<half> { typedef FloatProduct type; };
 template <> struct ProductOf<bfloat> { typedef FloatProduct type; };
 
-// The largest exponent seen, and the sum of exp(x - top).
+constexpr constant float kAbove = 1.0f;
+// An exponent within kAbove of the largest seen, and the sum of exp(x - top). Each new top rounds the sum, so a slow
+// climb must not have one an element.
 struct LogSumExp {
   struct State {
     float top;
@@ -121,16 +123,16 @@ struct LogSumExp {
     }
   };
   static State identity() { return {-INFINITY, {0.0f, 0.0f}}; }
-  // One exponential an element: of the difference, whichever of the two is larger.
+  // One exponential an element.
   static void next(thread State& s, float x, uint) {
-    const bool later = !(x <= s.top);  // also where one is NaN, which then stays
+    const bool later = !(x <= s.top + kAbove);  // also where one is NaN, which then stays
     const float scale = x == s.top ? 1.0f : precise::exp(later ? s.top - x : x - s.top);  // inf - inf would be NaN
     multiply_by(s.sum, later ? scale : 1.0f, 0.0f);
     add_to(s.sum, later ? 1.0f : scale, 0.0f);
     s.top = later ? x : s.top;
   }
   static State join(State a, State b) {
-    const bool later = !(b.top <= a.top);
+    const bool later = !(b.top <= a.top + kAbove);
     const float top = later ? b.top : a.top;
     multiply_by(a.sum, a.top == top ? 1.0f : precise::exp(a.top - top), 0.0f);
     multiply_by(b.sum, b.top == top ? 1.0f : precise::exp(b.top - top), 0.0f);
