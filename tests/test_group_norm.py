@@ -162,6 +162,12 @@ def test_a_mean_far_from_zero() -> None:
             assert error(result[2], exact[2]) < 2e-6
 
 
+def test_the_gradient_of_single_elements_is_zero() -> None:
+    x = torch.randn(2, 6, device="mpsx", requires_grad=True)
+    (gradient,) = torch.autograd.grad(F.group_norm(x, 6), x, torch.rand(2, 6).to("mpsx") + 0.5)
+    assert not gradient.any()
+
+
 def test_results_do_not_depend_on_threads() -> None:
     def results(x: torch.Tensor) -> list[torch.Tensor]:
         y, mean, rstd = aten.native_group_norm(x, None, None, *sizes(x, 4), 1e-5)

@@ -86,9 +86,9 @@ kernel void batch_norm_bwd_finish(device float* coefficients [[buffer(0)]], devi
   }
 }
 
-// In evaluation the statistics are constants.
+// In evaluation the statistics are constants. The first difference is not fused: of a single element it is 0.
 inline float input_gradient(float dy, float x, float mean, float scale, float shift, float slope, bool train) {
-  return train ? fma(dy, scale, -shift) - (x - mean) * slope : dy * scale;
+  return train ? (dy * scale - shift) - (x - mean) * slope : dy * scale;
 }
 
 struct InputGradient {
