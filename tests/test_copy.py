@@ -159,6 +159,11 @@ def test_linspace(steps: int) -> None:
     torch.testing.assert_close(torch.linspace(0, 1, steps, out=out).cpu(), torch.linspace(0, 1, steps))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.complex64])
+def test_linspace_of_no_steps(dtype: torch.dtype) -> None:
+    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # ends that no element has to hold
+
+
 def test_rsub() -> None:
     a, b = torch.randn(3, 4), torch.randn(4)
     torch.testing.assert_close(torch.rsub(a.to("mpsx"), b.to("mpsx"), alpha=2).cpu(), torch.rsub(a, b, alpha=2))

@@ -192,12 +192,11 @@ bool has_integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_
   if (!is_plain(out) || !at::isIntegralType(out.scalar_type(), false) || start.isComplex() || end.isComplex())
     return false;
   const double most = std::max(std::abs(start.toDouble()), std::abs(end.toDouble()));
-  return std::isfinite(most) && most * 2 * double(std::max<int64_t>(steps, 1)) < 0x1p62;
+  return std::isfinite(most) && most * 2 * double(steps) < 0x1p62;
 }
 void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   check_holds(out.scalar_type(), start);
   check_holds(out.scalar_type(), end);
-  if (out.numel() != steps) out.resize_({steps});
   // A negative end of unsigned numbers wraps around first, as PyTorch's conversions do.
   const auto as_element = [&](const at::Scalar& s) {
     return out.scalar_type() == at::kByte ? int64_t(uint8_t(s.to<int64_t>())) : s.to<int64_t>();
@@ -214,10 +213,11 @@ void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t st
 bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
   static const KernelSet kernels("linspace");
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return true;  // whatever the ends are
   const Tag tag = tag_of(out);
   if (has_integer_linspace(start, end, steps, out)) return integer_linspace(start, end, steps, out), true;
   if (tag == Tag::c64 && is_plain(out)) {
-    if (out.numel() != steps) out.resize_({steps});
     const auto a = start.toComplexDouble(), b = end.toComplexDouble();
     const Tensor halves = at::view_as_real(out);
     const auto options = out.options().dtype(at::kFloat);
@@ -228,7 +228,6 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   if (!is_plain(out) || !is_float_tag(tag) || start.isComplex() || end.isComplex()) return false;
   check_holds(out.scalar_type(), start);
   check_holds(out.scalar_type(), end);
-  if (out.numel() != steps) out.resize_({steps});
   TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
   const double a = start.toDouble(), b = end.toDouble();
   const double step = steps > 1 ? (b - a) / double(steps - 1) : 0.0;
