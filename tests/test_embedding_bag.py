@@ -38,6 +38,9 @@ def test_bags(mode: str, options: dict[str, Any]) -> None:
         compare(bags, table, INDICES, OFFSETS)
     table = torch.randn(70, 10).t()
     compare(bags, table, INDICES.int(), OFFSETS.int())
+    for narrow in (torch.uint8, torch.int16):  # as many bits as the wider of the two
+        compare(bags, table, INDICES, OFFSETS.to(narrow))
+        compare(bags, table, INDICES.to(narrow), OFFSETS)
 
 
 def test_rows_as_bags() -> None:

@@ -21,16 +21,14 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 enum Mode : int64_t { kSum, kMean, kMax };
 
-bool is_index(const Tensor& t) { return t.scalar_type() == at::kLong || t.scalar_type() == at::kInt; }
-
 template <bool FORWARD_ONLY>
 std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, const Tensor& offsets_, bool,
                                   int64_t mode, bool, const OptionalTensor& per_sample_weights,
                                   bool include_last_offset, int64_t padding_idx) {
   static const KernelSet kernels("embedding_bag");
-  if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index(indices_) ||
-      !is_index(offsets_))
-    return std::nullopt;
+  const auto type = c10::promoteTypes(indices_.scalar_type(), offsets_.scalar_type());
+  const bool is_index = type == at::kLong || type == at::kInt;
+  if (!has_float_kernel(weight) || !is_plain(indices_) || !is_plain(offsets_) || !is_index) return std::nullopt;
   TORCH_CHECK(indices_.dim() == 1 && offsets_.dim() == 1,
               "embedding_bag: expected input and offsets of one dimension, got ", indices_.sizes(), " and ",
               offsets_.sizes());
@@ -38,7 +36,6 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   TORCH_CHECK(mode >= kSum && mode <= kMax, "embedding_bag: expected mode 0, 1 or 2, got ", mode);
   TORCH_CHECK(!include_last_offset || offsets_.size(0) >= 1,
               "include_last_offset: number of offset should be at least 1");
-  const auto type = indices_.scalar_type() == at::kLong ? at::kLong : offsets_.scalar_type();
   const Tensor indices = dense_index(indices_), offsets = dense_index(offsets_), table = weight.contiguous();
   const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), width = table.size(1);
   const Tensor out = at::empty({bags, width}, table.options());
@@ -116,7 +113,8 @@ std::optional<Tensor> dense_backward(const Tensor& grad, const Tensor& indices, 
   if (mode == kMean) rows_of = rows_of.div(sizes.clamp_min(1).unsqueeze(1));
   rows_of = rows_of.index_select(0, bag_of);
   if (per_sample_weights && per_sample_weights->defined()) rows_of.mul_(per_sample_weights->unsqueeze(1));
-  return at::embedding_dense_backward(rows_of, indices, rows, padding_idx, scale_grad_by_freq).to(grad.scalar_type());
+  const Tensor wide = dense_index(indices);
+  return at::embedding_dense_backward(rows_of, wide, rows, padding_idx, scale_grad_by_freq).to(grad.scalar_type());
 }
 
 std::optional<Tensor> backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& bag_of,
