@@ -315,9 +315,12 @@ add(
     roll=lambda d: torch.roll(images(d), 1, 0),
     logsigmoid=lambda d: F.logsigmoid(images(d), out=zeros(d, torch.float32, 0)),
     roll_twice=lambda d: torch.roll(images(d), (1, 2), (1, 3)),
+    addr_of_types=lambda d: torch.addr(t(248, d, torch.uint8), t([0], d), t([5, 7], d), beta=3),
     addr=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(
         d, torch.float32, 10)),
     out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
+    abs_of_complex=lambda d: torch.abs(images(d) * 1j, out=zeros(d, torch.float32, 0)),
+    nan_to_num_of_integers=lambda d: torch.nan_to_num(images(d).int(), out=zeros(d, torch.int32, 0)),
 )  # fmt: skip
 add(
     "frexp",

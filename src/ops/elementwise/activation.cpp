@@ -192,7 +192,9 @@ bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<dou
                 Tensor& out) {
   const at::ScalarType type = self.scalar_type();
   TORCH_CHECK(takes(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
-  if (is_plain(self) && at::isIntegralType(type, true)) return deliver("nan_to_num", self.clone(), out);
+  // The CPU copies integers into an out= that it resizes without their strides.
+  if (is_plain(self) && at::isIntegralType(type, true))
+    return deliver("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
   const double most = type == at::kHalf       ? 65504.0
                       : type == at::kBFloat16 ? kMostBFloat16
                                               : std::numeric_limits<float>::max();

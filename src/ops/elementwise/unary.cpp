@@ -1,4 +1,5 @@
 // Launchers and registration of every operator in unary.def, and of special.def those of one number.
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -77,6 +78,8 @@ bool run_unary(const Tensor& self, Tensor& out) {
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
   }
+  // The CPU hands over a part of complex results, without their strides.
+  if (real && out.defined()) at::native::resize_output(out, self.sizes());
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
   config.add_output(out).add_const_input(*input);

@@ -106,9 +106,9 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   const bool whole = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
   if (!same || !all_have_product_kernels(self, vec1, vec2) || vec1.dim() != 1 || vec2.dim() != 1 ||
       !(whole || is_float_tag(tag_of(self)))) {
-    // Not math_addr_out, which asks the dispatcher for addr. It would multiply in the vectors' own type.
+    // Not math_addr_out, which asks the dispatcher for addr. It would multiply in the operands' own types.
     const auto type = c10::promoteTypes(self.scalar_type(), c10::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
-    const Tensor result = at::native::math_addr(self, vec1.to(type), vec2.to(type), beta, alpha);
+    const Tensor result = at::native::math_addr(self.to(type), vec1.to(type), vec2.to(type), beta, alpha);
     TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
                 result.sizes(), " for the in-place form, got ", out.sizes());
     return deliver("addr", result, out);
