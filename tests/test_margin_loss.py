@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -37,14 +39,15 @@ def test_multilabel(reduction: str) -> None:
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_infinities(p: int) -> None:
-    """A gap that is NaN is not above 0."""
+    """A gap that is NaN is not above 0, and where there is none, no weight makes a loss."""
     inf = torch.inf
     x = torch.tensor([[inf, 1, 2], [1, inf, 2], [-inf, 1, 2], [1, -inf, 2], [inf, inf, 2], [torch.nan, 1, 2]])
-    for margin in (1.0, inf):
+    for margin, weight in itertools.product((1.0, inf), (None, torch.tensor([inf, 1, 1]))):
         ours, theirs = on_device(x).requires_grad_(), x.clone().requires_grad_()
         for leaf in (ours, theirs):
-            loss = F.multi_margin_loss(leaf, torch.zeros(6, dtype=torch.long).to(leaf.device), p=p, margin=margin,
-                                       reduction="none")  # fmt: skip
+            given = None if weight is None else weight.to(leaf.device)
+            target = torch.zeros(6, dtype=torch.long, device=leaf.device)
+            loss = F.multi_margin_loss(leaf, target, p=p, margin=margin, weight=given, reduction="none")
             loss.sum().backward()
             leaf.loss = loss.detach().cpu()
         torch.testing.assert_close(ours.loss, theirs.loss)

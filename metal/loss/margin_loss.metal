@@ -31,7 +31,8 @@ kernel void multi_margin(device T* rows [[buffer(0)]], device const T* in [[buff
     sum += c == at ? 0.0f : part;
   }
   sum = tg_sum(sum, scratch, g);
-  if (g.index == 0) rows[g.group.x] = T((p.has_weight ? float(weight[at]) : 1.0f) * sum * p.scale);
+  const float scale = p.has_weight ? float(weight[at]) * p.scale : p.scale;
+  if (g.index == 0) rows[g.group.x] = T(sum > 0.0f ? sum * scale : 0.0f);  // also where the weight is infinite
 }
 
 // The gradient of each row's loss.
@@ -55,11 +56,11 @@ kernel void multi_margin_bwd(device T* grad_in [[buffer(0)]], device const T* gr
   for (uint c = g.index; c < p.classes; c += g.count) {
     const float gap = gap_of(float(x[c]), above), slope = p.squared ? 2.0f * gap : (gap > 0.0f ? 1.0f : 0.0f);
     sum += c == at ? 0.0f : slope;
-    to[c] = T(slope * scale);
+    to[c] = T(slope > 0.0f ? slope * scale : 0.0f);
   }
   sum = tg_sum(sum, scratch, g);
   tg_device_barrier();
-  if (g.index == 0) to[at] = T(-sum * scale);
+  if (g.index == 0) to[at] = T(sum > 0.0f ? -sum * scale : 0.0f);
 }
 
 // The targets of a row are those before its first -1: how many they are.
