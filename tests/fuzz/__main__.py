@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .reasons import reason
+
 ROOT = Path(__file__).resolve().parents[2]
 HANG_SECONDS = 60.0
 START_SECONDS = 600.0  # to import torch and its operators
@@ -95,7 +97,7 @@ def died(report: Report, state: str, pattern: str, status: int, hung: bool, lock
         line = again.split("\n")[0] or state
         kind = "hang" if hung else "crash"
         report.take({"where": where, "name": name, "form": form, "kind": kind, "detail": f"status {status}",
-                     "line": line, "reason": None})  # fmt: skip
+                     "line": line, "reason": reason(name, kind, line)})  # fmt: skip
 
 
 def fuzz(seconds: float, seed: int, pattern: str, driver: str | None, jobs: int, groups: int = STRIDE) -> Report:

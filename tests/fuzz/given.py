@@ -83,7 +83,9 @@ def literal(t: torch.Tensor) -> str:
 def contents(t: torch.Tensor) -> str:
     """For reasons, what there is among elements that are too many to show."""
     if t.dtype.is_floating_point or t.dtype.is_complex:
-        return " with NAN" * bool(t.isnan().any()) + " with INF" * bool(t.isinf().any())
+        largest = t[t.isfinite()].abs().float().amax().item() if t.isfinite().any() else 0.0
+        extent = f" up to {largest:.0e}" * (largest >= 1e4)
+        return " with NAN" * bool(t.isnan().any()) + " with INF" * bool(t.isinf().any()) + extent
     return "" if t.dtype == torch.bool else f" from {t.min().item()} to {t.max().item()}"
 
 
