@@ -22,6 +22,7 @@ from derive_exports import read as read_exports
 
 pytestmark = [
     pytest.mark.sweep,
+    pytest.mark.timeout(7200),  # on a busy machine
     pytest.mark.skipif(bool(missing()), reason=f"a cross build needs {missing()}"),
 ]
 TORCH = "2.13.0"
