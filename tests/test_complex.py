@@ -88,6 +88,16 @@ def test_powers() -> None:
     close(torch.pow(on_device(z), 3, out=out), z.to(torch.complex128).pow(3), z.dtype)
 
 
+def test_parts_within_a_range_that_the_modulus_leaves() -> None:
+    z = torch.tensor([complex(88.9, 1.5), complex(89.3, 3.1), complex(89.3, 0.3), complex(100, 0.1)])
+    for x in (z, z.conj_physical()):
+        for function in (torch.exp, torch.expm1, lambda z: torch.pow(torch.full_like(z, 2.75), z)):
+            exact = function(x.to(torch.complex128))
+            for part in ("real", "imag"):
+                right = getattr(exact, part).float()
+                torch.testing.assert_close(getattr(function(on_device(x)), part).cpu(), right, rtol=2e-5, atol=0)
+
+
 def test_powers_of_zero() -> None:
     z = torch.zeros(5, dtype=torch.complex64, device="mpsx")
     powers = torch.pow(z, torch.tensor([0, 2, 1 + 1j, -1, 1j], dtype=torch.complex64, device="mpsx")).cpu()

@@ -39,14 +39,23 @@ inline float modulus(float2 z) {
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
-inline float2 complex_exp(float2 z) {
-  const float scale = precise::exp(z.x);
+// exp(z) / over: a part may be finite where exp(z.x) is not.
+inline float2 complex_exp_over(float2 z, thread float& over) {
+  const bool large = z.x > 88.0f;
+  const float scale = precise::exp(large ? z.x - 40.0f : z.x);
+  over = large ? 2.35385267e17f : 1.0f;  // exp(40)
   if (z.x == -INFINITY && !isfinite(z.y)) return float2(0.0f);
   if (z.x == INFINITY && !isfinite(z.y)) return float2(INFINITY, NAN);
   if (z.y == 0.0f) return float2(scale, z.y);
   return float2(scale * precise::cos(z.y), scale * precise::sin(z.y));
 }
+inline float2 complex_exp(float2 z) {
+  float over;
+  const float2 part = complex_exp_over(z, over);
+  return part * over;
+}
 inline float2 complex_expm1(float2 z) {
+  if (z.x > 80.0f) return complex_exp(z);
   const float part = expm1(z.x), s = precise::sin(0.5f * z.y), lost = 2.0f * s * s;  // 1 - cos
   return float2(part - lost * (part + 1.0f), (part + 1.0f) * precise::sin(z.y));
 }
@@ -104,8 +113,9 @@ inline float2 complex_power(float2 a, float2 b) {
   const float2 rest = complex_product(b, float2(modulus.y, angle.y)) +
                       float2(fma(b.x, l.x, -xx) - fma(b.y, l.y, -yy) + sum_error(xx, -yy, real),
                              fma(b.x, l.y, -xy) + fma(b.y, l.x, -yx) + sum_error(xy, yx, imaginary));
-  const float2 power = complex_exp(float2(real, imaginary)), full = power + complex_product(power, rest);
-  return isfinite(full.x) && isfinite(full.y) ? full : power;
+  float over;
+  const float2 power = complex_exp_over(float2(real, imaginary), over), full = power + complex_product(power, rest);
+  return (isfinite(full.x) && isfinite(full.y) ? full : power) * over;
 }
 
 // W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to
