@@ -56,6 +56,7 @@ def test_weights(dtype: torch.dtype) -> None:
 
     for padding in (None, 5):
         compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES, OFFSETS, padding)
+        compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES.short(), OFFSETS, padding)
 
 
 def test_frequencies() -> None:

@@ -137,7 +137,8 @@ std::optional<Tensor> per_sample_weights_backward(const Tensor& grad, const Tens
     return std::nullopt;
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
   if (indices.numel() == 0) return at::zeros(indices.sizes(), grad.options());
-  const Tensor products = weight.index_select(0, indices).to(at::kFloat).mul_(grad.index_select(0, bag_of));
+  const Tensor rows_of = weight.index_select(0, dense_index(indices)).to(at::kFloat);
+  const Tensor products = rows_of.mul(grad.index_select(0, bag_of));
   return products.sum(1).masked_fill_(indices.eq(padding_idx), 0).to(grad.scalar_type());
 }
 
