@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import re
@@ -15,7 +16,7 @@ import torch
 import mpsx
 
 from .cases import cases
-from .compare import compare
+from .compare import compare, run
 from .reasons import reason
 from .reduce import reduced
 
@@ -81,8 +82,17 @@ def show(where: str, pattern: str) -> None:
             print(compare(case))
 
 
+def repeat(where: str, pattern: str) -> None:
+    """One case on the CPU alone, so often that a process whose memory it damages ends."""
+    seed, group = map(int, where.split(":")[:2])
+    for case in cases(seed, group, pattern):
+        for _ in range(200 if case.where == where else 0):
+            with contextlib.suppress(Exception):
+                run(case, "cpu")
+
+
 if __name__ == "__main__":
     if re.fullmatch(r"\d+:\d+:\d+", sys.argv[1]):
-        show(sys.argv[1], sys.argv[2])
+        (repeat if sys.argv[3:] == ["cpu"] else show)(sys.argv[1], sys.argv[2])
     else:
         main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5]), int(sys.argv[6]))
