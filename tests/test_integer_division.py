@@ -64,3 +64,11 @@ def test_every_form_is_exact(name: str, dtype: torch.dtype) -> None:
         expected = wrapped([exact(x, divisor) for x in first], dtype)
         assert torch.equal(function(on, divisor).cpu(), expected), divisor
         assert torch.equal(function(on, torch.tensor(divisor, dtype=dtype).to("mpsx")).cpu(), expected), divisor
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_integers_have_no_negative_powers(count: int) -> None:
+    x = torch.ones(count, dtype=torch.int16, device="mpsx")
+    for function in (torch.pow, torch.Tensor.pow_):
+        with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
+            function(x, -1)

@@ -91,9 +91,8 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, b);
   if (type == at::ScalarType::Undefined || !takes(out, type)) return false;
-  TORCH_CHECK(
-      !at::isIntegralType(type, true) || !exponent.isIntegral(false) || exponent.toLong() >= 0 || a.numel() == 0,
-      "Integers to negative integer powers are not allowed.");
+  TORCH_CHECK(!at::isIntegralType(type, true) || !exponent.isIntegral(false) || exponent.toLong() >= 0,
+              "Integers to negative integer powers are not allowed.");
   if (type != at::kFloat) check_holds(type, exponent);
   if (type == a.scalar_type() && is_small(type, exponent)) return pow_small(a, exponent.toDouble(), out);
   return arithmetic<kPow>(a, b, out);
