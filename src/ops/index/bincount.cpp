@@ -78,7 +78,7 @@ bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& hi
   }
   if (first == last) first -= 1, last += 1;
   TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "histc: range of [", first, ", ", last, "] is not finite");
-  TORCH_CHECK(first < last, "histc: expected min < max, got ", first, " and ", last);
+  TORCH_CHECK(first < last, "histc: max must be larger than min, got ", last, " and ", first);
   TORCH_CHECK(self.numel() <= int64_t(INT32_MAX) && bins <= int64_t(INT32_MAX),
               "histc: expected fewer than 2^31 elements and bins, got ", self.sizes(), " and ", bins, " bins");
   if (self.numel() == 0) return deliver("histc", at::zeros({bins}, self.options()), out);

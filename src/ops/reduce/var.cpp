@@ -41,32 +41,44 @@ void run(const Tensor& x, DimMask mask, const Correction& correction, uint32_t f
   launch_merge(merge, plan);
 }
 
-template <uint32_t FLAGS>
+// Warns as PyTorch does when `count` elements make `results` elements.
+void check_freedom(const char* name, int64_t count, int64_t results, const Correction& correction) {
+  const int64_t each = results == 0 ? 0 : count / results;
+  if (double(each) - correction.value_or(1).toDouble() <= 0)
+    TORCH_WARN(name,
+               "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+               "(input numel divided by output numel).");
+}
+
+template <OperatorName NAME, uint32_t FLAGS>
 bool variance(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim, Tensor& out) {
   if (is_plain_complex(x)) {
+    if (!takes(out, at::kFloat)) return false;
     const Tensor var = std::get<0>(complex_var_mean(x, dim, correction, keepdim));
-    return takes(out, at::kFloat) && deliver("var", FLAGS & kRoot ? var.sqrt() : var, out);
+    return deliver(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out);
   }
   if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const Tensor var = reduce_target(out, at::native::shape_from_dim_mask(x, mask, keepdim), x, x.scalar_type());
+  check_freedom(NAME.text, x.numel(), var.numel(), correction);
   run(x, mask, correction, FLAGS, var, Tensor());
   reduce_deliver(var, out);
   return true;
 }
 
-template <uint32_t FLAGS>
+template <OperatorName NAME, uint32_t FLAGS>
 bool variance_and_mean(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim,
                        Tensor& out, Tensor& mean) {
   if (is_plain_complex(x)) {
     const auto [var, z_mean] = complex_var_mean(x, dim, correction, keepdim);
-    return deliver("var_mean", FLAGS & kRoot ? var.sqrt() : var, out) && deliver("var_mean", z_mean, mean);
+    return deliver(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out) && deliver(NAME.text, z_mean, mean);
   }
   if (!has_float_kernel(x) || !takes(out, x.scalar_type()) || !takes(mean, x.scalar_type())) return false;
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
   const Tensor var = reduce_target(out, shape, x, x.scalar_type());
   const Tensor means = reduce_target(mean, shape, x, x.scalar_type());
+  check_freedom(NAME.text, x.numel(), var.numel(), correction);
   run(x, mask, correction, FLAGS, var, means);
   reduce_deliver(var, out);
   reduce_deliver(means, mean);
@@ -76,10 +88,10 @@ bool variance_and_mean(const Tensor& x, OptionalIntArrayRef dim, const Correctio
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  op<"var.correction", &variance<0>>(m);
-  op<"std.correction", &variance<kRoot>>(m);
-  op<"var_mean.correction", &variance_and_mean<0>>(m);
-  op<"std_mean.correction", &variance_and_mean<kRoot>>(m);
+  op<"var.correction", &variance<"var", 0>>(m);
+  op<"std.correction", &variance<"std", kRoot>>(m);
+  op<"var_mean.correction", &variance_and_mean<"var_mean", 0>>(m);
+  op<"std_mean.correction", &variance_and_mean<"std_mean", kRoot>>(m);
 }
 
 }  // namespace mpsx::ops
