@@ -59,6 +59,14 @@ def test_weights(dtype: torch.dtype) -> None:
         compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES.short(), OFFSETS, padding)
 
 
+@pytest.mark.parametrize("mode", ["mean", "max"])  # the CPU's sum leaves them out, and its gradient is undefined
+def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
+    def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, table, offsets, mode=mode, include_last_offset=True)
+
+    compare(bags, torch.randperm(70).view(10, 7) / 64, INDICES, torch.tensor([0, 3, 7]))
+
+
 def test_frequencies() -> None:
     """Not against the CPU's, whose kernel looks up the count of another index."""
     table = on_device(torch.randn(10, 3))

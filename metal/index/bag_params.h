@@ -9,6 +9,6 @@ struct BagParams {
   uint32_t width;    // of a row
   uint32_t mode;     // as torch.nn.functional.embedding_bag counts them: sum, mean, max
   uint32_t count;    // of indices, where the last bag ends
-  uint32_t bags, offsets;
+  uint32_t bags;
   uint32_t weighted;
 };

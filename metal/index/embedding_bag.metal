@@ -15,7 +15,7 @@ kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buff
                           uint3 group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
                           uint3 threads [[threads_per_threadgroup]]) {
   const uint bag = group.x;
-  const ulong begin = ulong(offsets[bag]), end = bag + 1 < p.offsets ? ulong(offsets[bag + 1]) : ulong(p.count);
+  const ulong begin = ulong(offsets[bag]), end = bag + 1 < p.bags ? ulong(offsets[bag + 1]) : ulong(p.count);
   long size = 0;
   for (ulong k = begin; k < end; ++k) size += indices[k] != p.padding ? 1 : 0;
   if (tid == 0) sizes[bag] = size;

@@ -98,7 +98,6 @@ Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& st
   p.width = uint32_t(table.size(1));
   p.count = uint32_t(indices.numel());
   p.bags = uint32_t(count);
-  p.offsets = uint32_t(starts.numel());
   p.weighted = weights.defined();
   Launch(kernels.get(tag_of(table)))
       .pointer(out.data_ptr())

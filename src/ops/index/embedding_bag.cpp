@@ -81,7 +81,6 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
                       uint32_t(mode),
                       uint32_t(indices.size(0)),
                       uint32_t(bags),
-                      uint32_t(offsets.size(0)),
                       samples.defined()};
     Launch(kernels.get(tag_of(table)))
         .pointer(out.data_ptr())
