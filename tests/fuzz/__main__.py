@@ -54,6 +54,7 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
             reader = threading.Thread(target=lambda c=child, q=lines: [q.put(line) for line in c.stdout], daemon=True)
             reader.start()
             last, since, count, started = b"", time.time(), 0, 0.0
+            pending: dict = {}
             while child.poll() is None or not lines.empty() or reader.is_alive():
                 try:
                     row = json.loads(lines.get(timeout=0.5))
@@ -61,7 +62,10 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
                     row = {}
                 if "count" in row:
                     count, first = row["count"], row["group"]
+                elif "pending" in row:
+                    pending = row["pending"]
                 elif row:
+                    pending = {}
                     with lock:
                         report.take(row)
                 now = Path(board.name).read_bytes()
@@ -75,7 +79,11 @@ def run_child(report: Report, number: int, pattern: str, seconds: float, groups:
             if child.returncode == 0:
                 return
             left -= time.time() - started
-            died(report, last.decode().strip(), pattern, child.returncode, time.time() - since > HANG_SECONDS, lock)
+            if pending:
+                with lock:
+                    report.take(pending)
+            else:
+                died(report, last.decode().strip(), pattern, child.returncode, time.time() - since > HANG_SECONDS, lock)
             match = re.match(r"\d+:(\d+):", last.decode())
             first = int(match[1]) + 1 if match else first + 1
 

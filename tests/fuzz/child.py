@@ -56,6 +56,7 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
                 continue
             line = case.text()
             if not reason(case.name, finding.kind, f"{line} {finding.detail}"):
+                tell(case, finding.kind, finding.detail, line, pending=True)  # should reducing it end the process
                 note("reduce")
                 smaller, finding = reduced(case, finding)
                 line = smaller.text()
@@ -66,10 +67,11 @@ def main(seed: int, first: int, pattern: str, board: str, seconds: float, last: 
     print(json.dumps({"count": count, "group": group}), flush=True)
 
 
-def tell(case: object, kind: str, detail: str, line: str) -> None:
+def tell(case: object, kind: str, detail: str, line: str, pending: bool = False) -> None:
     why = reason(case.name, kind, f"{line} {detail}")
     row = {"where": case.where, "name": case.name, "form": case.form, "kind": kind, "detail": detail, "line": line}
-    print(json.dumps(row | {"reason": why}), flush=True)
+    row |= {"reason": why}
+    print(json.dumps({"pending": row} if pending else row), flush=True)
 
 
 def show(where: str, pattern: str) -> None:
