@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import pytest
@@ -358,48 +357,6 @@ def assert_same(got: object, expected: object) -> None:
 def test_same_as_cpu(name: str) -> None:
     expected = outcome(CASES[name], "cpu")
     assert_same(outcome(CASES[name], "mpsx"), expected)
-
-
-def test_errors_have_the_words_of_torch() -> None:
-    """Which its own tests match, and users search for."""
-    x, on_cpu = ones("mpsx", torch.float32, 2, 3).requires_grad_(), ones("cpu")
-    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Int"):
-        torch.mean(x.detach(), 0, out=zeros("mpsx", torch.int32))
-    with pytest.raises(RuntimeError, match=r"negative slope which is not supported.*call out-of-place version"):
-        F.elu_(x * 1, -2).sum().backward()
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        F.batch_norm(x, on_cpu, on_cpu)
-    with pytest.raises(RuntimeError, match="max must be larger than min"):
-        torch.histc(x.detach(), 3, 5, 1)
-
-
-@pytest.mark.parametrize("name", ["max", "min", "mode", "median", "nanmedian"])
-def test_refused_types_of_values_and_indices_are_named(name: str) -> None:
-    for values, indices, word in (("int32", "int64", "values"), ("float32", "float64", "indices")):
-        out = tuple(zeros("mpsx", getattr(torch, type_), 2) for type_ in (values, indices))
-        with pytest.raises(RuntimeError, match=f"{name}: expected scalar type .* but got .* for {word}"):
-            getattr(torch, name)(ones("mpsx", torch.float32, 2, 3), 1, out=out)
-
-
-@pytest.mark.filterwarnings("always")
-def test_warnings_are_those_of_the_cpu() -> None:
-    variances = [torch.var, torch.std, torch.var_mean, torch.std_mean]
-    calls: list[Call] = [
-        *[lambda d, f=f: f(ones(d, torch.half, 2, 3), 1, correction=3) for f in variances],
-        *[lambda d, f=f: f(ones(d), correction=3) for f in variances],
-        *[lambda d, f=f: f(ones(d, torch.float32, 2, 0), 1) for f in variances],
-        *[lambda d, f=f: f(ones(d)[:0].reshape(0, 3), 1) for f in variances],
-        lambda d: ones(d)[t([1, 0, 1], d, torch.uint8)],
-        lambda d: ones(d, torch.float32, 2, 2)[t([1, 0], d, torch.uint8), t([1, 0], d, torch.uint8)],
-        lambda d: ones(d).index_put_((t([1, 0, 1], d, torch.uint8),), ones(d, torch.float32, 2), accumulate=True),
-    ]
-    for call in calls:
-        counts = []
-        for device in ("cpu", "mpsx"):
-            with warnings.catch_warnings(record=True) as caught:
-                call(device)
-            counts.append([str(w.message).partition(" (Triggered")[0] for w in caught])
-        assert counts[0] == counts[1] != []
 
 
 def test_householder_product_is_as_accurate() -> None:
