@@ -34,6 +34,11 @@ def test_refusals() -> None:
         F.elu_(x * 1, -2).sum().backward()
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         F.batch_norm(x, on_cpu, on_cpu)
+    with pytest.raises(RuntimeError, match=r"negative slope which is not supported.*call out-of-place version"):
+        F.leaky_relu_(x * 1, -2).sum().backward()
+    for loss in (F.multi_margin_loss, F.multilabel_margin_loss):
+        with pytest.raises(RuntimeError, match="Expected non-empty vector or matrix"):
+            loss(zeros("mpsx", torch.float32, 2, 0), zeros("mpsx", torch.int64, 2, 0))
     with pytest.raises(RuntimeError, match="max must be larger than min"):
         torch.histc(x.detach(), 3, 5, 1)
 

@@ -87,8 +87,9 @@ bool leaky_relu(const Tensor& self, const Scalar& slope, Tensor& out) {
 bool leaky_relu_backward(const Tensor& grad, const Tensor& self, const Scalar& slope, bool is_result,
                          Tensor& grad_input) {
   TORCH_CHECK(!is_result || slope.toDouble() >= 0.0,
-              "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported: call "
-              "the out-of-place version, whose gradient is found from its input; got slope ",
+              "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This "
+              "is caused by calling in-place forward function with a negative slope, please call out-of-place version "
+              "instead; got slope ",
               slope.toDouble());
   return backward<"leaky_relu_backward">(grad, self, scalars3(slope), grad_input);
 }

@@ -27,7 +27,7 @@ Tensor reduced(const Tensor& rows, int64_t reduction, bool single) {
 void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor& target) {
   const bool rows = (self.dim() == 2 && self.size(1) > 0) || (self.dim() == 1 && self.size(0) > 0) || self.dim() == 0;
   TORCH_CHECK(rows, name,
-              ": expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
+              ": Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
   TORCH_CHECK(fits, name, ": inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
 }
 
