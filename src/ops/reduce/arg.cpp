@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "ops/reduce/reduce_plan.h"
+#include "ops/selected.h"
 
 namespace mpsx::ops {
 namespace {
@@ -57,10 +58,7 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
 template <OperatorName NAME, OperatorName ARG>
 bool extremum_and_place(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;
-  TORCH_CHECK(takes(values, x.scalar_type()), NAME.text, ": expected scalar type ", x.scalar_type(), " but got ",
-              values.scalar_type(), " for values");
-  TORCH_CHECK(takes(indices, at::kLong), NAME.text, ": expected scalar type Long but got ", indices.scalar_type(),
-              " for indices");
+  check_selected(NAME.text, x.scalar_type(), values, indices);
   const int64_t dim = at::maybe_wrap_dim(given, x.dim());
   if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, NAME.text);
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());

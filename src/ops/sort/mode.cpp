@@ -5,6 +5,7 @@
 
 #include "ops/indexing.h"
 #include "ops/operator.h"
+#include "ops/selected.h"
 
 namespace mpsx::ops {
 namespace {
@@ -12,10 +13,7 @@ namespace {
 bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
   static const KernelSet kernels("mode");
   if (!has_number_kernel(self)) return false;
-  TORCH_CHECK(takes(values, self.scalar_type()), "mode: expected scalar type ", self.scalar_type(), " but got ",
-              values.scalar_type(), " for values");
-  TORCH_CHECK(takes(indices, at::kLong), "mode: expected scalar type Long but got ", indices.scalar_type(),
-              " for indices");
+  check_selected("mode", self.scalar_type(), values, indices);
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK_INDEX(self.dim() == 0 || self.size(d) > 0, "mode(): Expected reduction dim ", dim,
                     " to have non-zero size.");

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ops/operator.h"
+#include "ops/selected.h"
 #include "ops/structured.h"
 #include "runtime/teams.h"
 #include "sort/params.h"
@@ -211,10 +212,7 @@ void select(const char* name, const Tensor& rows, SelectWhich which, int64_t ran
 bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim,
                   Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
-  TORCH_CHECK(takes(values, x.scalar_type()), name, ": expected scalar type ", x.scalar_type(), " but got ",
-              values.scalar_type(), " for values");
-  TORCH_CHECK(takes(indices, at::kLong), name, ": expected scalar type Long but got ", indices.scalar_type(),
-              " for indices");
+  check_selected(name, x.scalar_type(), values, indices);
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   at::native::zero_numel_check_dims(x, dim, name);
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
