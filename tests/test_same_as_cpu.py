@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from small import ones, t, zeros
 
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
@@ -17,18 +18,6 @@ CASES: dict[str, Call] = {}
 
 def add(topic: str, **calls: Call) -> None:
     CASES.update({f"{topic}-{name}": call for name, call in calls.items()})
-
-
-def t(values: object, d: str, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return torch.tensor(values, dtype=dtype, device=d)
-
-
-def zeros(d: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    return torch.zeros(shape or (3,), dtype=dtype, device=d)
-
-
-def ones(d: str, dtype: torch.dtype = torch.float32, *shape: int) -> torch.Tensor:
-    return torch.ones(shape or (3,), dtype=dtype, device=d)
 
 
 def numbers_and_nan(d: str) -> torch.Tensor:

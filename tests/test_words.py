@@ -8,22 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from small import ones, t, zeros
 
 pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 Call = Callable[[str], object]
-
-
-def t(values: object, d: str, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return torch.tensor(values, dtype=dtype, device=d)
-
-
-def zeros(d: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    return torch.zeros(shape or (3,), dtype=dtype, device=d)
-
-
-def ones(d: str, dtype: torch.dtype = torch.float32, *shape: int) -> torch.Tensor:
-    return torch.ones(shape or (3,), dtype=dtype, device=d)
 
 
 def test_refusals() -> None:
