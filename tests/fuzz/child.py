@@ -85,12 +85,12 @@ def show(where: str, pattern: str) -> None:
 
 
 def repeat(where: str, pattern: str) -> None:
-    """One case on the CPU alone, so often that a process whose memory it damages ends."""
-    seed, group = map(int, where.split(":")[:2])
-    for case in cases(seed, group, pattern):
-        for _ in range(200 if case.where == where else 0):
-            with contextlib.suppress(Exception):
-                run(case, "cpu")
+    """A group's cases on the CPU alone, so often that a process whose memory one of them damages ends."""
+    seed, group, number = map(int, where.split(":"))
+    up_to_it = [case for case in cases(seed, group, pattern) if int(case.where.rpartition(":")[2]) <= number]
+    for case in up_to_it * 50:
+        with contextlib.suppress(Exception):
+            run(case, "cpu")
 
 
 if __name__ == "__main__":
