@@ -5,7 +5,6 @@ Without them the test files of 2.6 cannot be imported.
 
 import torch.testing._internal.common_methods_invocations as operators
 from torch.testing._internal import common_cuda, common_mkldnn, common_nn
-from torch.testing._internal.opinfo.refs import ElementwiseBinaryPythonRefInfo
 
 
 def supply(module: object, name: str, value: object) -> None:
@@ -18,5 +17,4 @@ supply(common_cuda, "tf32_is_not_fp32", lambda: False)  # no GPU of NVIDIA's
 supply(common_mkldnn, "bf32_on_and_off", lambda *_, **__: lambda test: test)
 if hasattr(common_nn, "get_new_module_tests"):
     supply(common_nn, "new_module_tests", common_nn.get_new_module_tests())
-refs = [op for op in operators.python_ref_db if isinstance(op, ElementwiseBinaryPythonRefInfo)]
-supply(operators, "binary_ufuncs_and_refs", [*operators.binary_ufuncs, *refs])
+supply(operators, "binary_ufuncs_and_refs", operators.binary_ufuncs)
