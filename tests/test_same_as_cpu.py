@@ -293,6 +293,10 @@ for name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
         y = {"same": lambda x: x * 0.5, "dense": lambda x: x.contiguous() * 0.5, "row": lambda x: x[:1] * 0.5}[other]
         add(f"{name}_strides", **{other: lambda d, name=name, y=y: getattr(F, name)(
             x := cube(d).permute(0, 2, 1), y(x), reduction="none")})  # fmt: skip
+for name in ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"):
+    add(f"{name}_strides", expanded=lambda d, name=name: getattr(F, name)(
+        zeros(d, torch.float32, 3, 4).expand(2, 3, 4), zeros(d, torch.float32, 4, 3, 2).permute(2, 1, 0),
+        reduction="none"))  # fmt: skip
 for dtype in (torch.float16, torch.float64, torch.int32):
     add("vector_norm_out", **{str(dtype): lambda d, dtype=dtype: torch.linalg.vector_norm(
         cube(d), out=torch.empty((), dtype=dtype, device=d))})  # fmt: skip
@@ -308,6 +312,9 @@ add(
         d, torch.float32, 10)),
     out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
     abs_of_complex=lambda d: torch.abs(images(d) * 1j, out=zeros(d, torch.float32, 0)),
+    volume=lambda d: F.max_pool3d(torch.arange(64.0, device=d).view(1, 2, 4, 2, 4).permute(0, 4, 1, 2, 3)[0], 2, 2),
+    dropout_backward=lambda d: torch.ops.aten.native_dropout_backward(
+        ones(d, torch.float32, 1, 5).expand(3, 5), ones(d, torch.bool, 5, 3).t(), 2.0),
     nan_to_num_of_integers=lambda d: torch.nan_to_num(images(d).int(), out=zeros(d, torch.int32, 0)),
 )  # fmt: skip
 add(
@@ -346,6 +353,19 @@ def assert_same(got: object, expected: object) -> None:
 def test_same_as_cpu(name: str) -> None:
     expected = outcome(CASES[name], "cpu")
     assert_same(outcome(CASES[name], "mpsx"), expected)
+
+
+def test_resize_fills_memory_in_deterministic_mode() -> None:
+    for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64):
+        x = zeros("mpsx", dtype)
+        torch.use_deterministic_algorithms(True)
+        try:
+            x.resize_(5)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        missing = x[3:].isnan() if dtype.is_floating_point or dtype.is_complex else x[3:] == (
+            1 if dtype == torch.bool else torch.iinfo(dtype).max)  # fmt: skip
+        assert missing.all() and not x[:3].any()
 
 
 def test_householder_product_is_as_accurate() -> None:

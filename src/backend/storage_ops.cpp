@@ -1,6 +1,8 @@
 // Operators that change a tensor's storage or size in place: resize_ and set_; and record_stream.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <torch/library.h>
 
 #include "backend/allocator.h"
@@ -21,6 +23,7 @@ void reserve(c10::TensorImpl* tensor) {
 
 const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::optional<c10::MemoryFormat> format) {
   auto* tensor = self.unsafeGetTensorImpl();
+  const size_t before = self.storage().nbytes();
   if (tensor->sizes() != size) {
     tensor->set_sizes_contiguous(size);
     reserve(tensor);
@@ -29,6 +32,9 @@ const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::op
     TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "resize_: unsupported memory format ", *format);
     tensor->empty_tensor_restride(*format);
   }
+  const auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()))
+    at::native::fill_resize_deterministic_(self, int64_t(before));
   return self;
 }
 

@@ -88,10 +88,20 @@ void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
 }
 
+// The first operand, lying as the result does: as torch's iterator has it, or `alone`, in its own order.
+Tensor as_result(const Tensor& a, const Tensor& b, bool alone) {
+  if ((alone || a.is_non_overlapping_and_dense()) && at::is_expandable_to(b.sizes(), a.sizes()))
+    return a.is_non_overlapping_and_dense() ? a : a.clone();
+  at::TensorIterator iter =
+      at::TensorIteratorConfig().add_owned_output(Tensor()).add_const_input(a).add_const_input(b).build();
+  return iter.output().copy_(a);
+}
+
 Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target, const MaybeTensor& weight,
                int64_t reduction, double parameter) {
   static const KernelSet total("loss_total");
-  Operands o(input, target, weight, parameter);
+  const bool alone = &kernels == &bce() || &kernels == &huber();
+  Operands o(reduction == at::Reduction::None ? as_result(input, target, alone) : input, target, weight, parameter);
   PointwiseLossParams& p = o.params;
   const Tag tag = tag_of(o.x);
   if (reduction == at::Reduction::None) {

@@ -19,13 +19,18 @@
 namespace mpsx::ops {
 
 void fit_result(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options, at::MemoryFormat format) {
+  const bool one_volume = format == at::MemoryFormat::ChannelsLast3d && sizes.size() == 4;
   if (!out.defined()) {
-    out = at::empty(sizes, options.memory_format(format));
+    out = one_volume ? at::empty_strided(sizes, c10::get_channels_last_strides_3d(sizes), options)
+                     : at::empty(sizes, options.memory_format(format));
     return;
   }
   TORCH_CHECK(out.dtype() == options.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
               out.dtype(), " instead");
-  if (at::native::resize_output(out, sizes)) out.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  if (!at::native::resize_output(out, sizes)) return;
+  auto* tensor = out.unsafeGetTensorImpl();
+  if (one_volume) return tensor->set_sizes_and_strides(sizes, c10::get_channels_last_strides_3d(sizes));
+  tensor->empty_tensor_restride(format);
 }
 
 void Windows::upload(const Tensor& like) {
@@ -142,11 +147,18 @@ struct Pool3d {
   }
 };
 
+// Of volumes, or of one, which is channels-last if it is so as a batch.
+at::MemoryFormat volume_format(const Tensor& self) {
+  if (self.dim() == 5) return self.suggest_memory_format();
+  const bool last = !self.is_contiguous() && self.unsqueeze(0).is_contiguous(at::MemoryFormat::ChannelsLast3d);
+  return last ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::Contiguous;
+}
+
 bool max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                 bool ceil_mode, Tensor& out, Tensor& indices) {
   if (!has_window_kernel(self)) return false;
   const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
-  const auto format = self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  const auto format = volume_format(self);
   fit_result(out, pool.sizes, self.options(), format);
   fit_result(indices, pool.sizes, self.options().dtype(at::kLong), format);
   window_max(self, pool.windows(self), out, indices);

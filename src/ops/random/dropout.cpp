@@ -47,7 +47,8 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.clone();  // whose strides the result gets
+  // The result gets the strides of g: those of the CPU's product.
+  const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.mul(at::ones_like(mask));
   Tensor m = mask;
   if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);
   const Tensor out = at::empty_like(g);
