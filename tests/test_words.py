@@ -32,6 +32,25 @@ def test_refusals() -> None:
         torch.histc(x.detach(), 3, 5, 1)
 
 
+def test_indices_on_another_device_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"indices should be either on .* \(cpu\)"):
+        ones("cpu")[t([0], "mpsx")]
+    with pytest.raises(RuntimeError, match=r"indices should be either on .* \(cpu\)"):
+        ones("cpu")[t([0], "mpsx")] = 2.0
+
+
+def test_put_refuses_overlapping_memory() -> None:
+    index, x = t([2, 1, 0], "mpsx"), ones("mpsx", torch.float32, 6)
+    for call in (
+        lambda: index.put_(index, index.clone()),
+        lambda: index.put_(index.clone(), index),
+        lambda: x.put_(index, x[:3]),
+        lambda: x[:1].expand(6).put_(index, x[:3].clone()),
+    ):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            call()
+
+
 @pytest.mark.parametrize("name", ["max", "min", "mode", "median", "nanmedian"])
 def test_refused_types_of_values_and_indices_are_named(name: str) -> None:
     for values, indices, word in (("int32", "int64", "values"), ("float32", "float64", "indices")):

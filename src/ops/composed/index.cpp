@@ -96,6 +96,8 @@ bool put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulat
       source.scalar_type() != self.scalar_type() || index.numel() != source.numel() || self.numel() == 0)
     return false;
   at::assert_no_internal_overlap(self);
+  at::assert_no_overlap(self, index);
+  at::assert_no_overlap(self, source);
   const Tensor flat = self.is_contiguous() ? self.view(-1) : self.flatten();
   const Tensor where = index.flatten().contiguous(), values = source.flatten();
   check_index("put_", where, flat.numel(), 0, true);

@@ -129,14 +129,19 @@ Plan::Plan(const char* op, const Tensor& tensor, const Indices& given) : self(te
   index = index.flatten();
 }
 
-bool any_index(const Indices& indices) {
-  for (const std::optional<Tensor>& index : indices)
-    if (index && index->defined()) return true;
-  return false;
+bool any_index(const Tensor& self, const Indices& indices) {
+  bool any = false;
+  for (const std::optional<Tensor>& index : indices) {
+    if (!index || !index->defined()) continue;
+    TORCH_CHECK(index->device().is_cpu() || index->device() == self.device(),
+                "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
+    any = true;
+  }
+  return any;
 }
 
 bool index(const Tensor& self, const Indices& indices, Tensor& result) {
-  if (!movable(self) || !any_index(indices)) return false;
+  if (!any_index(self, indices) || !movable(self)) return false;
   if (result.defined()) {
     TORCH_CHECK(self.scalar_type() == result.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
                 result.scalar_type(), ") must have the same scalar type");
@@ -195,7 +200,7 @@ void put_rows(const Tensor& self, const Plan& plan, const Tensor& source) {
 }
 
 bool index_put(Tensor& self, const Indices& indices, const Tensor& value, bool accumulate, bool) {
-  if (!can_put(self, accumulate) || !any_index(indices)) return false;
+  if (!any_index(self, indices) || !can_put(self, accumulate)) return false;
   TORCH_CHECK(value.device() == self.device() || (value.device().is_cpu() && value.dim() == 0),
               "expected values to be on ", self.device(), " like self, got ", value.device());
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;  // deprecated: the CPU warns, and does it
