@@ -17,7 +17,7 @@ def known_late() -> bool:
 
 
 @contextlib.contextmanager
-def raises_late(error: type[Exception], match: str) -> Iterator[None]:
+def raises_late(error: type[Exception] | tuple[type[Exception], ...], match: str) -> Iterator[None]:
     """pytest.raises() that waits for the device before it judges."""
     with pytest.raises(error, match=match):
         yield

@@ -63,7 +63,10 @@ def test_errors() -> None:
         F.multi_margin_loss(x, on_device(torch.tensor([1])))
     with pytest.raises(RuntimeError, match="inconsistent target size"):
         F.multilabel_margin_loss(x, on_device(torch.tensor([1, 2])))
-    with raises_late(IndexError, match="multi_margin_loss"):
+    with raises_late(RuntimeError, match="multi_margin_loss"):
         F.multi_margin_loss(x, on_device(torch.tensor([1, 3])))
+    for wrong in ([-2, -1, 0], [0, -1, -2], [0, -1, 3]):
+        with raises_late(RuntimeError, match="multilabel_margin_loss"):
+            F.multilabel_margin_loss(x[0], on_device(torch.tensor(wrong)))
     with pytest.raises((ValueError, RuntimeError), match=r"p == 1|Invalid p"):
         F.multi_margin_loss(x, on_device(torch.tensor([1, 2])), p=3)

@@ -86,7 +86,10 @@ kernel void multilabel_margin(device T* rows [[buffer(0)]], device T* is_target 
   device const long* target = targets + row;
   device T* marks = is_target + row;
   const uint count = label_count(target, p.classes, counts, g);
-  for (uint c = g.index; c < p.classes; c += g.count) marks[c] = T(0.0f);
+  for (uint c = g.index; c < p.classes; c += g.count) {
+    if (target[c] != -1) checked_index(target[c], long(p.classes), false, 0, errors);
+    marks[c] = T(0.0f);
+  }
   tg_device_barrier();
   for (uint i = g.index; i < count; i += g.count) {
     const long t = checked_index(target[i], long(p.classes), false, 0, errors);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/allocator.h"
@@ -42,6 +44,13 @@ struct Own {
 thread_local Own own_records;
 thread_local const Slot* last = nullptr;
 
+// An index out of bounds is an IndexError, but of these operators, as on the CPU, a RuntimeError.
+bool is_runtime_error(std::string_view op) {
+  for (const char* name : {"gather", "scatter", "index_add", "embedding_bag", "multi_margin", "multilabel_margin"})
+    if (op.starts_with(name)) return true;
+  return false;
+}
+
 void check(const Slot& slot) {
   volatile uint32_t& state = slot.record->state;
   if (state == 0) return;
@@ -53,8 +62,10 @@ void check(const Slot& slot) {
   TORCH_CHECK(found.state != ErrorRecord::kWeights,
               found.dimension ? "probability tensor contains either `inf`, `nan` or element < 0"
                               : "invalid multinomial distribution (sum of probabilities <= 0)");
-  TORCH_CHECK_INDEX(false, slot.op, ": index ", found.index, " is out of bounds for dimension ", found.dimension,
-                    " with size ", found.size);
+  const std::string message = c10::str(slot.op, ": index ", found.index, " is out of bounds for dimension ",
+                                       found.dimension, " with size ", found.size);
+  TORCH_CHECK(!is_runtime_error(slot.op), message);
+  TORCH_CHECK_INDEX(false, message);
 }
 
 }  // namespace
