@@ -59,6 +59,33 @@ def test_refused_types_of_values_and_indices_are_named(name: str) -> None:
             getattr(torch, name)(ones("mpsx", torch.float32, 2, 3), 1, out=out)
 
 
+def place(d: str) -> torch.Tensor:
+    return zeros(d, torch.long, 1)[0]
+
+
+REFUSED: dict[str, Call] = {
+    "gelu": lambda d: F.gelu(ones(d), approximate="other"),
+    "aminmax": lambda d: torch.aminmax(ones(d), dim=0, out=(t(0.0, d), t(0, d))),
+    "histogramdd": lambda d: torch.histogramdd(ones(d, torch.float32, 3, 3), [1, 2]),
+    "heaviside": lambda d: torch.heaviside(ones(d), ones(d), out=zeros(d, torch.complex64)),
+    "aminmax of its result": lambda d: torch.aminmax(x := ones(d), dim=0, out=(x[0], x[1])),
+    "kthvalue of its result": lambda d: torch.kthvalue(x := ones(d), 2, out=(x[0], place(d))),
+    "mode of its result": lambda d: torch.mode(x := ones(d), 0, out=(x[0], place(d))),
+    "max of its result": lambda d: torch.max(x := ones(d), 0, out=(x[0], place(d))),
+    "topk of its result": lambda d: torch.topk(x := ones(d), 2, out=(x[:2], zeros(d, torch.long, 2))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_are_those_of_the_cpu(name: str) -> None:
+    words = []
+    for device in ("cpu", "mpsx"):
+        with pytest.raises(RuntimeError) as caught:
+            REFUSED[name](device)
+        words.append(str(caught.value).partition("\n")[0])
+    assert words[0] == words[1]
+
+
 @pytest.mark.filterwarnings("always")
 def test_warnings_are_those_of_the_cpu() -> None:
     variances = [torch.var, torch.std, torch.var_mean, torch.std_mean]

@@ -41,8 +41,8 @@ struct Points {
   // Edges of equal bins, over a range or else over what there is.
   std::vector<Tensor> edges(IntArrayRef bins, const OptionalRange& range) const {
     const auto count = rows.size(1);
-    TORCH_CHECK(int64_t(bins.size()) == count, op, ": expected ", count, " sequences of bin edges for a ", count,
-                "-dimensional histogram but got ", bins.size());
+    TORCH_CHECK(int64_t(bins.size()) == count,
+                "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
     TORCH_CHECK(!range || int64_t(range->size()) == 2 * count, op, ": for a ", count,
                 "-dimensional histogram range should have ", 2 * count, " elements, but got ",
                 range ? range->size() : 0);
@@ -67,8 +67,8 @@ struct Points {
     return result;
   }
   Tensor counts(TensorList edges, bool density) const {
-    TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1), " sequences of bin edges, got ",
-                edges.size());
+    TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1), " sequences of bin edges for a ",
+                rows.size(1), "-dimensional histogram but got ", edges.size());
     std::vector<int64_t> shape;
     Tensor place, inside;  // of each point among all bins; whether it is in one
     for (size_t d = 0; d < edges.size(); ++d) {

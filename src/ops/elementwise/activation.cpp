@@ -68,16 +68,15 @@ bool plain_backward(const Tensor& grad, const Tensor& self, Tensor& grad_input) 
   return backward<KERNEL>(grad, self, {}, grad_input);
 }
 
-bool is_tanh(const char* op, std::string_view approximate) {
-  TORCH_CHECK(approximate == "none" || approximate == "tanh", op,
-              ": expected approximate to be \"none\" or \"tanh\", got \"", approximate, "\"");
+bool is_tanh(std::string_view approximate) {
+  TORCH_CHECK(approximate == "none" || approximate == "tanh", "approximate argument must be either none or tanh.");
   return approximate == "tanh";
 }
 bool gelu(const Tensor& self, std::string_view approximate, Tensor& out) {
-  return is_tanh("gelu", approximate) ? forward<"gelu_tanh">(self, {}, out) : forward<"gelu_none">(self, {}, out);
+  return is_tanh(approximate) ? forward<"gelu_tanh">(self, {}, out) : forward<"gelu_none">(self, {}, out);
 }
 bool gelu_backward(const Tensor& grad, const Tensor& self, std::string_view approximate, Tensor& grad_input) {
-  return is_tanh("gelu_backward", approximate) ? backward<"gelu_tanh_backward">(grad, self, {}, grad_input)
+  return is_tanh(approximate) ? backward<"gelu_tanh_backward">(grad, self, {}, grad_input)
                                                : backward<"gelu_none_backward">(grad, self, {}, grad_input);
 }
 

@@ -38,7 +38,7 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
                 const Tensor& b, const ScalarParams& scalars, Tensor& out) {
   const bool fits = takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
-              " is not yet implemented for tensors with different dtypes.");
+              " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
   // A result that is an operand too keeps its shape, although the iterator sees a copy of that operand in another type
   // (x.ldexp_(y), which is mul.out(x, 2^y, out=x); comparisons of bools and numbers).
   const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ops/reduce/reduce_plan.h"
+#include "ops/selected.h"
 
 namespace mpsx::ops {
 namespace {
@@ -46,8 +47,11 @@ bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& 
   if (!has_number_kernel(x)) return false;
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
   const at::IntArrayRef dims = dim ? at::IntArrayRef(wrapped) : at::IntArrayRef();
-  if (dim || low.defined()) check_extremum("aminmax", x, dims, low);
-  if (high.defined()) check_extremum("aminmax", x, dims, high);
+  for (const Tensor* out : {&low, &high})
+    TORCH_CHECK(takes(*out, x.scalar_type()), "Expected out tensor to have dtype ", x.dtype(), ", but got ",
+                out->dtype(), " instead");
+  check_apart(x, low, high);
+  if (dim) check_extremum("aminmax", x, dims, {});
   TORCH_CHECK(dim || x.numel() > 0,
               "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   if (!dim && !keepdim && x.is_contiguous()) {

@@ -58,7 +58,7 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
 template <OperatorName NAME, OperatorName ARG>
 bool extremum_and_place(const Tensor& x, int64_t given, bool keepdim, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;
-  check_selected(NAME.text, x.scalar_type(), values, indices);
+  check_selected(NAME.text, x, values, indices);
   const int64_t dim = at::maybe_wrap_dim(given, x.dim());
   if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, NAME.text);
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());

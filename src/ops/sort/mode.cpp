@@ -13,7 +13,7 @@ namespace {
 bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
   static const KernelSet kernels("mode");
   if (!has_number_kernel(self)) return false;
-  check_selected("mode", self.scalar_type(), values, indices);
+  check_selected("mode", self, values, indices);
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK_INDEX(self.dim() == 0 || self.size(d) > 0, "mode(): Expected reduction dim ", dim,
                     " to have non-zero size.");

@@ -193,6 +193,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
 }
 bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
+  check_apart(x, values, indices);
   Structured<at::meta::structured_topk, 2> outputs(values, indices);
   outputs.meta(x, k, dim, largest, sorted);
   topk_to(x, k, dim, largest, sorted, outputs.result(0), outputs.result(1));
@@ -212,7 +213,7 @@ void select(const char* name, const Tensor& rows, SelectWhich which, int64_t ran
 bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t k, int64_t dim_given, bool keepdim,
                   Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
-  check_selected(name, x.scalar_type(), values, indices);
+  check_selected(name, x, values, indices);
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   at::native::zero_numel_check_dims(x, dim, name);
   const int64_t size = x.dim() == 0 ? 1 : x.size(dim);
