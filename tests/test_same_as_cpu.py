@@ -317,6 +317,9 @@ add(
         ones(d, torch.float32, 1, 5).expand(3, 5), ones(d, torch.bool, 5, 3).t(), 2.0),
     nan_to_num_of_integers=lambda d: torch.nan_to_num(images(d).int(), out=zeros(d, torch.int32, 0)),
 )  # fmt: skip
+add("embedding_bag", sparse_bytes=lambda d: torch.autograd.grad(F.embedding_bag(
+    t([0, 1, 1], d, torch.uint8), w := ones(d, torch.float32, 2, 2).requires_grad_(), t([0, 3], d), sparse=True
+).sum(), w)[0].to_dense())  # fmt: skip
 add(
     "frexp",
     over_self=lambda d: torch.frexp(x := ones(d) * 3, out=(x, zeros(d, torch.int32))),
