@@ -70,6 +70,7 @@ REFUSED: dict[str, Call] = {
     "heaviside": lambda d: torch.heaviside(ones(d), ones(d), out=zeros(d, torch.complex64)),
     "aminmax of its result": lambda d: torch.aminmax(x := ones(d), dim=0, out=(x[0], x[1])),
     "kthvalue of its result": lambda d: torch.kthvalue(x := ones(d), 2, out=(x[0], place(d))),
+    "kthvalue over its input": lambda d: torch.kthvalue(x := ones(d, torch.float32, 1), 1, out=(x[0], place(d))),
     "mode of its result": lambda d: torch.mode(x := ones(d), 0, out=(x[0], place(d))),
     "max of its result": lambda d: torch.max(x := ones(d), 0, out=(x[0], place(d))),
     "topk of its result": lambda d: torch.topk(x := ones(d), 2, out=(x[:2], zeros(d, torch.long, 2))),

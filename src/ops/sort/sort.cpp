@@ -227,6 +227,7 @@ bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t 
 }
 
 bool kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  if (values.defined()) at::assert_no_overlap(values, x);
   return select_along("kthvalue", x, kKth, k, dim, keepdim, values, indices);
 }
 template <OperatorName NAME, SelectWhich WHICH>
