@@ -27,7 +27,8 @@ EXPECTATIONS = Path(__file__).with_name("upstream_expectations.txt")
 FILES = ("test_torch", "test_type_promotion", "test_tensor_creation_ops", "test_sort_and_select", "test_reductions",
          "test_indexing", "test_shape_ops", "test_view_ops", "test_scatter_gather_ops", "test_nn", "test_unary_ufuncs",
          "test_binary_ufuncs", "test_mps")  # fmt: skip
-RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"(['\"])mps(:\d+)?\1", r"\1mpsx\2\1"), (r"\bis_mps\b", "is_mpsx"),
+RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"\b_compile_shader\b", "compile_shader"),
+           (r"(['\"])mps(:\d+)?\1", r"\1mpsx\2\1"), (r"\bis_mps\b", "is_mpsx"),
            (r"torch\.backends\.mps\.is_available\(\)", "True"), (r"\.mps\(\)", ".mpsx()"),
            (r"torch\.backends\.mps\.is_macos13_or_newer\(\d*\)", "True"), (r"MACOS_VERSION (?=[<>])", "15.2 "),
            (r"int\(subprocess.check_output\(.*hw.memsize.*\)\)", "16 << 30"),
