@@ -98,6 +98,17 @@ def test_parts_within_a_range_that_the_modulus_leaves() -> None:
                 torch.testing.assert_close(getattr(function(on_device(x)), part).cpu(), right, rtol=2e-5, atol=0)
 
 
+@pytest.mark.parametrize("name", ["sinh", "cosh", "sin", "cos"])
+def test_large_parts_of_hyperbolic_functions(name: str) -> None:
+    """Of which one is finite though exp(x) is not; and infinite numbers on the axis."""
+    large = [88.8, 89.4, 89.5, -90.0, 120.0, float("inf"), float("-inf"), float("nan")]
+    x = torch.tensor([complex(a, b) for a in large for b in (0.0, -0.0, 1.5707963, -1.5707963, 1e-20)])
+    x = x[x.real.isfinite() | (x.imag == 0)]
+    x = x if name.endswith("h") else torch.complex(x.imag, x.real)
+    result = getattr(x.to("mpsx"), name)().cpu()
+    torch.testing.assert_close(torch.view_as_real(result), torch.view_as_real(getattr(x, name)()), equal_nan=True)
+
+
 def test_powers_of_zero() -> None:
     z = torch.zeros(5, dtype=torch.complex64, device="mpsx")
     powers = torch.pow(z, torch.tensor([0, 2, 1 + 1j, -1, 1j], dtype=torch.complex64, device="mpsx")).cpu()

@@ -151,10 +151,21 @@ inline float2 complex_atanh(float2 z) {
                 0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));
 }
 
+// sinh and cosh of what is large or NaN are exp(|x| + iy) / 2, but for signs. A part may be finite where exp(x) is not.
 inline float2 complex_sinh(float2 z) {
+  if (!(fabs(z.x) <= 80.0f)) {
+    float over;
+    const float2 half_exp = 0.5f * complex_exp_over(float2(fabs(z.x), z.y), over);
+    return float2(copysign(1.0f, z.x) * half_exp.x, half_exp.y) * over;
+  }
   return float2(precise::sinh(z.x) * precise::cos(z.y), precise::cosh(z.x) * precise::sin(z.y));
 }
 inline float2 complex_cosh(float2 z) {
+  if (!(fabs(z.x) <= 80.0f)) {
+    float over;
+    const float2 half_exp = 0.5f * complex_exp_over(float2(fabs(z.x), z.y), over);
+    return float2(half_exp.x, copysign(1.0f, z.x) * half_exp.y) * over;
+  }
   return float2(precise::cosh(z.x) * precise::cos(z.y), precise::sinh(z.x) * precise::sin(z.y));
 }
 // sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on the real part is 1 to the last digit.
