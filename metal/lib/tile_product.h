@@ -9,7 +9,8 @@
 #include "lib/tile_params.h"
 
 // The shape of a tile of elements T, and of the SIMD groups' parts of it.
-template <typename T, uint ROWS, uint COLUMNS, uint DOWN, uint ACROSS>
+// LIMIT: the threads for which a core's registers have to suffice, those of more than one threadgroup.
+template <typename T, uint ROWS, uint COLUMNS, uint DOWN, uint ACROSS, uint LIMIT>
 struct TileShape {
   typedef T type;
   enum : uint {
@@ -19,14 +20,16 @@ struct TileShape {
     own_columns = COLUMNS / ACROSS,
     across = ACROSS,
     threads = kTileThreads / 4 * DOWN * ACROSS,
+    limit = LIMIT,
     run = 16 / sizeof(T),
     depth = kTileBytes / sizeof(T),
     stride = depth + 8,  // in threadgroup memory, so that fragments of eight rows are in different banks
     memory = (ROWS + COLUMNS) * stride / run,  // in uint4
   };
 };
-template <typename T> using SmallTile = TileShape<T, kTileRows, kTileColumns, 2, 2>;
-template <typename T> using LargeTile = TileShape<T, kLargeTile, kLargeTile, 2, 4>;
+template <typename T>
+using SmallTile = TileShape<T, kTileRows, kTileColumns, 2, 2, (sizeof(T) == 4 ? 3 : 1) * kTileThreads>;
+template <typename T> using LargeTile = TileShape<T, kLargeTile, kLargeTile, 2, 4, 2 * kLargeTileThreads>;
 
 // Where a tile begins in the result.
 struct Tile {
@@ -40,25 +43,31 @@ inline uint element_bits(bfloat x) { return as_type<ushort>(x); }
 // Lines of a matrix in memory, of any strides. S: the type in the tile.
 template <typename T, typename S = T>
 struct MatrixSource {
-  typedef uint Line;
+  struct Line {
+    device const T* data;
+    uint left;  // lines from this one on
+  };
   device const T* data;
   long line_stride, depth_stride;
   uint lines, depth;
   bool wide;         // runs are neighbours in memory and aligned
   bool along_depth;  // not where lines alone are neighbours
 
-  METAL_FUNC Line at(uint line) const { return line; }
+  METAL_FUNC Line at(uint line) const {
+    return {data + long(line) * line_stride, line < lines ? lines - line : 0};
+  }
   METAL_FUNC uint4 run(Line line, uint k) const {
     enum : uint { kRun = 16 / sizeof(S) };
     uint4 r = uint4(0);
-    if (line >= lines || k >= depth) return r;
-    if (wide && (along_depth ? k + kRun <= depth : line + kRun <= lines))
-      return *(device const uint4*)(data + (long(line) * line_stride + long(k) * depth_stride));
+    if (line.left == 0 || k >= depth) return r;
+    device const T* from = line.data + long(k) * depth_stride;
+    const uint count = along_depth ? depth - k : line.left;
+    if (wide && count >= kRun) return *(device const uint4*)from;
+    const long step = along_depth ? depth_stride : line_stride;
 #pragma unroll
     for (uint i = 0; i < kRun; ++i) {
-      const uint l = along_depth ? line : line + i, d = along_depth ? k + i : k;
-      const S element = S(data[long(min(l, lines - 1)) * line_stride + long(min(d, depth - 1)) * depth_stride]);
-      r[i * sizeof(S) / 4] |= (l < lines && d < depth ? element_bits(element) : 0) << i * sizeof(S) % 4 * 8;
+      const S element = S(from[long(min(i, count - 1)) * step]);
+      r[i * sizeof(S) / 4] |= (i < count ? element_bits(element) : 0) << i * sizeof(S) % 4 * 8;
     }
     return r;
   }

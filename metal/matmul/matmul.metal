@@ -20,7 +20,7 @@ struct TileFinish {
 };
 
 template <typename A, typename B, typename O, typename Shape>
-[[max_total_threads_per_threadgroup(Shape::threads)]]
+[[max_total_threads_per_threadgroup(Shape::limit)]]
 kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                    device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
                    constant MatmulParams& p [[buffer(5)]], device float* parts [[buffer(6)]], MPSX_GROUP_PARAMETERS) {

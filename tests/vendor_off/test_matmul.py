@@ -14,6 +14,7 @@ from tables import FLOAT, INT
 
 aten = torch.ops.aten
 SIZES = [(1, 1, 1), (5, 7, 3), (64, 64, 64), (65, 33, 100), (1, 200, 50), (50, 200, 1), (2, 300, 2), (70, 17, 129)]
+MANY_TILES = (520, 21, 517)  # of lines that are not aligned
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tuple[int, ...] = ()) -> torch.Tensor:
@@ -49,7 +50,7 @@ def check(function: Callable[..., torch.Tensor], *inputs: object) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", [*SIZES, MANY_TILES], ids=str)
 def test_mm(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     m, k, n = size
     for left, right in (("rows", "rows"), ("rows", "columns"), ("columns", "rows"), ("columns", "columns"),

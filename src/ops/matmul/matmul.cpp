@@ -73,11 +73,32 @@ struct Product {
   }
 };
 
+// Tiles read a factor 16 bytes at a time where its lines begin at multiples of that. Others are copied to such lines
+// if many tiles read them: each would ask for every element by itself.
+void align(Tensor& factor, MatmulStrides& strides, uint32_t& wide, uint64_t across) {
+  constexpr uint64_t kManyTiles = 8;
+  const bool repeats = factor.dim() == 3 && factor.size(0) > 1 && factor.stride(0) == 0;
+  if (wide || repeats || factor.dim() < 2 || across < kManyTiles * kTileColumns) return;
+  const bool transposed = factor.stride(-1) != 1 && factor.stride(-2) == 1;
+  const Tensor lines = transposed ? factor.transpose(-2, -1) : factor;
+  const int64_t width = lines.size(-1), pack = 16 / lines.element_size();
+  auto size = lines.sizes().vec();
+  size.back() = ceil_div(width, pack) * pack;
+  const Tensor copy = at::empty(size, lines.options().memory_format(std::nullopt)).narrow(-1, 0, width).copy_(lines);
+  factor = transposed ? copy.transpose(-2, -1) : copy;
+  strides = strides_of(factor);
+  wide = 1;
+}
+
 void launch_tiles(Product& product) {
   static const KernelSet large_tiles("matmul_large");
-  const MatmulParams& p = product.p;
-  const bool large = product.a.scalar_type() == product.b.scalar_type() &&
-                     takes_large_tiles(p.rows, p.columns, product.batch, product.a.element_size());
+  MatmulParams& p = product.p;
+  const bool one_type = product.a.scalar_type() == product.b.scalar_type();
+  if (one_type) {  // integers among floats are converted one by one
+    align(product.a, p.a, p.wide_a, p.columns);
+    align(product.b, p.b, p.wide_b, p.rows);
+  }
+  const bool large = one_type && takes_large_tiles(p.rows, p.columns, product.batch, product.a.element_size());
   const uint64_t threads = tile_threads(p.rows, p.columns, product.batch);
   const Tensor parts = product.split_depth(large ? Split{1, p.depth} : split_of(threads, p.depth));
   Launch l(product.of(large ? large_tiles : product.kernels.tiles));
