@@ -16,36 +16,75 @@ kernel void conv_taps(device ConvTapOffset* out [[buffer(0)]], constant ConvPara
   out[gid] = to;
 }
 
-template <typename T, typename O = T>
+// LAST: the result has its channels last, and is the transposed product, so that neighbouring threads have neighbours.
+template <typename T, typename O, bool LAST>
 struct ConvFinish {
   device O* out;
   device const T* bias;
+  device float* parts;  // the sums of a part of the depth, for conv_join
   constant ConvParams& p;
 
   METAL_FUNC void put(uint row, uint column, float sum) const {
-    const uint image = quotient(column, p.by_image), position = column - image * p.image_positions;
-    const float start = p.has_bias ? float(bias[row]) : 0.0f;
-    out[long(image) * p.out_image + long(row) * p.out_channel + long(position)] = O(sum + start);
+    if (p.splits > 1)
+      parts[ulong(row) * (LAST ? p.rows : p.columns) + column] = sum;
+    else
+      put_whole(row, column, sum);
+  }
+  METAL_FUNC void put_whole(uint row, uint column, float sum) const {
+    const uint channel = LAST ? column : row, place = LAST ? row : column, image = quotient(place, p.by_image);
+    const long at = long(channel) * p.out_channel + long(place - image * p.image_positions) * p.out_place;
+    out[long(image) * p.out_image + at] = O(sum + (p.has_bias ? float(bias[channel]) : 0.0f));
   }
 };
 
+// `batch`: of a group, or of a group and an image.
+template <bool LAST, typename T, typename O>
+METAL_FUNC ConvFinish<T, O, LAST> conv_finish(device O* out, device const T* bias, device float* parts,
+                                              constant ConvParams& p, uint batch) {
+  const uint first = batch / p.per_group * p.rows, image = batch % p.per_group;
+  return {out + (long(image) * p.out_image + long(first) * p.out_channel), p.has_bias ? bias + first : bias, parts, p};
+}
+
+// One part of the depth of the product of a group's weights and `places`, lines of its source.
+template <typename Shape, bool LAST, typename T, typename O, typename Source>
+METAL_FUNC void conv_product(device O* out, Source places, device const T* weight, device const T* bias,
+                             device float* parts, constant ConvParams& p, threadgroup uint4* memory, GroupThread g) {
+  const uint batch = g.group.z / p.splits, first = g.group.z % p.splits * p.split_depth;
+  const uint depth = min(p.depth, first + p.split_depth);
+  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
+  const auto matrix = matrix_source(weight + long(batch / p.per_group) * p.matrix.group_stride, p.matrix.row_stride, 1,
+                                    p.rows, p.depth, p.wide_matrix);
+  device float* own = parts + (p.splits > 1 ? ulong(g.group.z) * p.rows * p.columns : 0);
+  const auto finish = conv_finish<LAST>(out, bias, own, p, batch);
+  if (LAST)
+    tile_product<Shape>(places, matrix, first, depth, finish, p.columns, p.rows, tile, memory, g);
+  else
+    tile_product<Shape>(matrix, places, first, depth, finish, p.rows, p.columns, tile, memory, g);
+}
+
 // The result; or the gradient of the input, where windows go by steps of one.
-template <typename T, typename Shape>
-[[max_total_threads_per_threadgroup(Shape::threads)]]
+template <typename T, typename Shape, bool LAST>
+[[max_total_threads_per_threadgroup(Shape::limit)]]
 kernel void conv(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                  device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
-                 constant ConvParams& p [[buffer(4)]], device const ConvTapOffset* taps [[buffer(5)]],
-                 MPSX_GROUP_PARAMETERS) {
+                 constant ConvParams& p [[buffer(4)]], device float* parts [[buffer(5)]],
+                 device const ConvTapOffset* taps [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup uint4 memory[Shape::memory];
-  const uint group = g.group.z, first = group * p.rows;
-  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
-                                  p.depth, p.wide_matrix);
-  const Patches<T> right = {source + group * p.padded, taps, p, p.columns, p.depth, true};
-  device T* target = out + long(first) * p.out_channel;
-  const ConvFinish<T> finish = {target, p.has_bias ? bias + first : bias, p};
-  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
+  const Patches<T> places = {source + g.group.z / p.splits * p.padded, taps, p, p.columns, p.depth, true};
+  conv_product<Shape, LAST>(out, places, weight, bias, parts, p, memory, g);
+}
+
+// The result of a product whose depth was split. gid = (column, row, batch)
+template <typename T, bool LAST>
+kernel void conv_join(device T* out [[buffer(0)]], device const T* bias [[buffer(1)]],
+                      constant ConvParams& p [[buffer(2)]], device float* parts [[buffer(3)]],
+                      uint3 gid [[thread_position_in_grid]]) {
+  const ulong size = ulong(p.rows) * p.columns;
+  device const float* part = parts + (gid.z * p.splits * size + ulong(gid.y) * (LAST ? p.rows : p.columns) + gid.x);
+  float sum = 0.0f;
+  for (uint i = 0; i < p.splits; ++i) sum += part[i * size];
+  conv_finish<LAST>(out, bias, parts, p, gid.z).put_whole(gid.y, gid.x, sum);
 }
 
 // The windows that have an element at `at`, along one dimension: from first to last.
@@ -96,26 +135,22 @@ kernel void conv_fold(device T* out [[buffer(0)]], device const float* columns [
 }
 
 // Of windows of one element and steps of one: a product of matrices for each image, p.columns wide.
-template <typename T, typename O, typename Shape>
-[[max_total_threads_per_threadgroup(Shape::threads)]]
+template <typename T, typename O, typename Shape, bool LAST>
+[[max_total_threads_per_threadgroup(Shape::limit)]]
 kernel void conv_pointwise(device O* out [[buffer(0)]], device const T* source [[buffer(1)]],
                            device const T* weight [[buffer(2)]], device const T* bias [[buffer(3)]],
-                           constant ConvParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+                           constant ConvParams& p [[buffer(4)]], device float* parts [[buffer(5)]],
+                           MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup uint4 memory[Shape::memory];
-  const uint group = g.group.z / p.images, image = g.group.z % p.images, first = group * p.rows;
-  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const auto left = matrix_source(weight + long(group) * p.matrix.group_stride, p.matrix.row_stride, 1, p.rows,
-                                  p.depth, p.wide_matrix);
-  const auto right = matrix_source(
+  const uint batch = g.group.z / p.splits, group = batch / p.per_group, image = batch % p.per_group;
+  const auto places = matrix_source(
       source + (long(image) * p.image_stride + long(group) * p.channels * p.channel_stride), p.source_stride[2],
       p.channel_stride, p.columns, p.depth, true);
-  device O* target = out + (long(image) * p.out_image + long(first) * p.out_channel);
-  const ConvFinish<T, O> finish = {target, p.has_bias ? bias + first : bias, p};
-  tile_product<Shape>(left, right, 0, p.depth, finish, p.rows, p.columns, tile, memory, g);
+  conv_product<Shape, LAST>(out, places, weight, bias, parts, p, memory, g);
 }
 
-// The gradient of the weight, or the sums of a part of it, for conv_join.
+// The gradient of the weight, or the sums of a part of it, for conv_weight_join.
 template <typename T>
 struct ConvWeightFinish {
   device T* out;
@@ -136,7 +171,7 @@ struct ConvWeightFinish {
 // The gradient of the weight: the gradient of the result times the patches, over all places. POINTWISE: of windows of
 // one element and steps of one, where neighbouring places lie together.
 template <typename T, typename Shape, bool POINTWISE>
-[[max_total_threads_per_threadgroup(Shape::threads)]]
+[[max_total_threads_per_threadgroup(Shape::limit)]]
 kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[buffer(1)]],
                         device const T* grad [[buffer(2)]], constant ConvParams& p [[buffer(3)]],
                         device float* parts [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
@@ -164,7 +199,7 @@ kernel void conv_weight(device T* out [[buffer(0)]], device const T* source [[bu
 
 // gid = (element, group)
 template <typename T>
-kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[buffer(1)]],
+kernel void conv_weight_join(device T* out [[buffer(0)]], device const float* parts [[buffer(1)]],
                       constant ConvParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   const ulong size = ulong(p.rows) * p.channels * (p.columns / p.padded);
   device const float* part = parts + (ulong(gid.y) * p.splits * size + gid.x);
@@ -173,16 +208,20 @@ kernel void conv_join(device T* out [[buffer(0)]], device const float* parts [[b
   out[ulong(gid.y) * size + gid.x] = T(sum);
 }
 
-#define MPSX_CONV_OF(NAME, T, TAG, TILE)                                              \
-  MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>>)                                 \
-  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, T, TILE<T>>)          \
-  MPSX_KERNEL("conv_columns" NAME "_" #TAG, conv_pointwise<T, float, TILE<T>>)        \
-  MPSX_KERNEL("conv_weight" NAME "_" #TAG, conv_weight<T, TILE<T>, false>)            \
+#define MPSX_CONV_OF(NAME, T, TAG, TILE)                                                     \
+  MPSX_KERNEL("conv" NAME "_" #TAG, conv<T, TILE<T>, false>)                                 \
+  MPSX_KERNEL("conv_last" NAME "_" #TAG, conv<T, TILE<T>, true>)                             \
+  MPSX_KERNEL("conv_pointwise" NAME "_" #TAG, conv_pointwise<T, T, TILE<T>, false>)          \
+  MPSX_KERNEL("conv_pointwise_last" NAME "_" #TAG, conv_pointwise<T, T, TILE<T>, true>)      \
+  MPSX_KERNEL("conv_columns" NAME "_" #TAG, conv_pointwise<T, float, TILE<T>, false>)        \
+  MPSX_KERNEL("conv_weight" NAME "_" #TAG, conv_weight<T, TILE<T>, false>)                   \
   MPSX_KERNEL("conv_weight_pointwise" NAME "_" #TAG, conv_weight<T, TILE<T>, true>)
-#define MPSX_CONV(T, TAG, ...)                 \
-  MPSX_CONV_OF("", T, TAG, SmallTile)          \
-  MPSX_KERNEL("conv_fold_" #TAG, conv_fold<T>) \
-  MPSX_KERNEL("conv_join_" #TAG, conv_join<T>)
+#define MPSX_CONV(T, TAG, ...)                               \
+  MPSX_CONV_OF("", T, TAG, SmallTile)                        \
+  MPSX_KERNEL("conv_join_" #TAG, conv_join<T, false>)        \
+  MPSX_KERNEL("conv_join_last_" #TAG, conv_join<T, true>)    \
+  MPSX_KERNEL("conv_fold_" #TAG, conv_fold<T>)               \
+  MPSX_KERNEL("conv_weight_join_" #TAG, conv_weight_join<T>)
 MPSX_FOR_FLOAT(MPSX_CONV)
 MPSX_CONV_OF("_large", half, f16, LargeTile)
 MPSX_CONV_OF("_large", bfloat, bf16, LargeTile)

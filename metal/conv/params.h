@@ -36,12 +36,12 @@ struct ConvParams {
   ConvWindow window;
   ConvMatrix matrix;
   int64_t image_stride, channel_stride, source_stride[3];  // of the source
-  int64_t out_image, out_channel;                          // strides of the result, whose places are neighbours
+  int64_t out_image, out_channel, out_place;               // strides of the result
   uint32_t images, channels, padded;                       // channels of the source in a group
   uint32_t rows, columns, depth;                           // of the product
   uint32_t has_bias;
   uint32_t wide_matrix, run;     // whether 16 bytes of the matrix's neighbours are aligned; elements in 16 bytes
   uint32_t splits, split_depth;  // as in MatmulParams
   ConvDivisor by[3], by_image;   // the window's positions, and all of an image
-  uint32_t image_positions;
+  uint32_t image_positions, per_group;  // per_group: products that a group has, one or one an image
 };

@@ -21,6 +21,8 @@ CASES = [  # transposed, batch, in, out, size, kernel, stride, padding, dilation
     (False, 2, 4, 8, [11, 20], [3, 3], [2, 2], [1, 1], [1, 1], 4),
     (False, 1, 10, 10, [9, 9], [4, 4], [4, 4], [0, 0], [1, 1], 2),
     (False, 1, 3, 4, [5, 6, 7], [3, 2, 3], [1, 2, 1], [1, 0, 1], [1, 1, 2], 1),
+    (False, 2, 130, 6, [5, 4], [3, 3], [2, 1], [1, 1], [1, 1], 1),  # deep, so that sums are of parts
+    (False, 2, 1040, 12, [5, 4], [1, 1], [1, 1], [0, 0], [1, 1], 2),
     (True, 2, 3, 5, [9], [3], [2], [1], [1], 1),
     (True, 2, 6, 4, [7, 6], [3, 3], [2, 2], [1, 1], [1, 1], 2),
     (True, 2, 4, 4, [7, 6], [3, 2], [1, 3], [0, 1], [2, 1], 4),
@@ -28,18 +30,22 @@ CASES = [  # transposed, batch, in, out, size, kernel, stride, padding, dilation
 ]
 
 
+LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
+
+
 def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: bool = True) -> None:
     """The result and its three gradients."""
     transposed, batch, inside, outside, size, kernel, stride, padding, dilation, groups = case
     weight_size = (inside, outside // groups) if transposed else (outside, inside // groups)
     x = torch.randn(batch, inside, *size).to(dtype)
+    last = LAST[len(size)] if layout == "channels_last" else torch.contiguous_format
     if layout == "channels_last":
-        x = x.contiguous(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=last)
     if layout == "slice":
         x = torch.randn(batch, inside, *(2 * n for n in size)).to(dtype)[(..., *(slice(1, None, 2) for _ in size))]
     w, b = torch.randn(*weight_size, *kernel).to(dtype), torch.randn(outside).to(dtype) if bias else None
     if layout == "channels_last":
-        w = w.contiguous(memory_format=torch.channels_last)
+        w = w.contiguous(memory_format=last)
     extra = [s - 1 if transposed else 0 for s in stride]
     results = []
     for move in (on_device, torch.Tensor.clone, torch.Tensor.double):
@@ -48,12 +54,12 @@ def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: boo
         g = torch.Generator().manual_seed(1)
         grad = torch.randn(y.shape, generator=g).to(dtype).to(y.dtype)
         if layout == "channels_last":
-            grad = grad.contiguous(memory_format=torch.channels_last)
+            grad = grad.contiguous(memory_format=last)
         results.append([y.detach(), *torch.autograd.grad(y, leaves, on_device(grad) if move is on_device else grad)])
     for got, cpu, exact in zip(*results, strict=True):
         assert_as_exact(got, cpu, exact)
     if layout == "channels_last":
-        assert results[0][0].is_contiguous(memory_format=torch.channels_last)
+        assert all(t.is_contiguous(memory_format=last) for t in results[0][:2])  # the result and the input's gradient
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -61,8 +67,8 @@ def test_convolution(case: tuple) -> None:
     for dtype in FLOAT:
         check(case, dtype)
     check(case, torch.float32, "slice", bias=False)
-    if len(case[4]) == 2:
-        check(case, torch.float32, "channels_last")
+    for dtype in FLOAT if len(case[4]) in LAST else ():
+        check(case, dtype, "channels_last")
 
 
 def test_nothing() -> None:
@@ -93,4 +99,5 @@ def test_any_convolution() -> None:
         if transposed:
             padding = [min(p, (k - 1) * d // 2) for p, k, d in zip(padding, kernel, dilation, strict=True)]
         check((transposed, n.randint(1, 3), groups * n.randint(1, 12), groups * n.randint(1, 12), size, kernel, stride,
-               padding, dilation, groups), n.choice(FLOAT), n.choice(["contiguous", "slice"]))  # fmt: skip
+               padding, dilation, groups), n.choice(FLOAT),
+              n.choice(["contiguous", "slice", *["channels_last"] * (dims in LAST)]))  # fmt: skip

@@ -34,15 +34,18 @@ inline void apply_columns(const Tensor& out, const Tensor& source, const Tensor&
   q.source_stride[2] = groups * padded;
   q.out_image = all_rows * places;
   q.out_channel = places;
+  q.out_place = 1;
+  q.splits = 1;
+  q.split_depth = q.depth;
   p.rows *= groups;
   p.depth = q.columns;
   for (int64_t image = 0; image < images; image += at_once) {
     const int64_t here = std::min(at_once, images - image);
     const bool large = takes_large_tiles(q.rows, q.columns, uint64_t(groups * here), out.element_size());
-    q.images = uint32_t(here);
+    q.images = q.per_group = uint32_t(here);
     Launch product(products.get(out, large));
     product.pointer(columns.mutable_data_ptr()).pointer(from.narrow(0, image, here).const_data_ptr());
-    product.pointer(factors.const_data_ptr()).pointer(nullptr).bytes(q);
+    product.pointer(factors.const_data_ptr()).pointer(nullptr).bytes(q).pointer(nullptr);
     over_tiles(product, q.rows, q.columns, uint64_t(groups * here), q.depth, large).run();
     Launch last(fold.get(tag_of(out)));
     last.pointer(out.narrow(0, image, here).mutable_data_ptr()).pointer(columns.const_data_ptr());

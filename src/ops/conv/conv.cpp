@@ -112,13 +112,25 @@ void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& we
   p.wide_matrix = reads_wide(weight.const_data_ptr(), size, p.depth, 1);
   p.run = uint32_t(16 / size);
   if (pointwise) p.columns /= p.images;
-  const uint64_t batch = pointwise ? uint64_t(groups) * p.images : groups;
-  const bool large = takes_large_tiles(p.rows, p.columns, batch, size);
+  p.per_group = pointwise ? p.images : 1;
+  const uint64_t batch = uint64_t(groups) * p.per_group;
+  const bool last = out.stride(1) == 1;
+  const uint64_t down = last ? p.columns : p.rows, across = last ? p.rows : p.columns;
+  const bool large = takes_large_tiles(down, across, batch, size);
+  const Split split = large ? Split{1, p.depth} : split_of(tile_threads(down, across, batch), p.depth);
+  p.splits = split.parts;
+  p.split_depth = split.depth;
   static const TileKernels plain{KernelSet("conv"), KernelSet("conv_large")},
-      point{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")};
-  Launch l((pointwise ? point : plain).get(out, large));
+      plain_last{KernelSet("conv_last"), KernelSet("conv_last_large")},
+      point{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")},
+      point_last{KernelSet("conv_pointwise_last"), KernelSet("conv_pointwise_last_large")};
+  const auto bias_data = [&] { return p.has_bias ? bias.const_data_ptr() : nullptr; };
+  const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits, int64_t(down), int64_t(across)},
+                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
+                                    : Tensor();
+  Launch l((pointwise ? (last ? point_last : point) : (last ? plain_last : plain)).get(out, large));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
-  l.pointer(p.has_bias ? bias.const_data_ptr() : nullptr).bytes(p);
+  l.pointer(bias_data()).bytes(p).pointer(mutable_data_or_null(parts));
   Tensor taps;
   if (!pointwise) {
     static const KernelSet table("conv_taps");
@@ -129,14 +141,30 @@ void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& we
     first.pointer(taps.mutable_data_ptr()).bytes(p).threads(runs).run();
     l.pointer(taps.const_data_ptr());
   }
-  over_tiles(l, p.rows, p.columns, batch, p.depth, large).run();
+  over_tiles(l, down, across, batch * p.splits, p.split_depth, large).run();
+  if (p.splits == 1) return;
+  static const KernelSet join("conv_join"), join_last("conv_join_last");
+  Launch end((last ? join_last : join).get(tag_of(out)));
+  end.pointer(out.mutable_data_ptr()).pointer(bias_data()).bytes(p).pointer(parts.const_data_ptr());
+  end.threads(across, down, batch).work(p.splits).run();
 }
 
-// out = what a window of the weight [O, C / groups, ...] makes of `source`, or (backward) what its gradient would be.
-void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const OptionalTensor& bias,
-           const Geometry& g, bool backward) {
-  if (out.numel() == 0) return;
-  const bool by_tiles = g.groups == 1 || std::max(out.size(1), source_given.size(1)) / g.groups > kFewChannels;
+// Slides a window of the weight [O, C / groups, ...] over `source`, or (backward) takes the gradient of that.
+Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
+             const OptionalTensor& bias, const Geometry& g, bool backward) {
+  const bool by_tiles = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kFewChannels;
+  const bool by_columns = by_tiles && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) {
+    return s != 1;
+  });
+  const auto empty = [&](at::MemoryFormat as) {
+    return at::empty(size, source_given.options().memory_format(as));
+  };
+  if (format != at::MemoryFormat::Contiguous && (!by_tiles || by_columns)) {  // these write places side by side
+    const Tensor result = apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward);
+    return empty(format).copy_(result);
+  }
+  const Tensor out = empty(format);
+  if (out.numel() == 0) return out;
   const Tensor source = by_tiles ? source_given : in_lines(source_given, weight_given);
   const int64_t rows = out.size(1) / g.groups, channels = source.size(1) / g.groups;
   // Not the strides of the weight, which mean nothing where it has one channel.
@@ -146,6 +174,7 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   set_source(p, source);
   p.out_image = out.stride(0);
   p.out_channel = out.stride(1);
+  p.out_place = out.stride(-1);
   p.channels = uint32_t(channels);
   p.rows = uint32_t(rows);
   const uint32_t positions = volume(p.window.positions);
@@ -155,13 +184,16 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   p.depth = uint32_t(channels * taps);
   p.has_bias = bias && bias->defined();
   const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
-  const bool steps = std::any_of(p.window.stride, p.window.stride + 3, [](int32_t s) { return s != 1; });
-  if (by_tiles && backward && steps) return apply_columns(out, source, weight_given, b, p, uint32_t(g.groups));
+  if (by_columns) {
+    apply_columns(out, source, weight_given, b, p, uint32_t(g.groups));
+    return out;
+  }
   if (by_tiles) {
     const Tensor by_group =
         weight_given.reshape({g.groups, weight_given.size(0) / g.groups, weight_given.size(1), taps});
     const Tensor weight = (backward ? by_group.transpose(1, 2) : by_group).transpose(2, 3);
-    return apply_tiles(out, source, weight, b, p, uint32_t(g.groups), backward);
+    apply_tiles(out, source, weight, b, p, uint32_t(g.groups), backward);
+    return out;
   }
   const Tensor weight = weight_given.contiguous();
   // The matrix is [rows, channels * taps] of the group's part of the weight.
@@ -175,6 +207,7 @@ void apply(const Tensor& out, const Tensor& source_given, const Tensor& weight_g
   const uint32_t width = p.window.positions[2], blocks = (width + kLine - 1) / kLine;
   l.groups({p.columns / width * blocks, uint32_t(out.size(1))}, std::min(kLine, runtime::threads_for_row(width * 4)));
   l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
+  return out;
 }
 
 // By tiles: the product of the result's gradient and the patches, over all places.
@@ -214,7 +247,7 @@ void weight_by_tiles(const Tensor& out, const Tensor& source_given, const Tensor
   l.pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
   over_tiles(l, p.rows, p.columns, uint64_t(groups) * p.splits, p.split_depth, large).run();
   if (p.splits > 1) {
-    static const KernelSet join("conv_join");
+    static const KernelSet join("conv_weight_join");
     Launch last(join.get(tag_of(out)));
     last.pointer(out.mutable_data_ptr()).pointer(parts.const_data_ptr()).bytes(p);
     last.threads(uint64_t(elements), groups).work(p.splits).run();
@@ -261,12 +294,6 @@ at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   return at::MemoryFormat::Contiguous;
 }
 
-// Kernels write places side by side: with its channels as neighbours, a result takes a copy.
-Tensor in_format(const Tensor& t, at::MemoryFormat format) {
-  if (format == at::MemoryFormat::Contiguous) return t;
-  return at::empty(t.sizes(), t.options().memory_format(format)).copy_(t);
-}
-
 Tensor convolve(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                 IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                 int64_t groups) {
@@ -281,9 +308,8 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const OptionalTensor&
   const auto size = transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding,
                                                              stride, dilation, groups)
                                : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  const Tensor out = at::empty(size, input.options().memory_format(at::MemoryFormat::Contiguous));
-  apply(out, input, weight, bias, {stride, padding, dilation, groups}, transposed);
-  return in_format(out, result_format(input, weight));
+  const Geometry g{stride, padding, dilation, groups};
+  return apply(size, result_format(input, weight), input, weight, bias, g, transposed);
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
@@ -310,11 +336,8 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
   const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1;
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;
-  if (mask[0]) {
-    const Tensor out = at::empty(input.sizes(), input.options().memory_format(at::MemoryFormat::Contiguous));
-    apply(out, grad, weight, std::nullopt, g, !transposed);
-    grad_input = in_format(out, result_format(input, weight));
-  }
+  const at::MemoryFormat format = result_format(input, weight);
+  if (mask[0]) grad_input = apply(input.sizes(), format, grad, weight, std::nullopt, g, !transposed);
   if (mask[1])
     grad_weight = transposed ? weight_gradient(grad, input, weight, g) : weight_gradient(input, grad, weight, g);
   if (mask[2]) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import torch
@@ -19,9 +20,12 @@ def convolution(
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
 
 
-def many_channels(x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1) -> tuple[torch.Tensor, ...]:
-    """The result, in large tiles, and its gradients, of which the weight's depth is split."""
-    leaves = [t.detach().requires_grad_() for t in (x, weight)]
+def many_channels(
+    x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
+    layout: torch.memory_format = torch.contiguous_format,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """The result and its gradients, in large tiles or with the depth split."""
+    leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride)
     return y, *torch.autograd.grad(y, leaves, g)
 
@@ -37,11 +41,16 @@ def cases() -> Iterator[Case]:
                 label = f"{'transposed ' if transposed else ''}convolution of {groups} groups {TAGS[dtype]}"
                 bias = values(10, dtype=dtype, seed=3)
                 yield case(label, convolution, x, weight, bias, g, transposed, groups)
-        x = values(1, 4, 23, 24, dtype=dtype, low=-0.5, high=0.5)
+        x = values(1, 8, 23, 24, dtype=dtype, low=-0.5, high=0.5)
         g = values(1, 128, 23, 24, dtype=dtype, low=-0.1, high=0.1, seed=1)
-        for taps in (1, 3):
-            weight = values(128, 4, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
-            yield case(f"convolution in large tiles by {taps} {TAGS[dtype]}", many_channels, x, weight, g)
+        deep = values(1, 520, 5, 4, dtype=dtype, low=-0.1, high=0.1)
+        small = values(1, 9, 5, 4, dtype=dtype, low=-0.1, high=0.1, seed=1)
+        for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
+            label = f"by {taps} {layout} {TAGS[dtype]}"
+            weight = values(128, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
+            yield case(f"convolution in large tiles {label}", many_channels, x, weight, g, 1, layout)
+            weight = values(9, 520, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
+            yield case(f"convolution of split depth {label}", many_channels, deep, weight, small, 1, layout)
     for dtype in (torch.float16, torch.bfloat16):
         for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 25, 12)):  # a window of `taps` moves by as many
             x = values(images, 128, side, side, dtype=dtype, low=-0.5, high=0.5)
