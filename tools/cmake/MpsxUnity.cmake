@@ -1,6 +1,6 @@
 # A folder's files are compiled together, a few at a time (CMake's unity build): most of a small file's time goes into
-# torch's headers and the templates they leave behind, which a group pays once. So no two files of a folder may use a
-# private name twice.
+# headers, torch's above all, and the templates they leave behind, which a group pays once. So no two files of a folder
+# may use a private name twice.
 #
 #   mpsx_compile_together(6 src/ops/norm src/ops/pool)
 function(mpsx_compile_together count)
@@ -18,4 +18,5 @@ endfunction()
 
 file(GLOB families RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" LIST_DIRECTORIES true CONFIGURE_DEPENDS src/ops/*)
 list(FILTER families EXCLUDE REGEX "\\.")
-mpsx_compile_together(10 src/ops ${families} src/backend src/runtime src/vendor/cpu)
+mpsx_compile_together(10 src/ops ${families} src/backend src/runtime src/vendor/cpu src/driver/host
+  src/driver/host/simt src/driver/cuda)

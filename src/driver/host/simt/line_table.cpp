@@ -17,7 +17,6 @@
 #endif
 
 namespace mpsx::driver::host::simt {
-namespace {
 
 // Reads numbers and texts, and nothing past the end.
 class Reader {
@@ -72,6 +71,8 @@ class Reader {
  private:
   const char *at_, *end_;
 };
+
+namespace {
 
 #ifdef __linux__
 // The contents of a section; nothing if there is none.

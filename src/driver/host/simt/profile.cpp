@@ -7,8 +7,6 @@
 namespace mpsx::driver::host::simt {
 namespace {
 
-constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
-
 // Runs `body` with the number of every lane in the mask.
 template <typename F>
 void each_lane(uint32_t mask, F&& body) {
@@ -55,7 +53,7 @@ void Profile::threadgroup_barrier(Worker& worker, const Site& site) {
 
 void Profile::simdgroup_barrier(Worker&, unsigned simdgroup, const Site& site) {
   if (simdgroup == simdgroup_) join(~0u);
-  count_call(site, kWidth);
+  count_call(site, MPSX_SIMD_WIDTH);
 }
 
 void Profile::lanes_met(Worker&, unsigned simdgroup, unsigned mask, const Site& site) {
@@ -71,12 +69,12 @@ void Profile::count_call(const Site& site, unsigned lanes) {
 
 // The lane that runs. SIMD groups run one after the other, from meeting to meeting of the whole threadgroup.
 unsigned Profile::enter() {
-  const unsigned thread = worker_->thread_index(), simdgroup = thread / kWidth;
+  const unsigned thread = worker_->thread_index(), simdgroup = thread / MPSX_SIMD_WIDTH;
   if (simdgroup != simdgroup_) {
     join(~0u);
     simdgroup_ = simdgroup;
   }
-  return thread % kWidth;
+  return thread % MPSX_SIMD_WIDTH;
 }
 
 void Profile::access(const void* p, unsigned site) {
@@ -84,7 +82,7 @@ void Profile::access(const void* p, unsigned site) {
   LaneLog& log = logs_[enter()];
   log.sites.push_back(site);
   log.addresses.push_back(reinterpret_cast<uintptr_t>(p));
-  if (log.sites.size() > kMostLogged / kWidth)
+  if (log.sites.size() > kMostLogged / MPSX_SIMD_WIDTH)
     worker_->fault("profile: too many accesses between two meetings of a SIMD group; profile a smaller launch", nullptr,
                    0);
 }
@@ -111,7 +109,7 @@ void Profile::join_blocks(uint32_t mask) {
   const auto joined = [&](uint32_t block) {
     uint32_t steps = 0;
     bool rest = false;
-    for (unsigned lane = 0; lane < kWidth; ++lane) {
+    for (unsigned lane = 0; lane < MPSX_SIMD_WIDTH; ++lane) {
       uint32_t& n = executed_[block][lane];
       if (mask >> lane & 1u) {
         steps = std::max(steps, n);
@@ -127,7 +125,7 @@ void Profile::join_blocks(uint32_t mask) {
 }
 
 void Profile::join_accesses(uint32_t mask) {
-  std::array<unsigned, kWidth> lanes;
+  std::array<unsigned, MPSX_SIMD_WIDTH> lanes;
   unsigned count_of_lanes = 0;
   each_lane(mask, [&](unsigned lane) {
     if (!logs_[lane].sites.empty()) lanes[count_of_lanes++] = lane;
@@ -137,7 +135,7 @@ void Profile::join_accesses(uint32_t mask) {
   const bool together = std::all_of(lanes.begin() + 1, lanes.begin() + count_of_lanes,
                                     [&](unsigned lane) { return logs_[lane].sites == sites; });
   if (together) {
-    std::array<uintptr_t, kWidth> addresses;
+    std::array<uintptr_t, MPSX_SIMD_WIDTH> addresses;
     for (size_t i = 0; i < sites.size(); ++i) {
       for (unsigned k = 0; k < count_of_lanes; ++k) addresses[k] = logs_[lanes[k]].addresses[i];
       count(sites[i], addresses.data(), count_of_lanes);
@@ -161,7 +159,7 @@ void Profile::join_diverged(uint32_t mask) {
   std::stable_sort(all.begin(), all.end(), [](const Access& a, const Access& b) {
     return a.site != b.site ? a.site < b.site : a.turn < b.turn;
   });
-  std::array<uintptr_t, kWidth> addresses;
+  std::array<uintptr_t, MPSX_SIMD_WIDTH> addresses;
   for (size_t i = 0; i < all.size();) {
     const Access& first = all[i];
     unsigned lanes = 0;
