@@ -94,11 +94,17 @@ def died(report: Report, state: str, pattern: str, status: int, hung: bool, lock
     command = [sys.executable, "-m", "tests.fuzz.child", where, pattern]
     given = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 2 * HANG_SECONDS}
     with lock:
-        try:  # memory that the CPU's kernel damaged may show later
+        try:
             if phase == "cpu" or (not hung and subprocess.run([*command, "cpu"], check=False, **given).returncode < 0):
                 report.torch_crashes.append(f"{where} {name}")
                 return
-            again = subprocess.run(command, check=False, **given).stdout
+            alone = subprocess.run(command, check=False, **given)
+            again = alone.stdout
+            if not hung and alone.returncode == 0:  # memory that the CPU's kernels damaged earlier, or ours
+                given["env"] = os.environ | {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
+                if subprocess.run([*command, "cpu", "before"], check=False, **given).returncode < 0:
+                    report.torch_crashes.append(f"before {where}")
+                    return
         except subprocess.TimeoutExpired as late:
             again = (late.stdout or b"").decode()
         line = again.split("\n")[0] or state

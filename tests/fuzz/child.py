@@ -84,17 +84,24 @@ def show(where: str, pattern: str) -> None:
             print(compare(case))
 
 
-def repeat(where: str, pattern: str) -> None:
-    """A group's cases on the CPU alone, so often that a process whose memory one of them damages ends."""
+def repeat(where: str, pattern: str, before: bool) -> None:
+    """On the CPU alone, a group's cases, so often that a process whose memory one of them damages ends; or, with an
+    allocator that checks memory, those of the groups before it."""
     seed, group, number = map(int, where.split(":"))
-    up_to_it = [case for case in cases(seed, group, pattern) if int(case.where.rpartition(":")[2]) <= number]
-    for case in up_to_it * 50:
+    if before:
+        chosen = [case for g in range(max(group - 20, 0), group) for case in cases(seed, g, pattern)]
+    else:
+        chosen = [case for case in cases(seed, group, pattern) if int(case.where.rpartition(":")[2]) <= number] * 50
+    for case in chosen:
         with contextlib.suppress(Exception):
             run(case, "cpu")
 
 
 if __name__ == "__main__":
     if re.fullmatch(r"\d+:\d+:\d+", sys.argv[1]):
-        (repeat if sys.argv[3:] == ["cpu"] else show)(sys.argv[1], sys.argv[2])
+        if sys.argv[3:]:
+            repeat(sys.argv[1], sys.argv[2], sys.argv[3:] == ["cpu", "before"])
+        else:
+            show(sys.argv[1], sys.argv[2])
     else:
         main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5]), int(sys.argv[6]))
