@@ -306,6 +306,7 @@ add(
     "strides",
     roll=lambda d: torch.roll(images(d), 1, 0),
     logsigmoid=lambda d: F.logsigmoid(images(d), out=zeros(d, torch.float32, 0)),
+    roll_by_its_size=lambda d: torch.roll(images(d), 4, 2),
     roll_twice=lambda d: torch.roll(images(d), (1, 2), (1, 3)),
     addr_of_types=lambda d: torch.addr(t(248, d, torch.uint8), t([0], d), t([5, 7], d), beta=3),
     addr=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(

@@ -157,9 +157,11 @@ std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::I
   Tensor from = self;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], from.dim());
-    const Tensor to = at::empty_like(from, from.suggest_memory_format());  // as at::cat has it
+    const int64_t size = from.size(dim), shift = size == 0 ? 0 : ((shifts[i].expect_int() % size) + size) % size;
+    // As at::cat has it, of an empty part too.
+    const auto format = shift == 0 ? at::MemoryFormat::Contiguous : from.suggest_memory_format();
+    const Tensor to = at::empty_like(from, format);
     if (from.numel() > 0) {
-      const int64_t size = from.size(dim), shift = ((shifts[i].expect_int() % size) + size) % size;
       to.narrow(dim, shift, size - shift).copy_(from.narrow(dim, 0, size - shift));
       if (shift > 0) to.narrow(dim, 0, shift).copy_(from.narrow(dim, size - shift, shift));
     }
