@@ -67,8 +67,8 @@ struct Points {
     return result;
   }
   Tensor counts(TensorList edges, bool density) const {
-    TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1), " sequences of bin edges for a ",
-                rows.size(1), "-dimensional histogram but got ", edges.size());
+    TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1),
+                " sequences of bin edges for a ", rows.size(1), "-dimensional histogram but got ", edges.size());
     std::vector<int64_t> shape;
     Tensor place, inside;  // of each point among all bins; whether it is in one
     for (size_t d = 0; d < edges.size(); ++d) {
