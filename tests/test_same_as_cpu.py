@@ -326,6 +326,7 @@ add(
     over_self=lambda d: torch.frexp(x := ones(d) * 3, out=(x, zeros(d, torch.int32))),
     out=lambda d: torch.frexp(ones(d), out=(zeros(d, torch.half), zeros(d, torch.int32))),
 )
+add("ldexp", strides=lambda d: torch.ldexp(ones(d, torch.float32, 2).expand(3, 2), zeros(d, torch.int32, 2, 3).t()))
 add("ldexp", complex=lambda d: torch.ldexp(ones(d, torch.complex64), t(2.6, d, torch.half)))
 for dtype in (torch.int32, torch.bfloat16):
     add("put_nothing", **{str(dtype): lambda d, dtype=dtype: ones(d).put_(zeros(d, dtype, 0), zeros(

@@ -26,7 +26,9 @@ bool ldexp(const Tensor& self, const Tensor& other, Tensor& out) {
     return true;
   }
   if (!is_float_tag(tag_of(type))) return false;
-  const Tensor x = self.to(at::kFloat), exponent = other.to(at::kFloat);
+  // The CPU's powers of two lie dense for float32, and in 16 bits as the exponents do.
+  const auto format = type == at::kFloat ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve;
+  const Tensor x = self.to(at::kFloat), exponent = other.to(at::kFloat, false, false, format);
   if (binary_compute_type(kLdexp, kernels, x, exponent) == at::ScalarType::Undefined) return false;
   if (type == at::kFloat) return run_binary(kLdexp, kernels, type, x, exponent, ScalarParams{}, out);
   if (out.defined()) return false;  // op<> writes the result into it
