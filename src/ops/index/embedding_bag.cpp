@@ -122,7 +122,7 @@ std::optional<Tensor> backward(const Tensor& grad, const Tensor& indices, const 
                                int64_t padding_idx) {
   if (!has_float_kernel(grad) || !is_plain(indices)) return std::nullopt;
   if (sparse) {
-    const Tensor wide = indices.to(at::promote_types(indices.scalar_type(), offsets.scalar_type()));
+    const Tensor wide = indices.to(c10::promoteTypes(indices.scalar_type(), offsets.scalar_type()));
     return at::_embedding_bag_sparse_backward(grad, wide, offsets, bag_of, sizes, rows, scale_grad_by_freq, mode,
                                               per_sample_weights, padding_idx);
   }
