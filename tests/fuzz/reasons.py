@@ -90,7 +90,7 @@ REASONS: list[tuple[str, str, str, str]] = [
     (
         r"conv(_transpose)?3d",
         "strides",
-        r"groups=[2-9]|" + INTEGERS,
+        r"\b1, [\d, ]+\) instead of \([\d, ]*\b1\) of",
         "the CPU's memory format is that of the library it takes for these sizes",
     ),
     (
@@ -180,6 +180,7 @@ REASONS: list[tuple[str, str, str, str]] = [
         "the CPU takes indices of few bits, but not to limit their norms",
     ),
     (r"native_batch_norm", "type", "out=", "the CPU leaves the statistics of inference as they were given"),
+    (r"\bfull|fill_", "refuses", "c10::Half without overflow", "the CPU takes any number for a single element alone"),
     (r"group_norm", "accepts", "is_contiguous", "the CPU's kernel takes dense rows alone"),
 ]
 
