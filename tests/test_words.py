@@ -67,6 +67,7 @@ REFUSED: dict[str, Call] = {
     "gelu": lambda d: F.gelu(ones(d), approximate="other"),
     "aminmax": lambda d: torch.aminmax(ones(d), dim=0, out=(t(0.0, d), t(0, d))),
     "histogramdd": lambda d: torch.histogramdd(ones(d, torch.float32, 3, 3), [1, 2]),
+    "nonzero_static": lambda d: torch.nonzero_static(ones(d), size=2, out=ones(d)),
     "heaviside": lambda d: torch.heaviside(ones(d), ones(d), out=zeros(d, torch.complex64)),
     "aminmax of its result": lambda d: torch.aminmax(x := ones(d), dim=0, out=(x[0], x[1])),
     "kthvalue of its result": lambda d: torch.kthvalue(x := ones(d), 2, out=(x[0], place(d))),

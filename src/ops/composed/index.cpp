@@ -112,7 +112,8 @@ bool put(Tensor& self, const Tensor& index, const Tensor& source, bool accumulat
 bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& out) {
   const Tensor self = truth_of(numbers);
   if (!has_number_kernel(self)) return false;
-  TORCH_CHECK(takes(out, at::kLong), "nonzero_static: expected an out tensor of type Long, got ", out.scalar_type());
+  TORCH_CHECK(takes(out, at::kLong), "nonzero_static: Expected out tensor to have scalar type Long but got scalar type",
+              out.scalar_type());
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = self.nonzero();
   if (found.size(0) >= size)
