@@ -4,9 +4,11 @@
 
 enum : uint { kLineBlock = 32 };
 
+// Neither function is inlined, since many kernels of a file have the same lines.
+
 // One of a few columns, which make no vector: four lines at a time, whose results do not wait for each other.
 template <typename Combine, typename A, typename Lines>
-inline A fold_column(Lines lines, ulong first, ulong last, uint c, uint q) {
+__attribute__((noinline)) static A fold_column(Lines lines, ulong first, ulong last, uint c, uint q) {
   A total = Identity<Combine, A>::value(), low = A{};
   for (ulong from = first; from < last; from += kLineBlock) {
     const ulong to = smaller(from + kLineBlock, last);
@@ -23,9 +25,8 @@ inline A fold_column(Lines lines, ulong first, ulong last, uint c, uint q) {
   return Fold<Combine>::settle(total, low);
 }
 
-template <typename Combine, uint N, uint Q, typename A, typename Lines>
-inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulong first, ulong last, uint n,
-                         GroupThread) {
+template <typename Combine, uint Q, typename A, typename Lines>
+__attribute__((noinline)) static void fold_lines(threadgroup A* result, Lines lines, ulong first, ulong last, uint n) {
   if (n <= 4) {
     for (uint i = 0; i < Q * n; ++i)
       result[i / n * kFoldColumns + i % n] = fold_column<Combine, A>(lines, first, last, i % n, i / n);
@@ -64,6 +65,12 @@ inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulo
   }
   for (uint q = 0; q < Q * kFoldColumns; q += kFoldColumns)
     for (uint c = 0; c < n; ++c) result[q + c] = Fold<Combine>::settle(result[q + c], low[q + c]);
+}
+
+template <typename Combine, uint N, uint Q, typename A, typename Lines>
+inline void fold_columns(threadgroup A* result, threadgroup A*, Lines lines, ulong first, ulong last, uint n,
+                         GroupThread) {
+  fold_lines<Combine, Q>(result, lines, first, last, n);
 }
 
 template <uint N, typename O, typename Lines>

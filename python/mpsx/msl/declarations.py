@@ -72,6 +72,8 @@ def _one(src, begin, end, scope, in_class):
         stop = src.attribute_end(i) if t == "[" else None
         if stop is not None:
             i = stop + 1
+        elif src.specifier_end(i) > i:
+            i = src.specifier_end(i)
         elif t == "operator":
             name, i = i, i + 1
             while src.texts[i] != "(" or src.texts[i + 1:i + 3] == [")", "("]:
