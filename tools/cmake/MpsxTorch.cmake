@@ -17,6 +17,8 @@ message(STATUS "mpsx: torch ${MPSX_TORCH_VERSION} in ${torch_root}")
 add_library(mpsx_torch INTERFACE)
 target_include_directories(mpsx_torch SYSTEM INTERFACE
   "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
+# Some of torch's headers otherwise include those of all operators.
+target_compile_definitions(mpsx_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_directories(mpsx_torch INTERFACE "${torch_root}/lib")
 target_link_libraries(mpsx_torch INTERFACE torch_cpu c10)
 # Exceptions pass through torch's libraries and ours, so both need the same libstdc++: with a copy of its own, as of a

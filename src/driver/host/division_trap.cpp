@@ -21,7 +21,7 @@ struct Code {
 };
 std::atomic<Code*> libraries{nullptr};
 std::mutex one_at_a_time;  // for all but the handler
-struct sigaction previous;
+struct sigaction earlier_handler;
 
 // How long a `div` or `idiv` is, or 0 for anything else; `bytes`: whether its operands are bytes.
 size_t division_length(const uint8_t* code, bool& bytes) {
@@ -56,7 +56,7 @@ void handle(int signal, siginfo_t*, void* context) {
   }
   // Another's: the division is tried again with what was there before, and the second time ends the process.
   static std::atomic<bool> returned{false};
-  struct sigaction next = previous;
+  struct sigaction next = earlier_handler;
   if (returned.exchange(true)) next = {}, next.sa_handler = SIG_DFL;
   sigaction(signal, &next, nullptr);
 }
@@ -89,7 +89,7 @@ void tolerate_division_by_zero(const void* symbol) {
   struct sigaction now = {}, action = {};
   sigaction(SIGFPE, nullptr, &now);
   if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) return;
-  previous = now;
+  earlier_handler = now;
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
