@@ -311,6 +311,8 @@ add(
     addr_of_types=lambda d: torch.addr(t(248, d, torch.uint8), t([0], d), t([5, 7], d), beta=3),
     addr=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(
         d, torch.float32, 10)),
+    addr_out=lambda d: torch.addr(torch.arange(20.0, device=d).view(10, 2).t(), ones(d, torch.float32, 2), ones(
+        d, torch.float32, 10), out=zeros(d, torch.float32, 0)),
     out=lambda d: torch.logaddexp(images(d), images(d), out=zeros(d, torch.float64, 0)),
     abs_of_complex=lambda d: torch.abs(images(d) * 1j, out=zeros(d, torch.float32, 0)),
     volume=lambda d: F.max_pool3d(torch.arange(64.0, device=d).view(1, 2, 4, 2, 4).permute(0, 4, 1, 2, 3)[0], 2, 2),

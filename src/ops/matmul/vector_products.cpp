@@ -117,8 +117,8 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
   const Tensor& c = *expanded;
   if (!out.defined())
     out = expanded->is_same(self) ? at::empty_like(c) : at::empty(c.sizes(), self.options());
-  else if (!out.is_same(self))
-    at::native::resize_output(out, c.sizes());
+  else if (!out.is_same(self) && at::native::resize_output(out, c.sizes()) && c.is_non_overlapping_and_dense())
+    out.as_strided_(c.sizes(), c.strides());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
               " for the in-place form, got ", out.sizes());
   for (const Tensor* t : {&c, &vec1, &vec2}) at::assert_no_partial_overlap(out, *t);
