@@ -328,6 +328,7 @@ add(
     over_self=lambda d: torch.frexp(x := ones(d) * 3, out=(x, zeros(d, torch.int32))),
     out=lambda d: torch.frexp(ones(d), out=(zeros(d, torch.half), zeros(d, torch.int32))),
 )
+add("linspace", one_step=lambda d: torch.linspace(1.5, -3.5, 1, dtype=torch.uint8, device=d))
 add("ldexp", strides=lambda d: torch.ldexp(ones(d, torch.float32, 2).expand(3, 2), zeros(d, torch.int32, 2, 3).t()))
 add("ldexp", complex=lambda d: torch.ldexp(ones(d, torch.complex64), t(2.6, d, torch.half)))
 for dtype in (torch.int32, torch.bfloat16):

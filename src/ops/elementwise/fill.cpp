@@ -203,7 +203,7 @@ void integer_linspace(const at::Scalar& start, const at::Scalar& end, int64_t st
   };
   TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
   static const KernelSet kernels("linspace_integer");
-  const int64_t a = as_element(start), parts = std::max<int64_t>(steps - 1, 1);
+  const int64_t a = as_element(start), parts = steps - 1;
   const IntegerLinspaceParams p{a * parts, as_element(end) - a, parts};
   const Tensor to = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   Launch(kernels.get(tag_of(out))).pointer(to.mutable_data_ptr()).bytes(p).threads(uint64_t(steps)).run();
@@ -215,6 +215,7 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return true;  // whatever the ends are
+  if (steps == 1) return out.fill_(start), true;
   const Tag tag = tag_of(out);
   if (has_integer_linspace(start, end, steps, out)) return integer_linspace(start, end, steps, out), true;
   if (tag == Tag::c64 && is_plain(out)) {
@@ -230,10 +231,9 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   check_holds(out.scalar_type(), end);
   TORCH_CHECK(steps <= int64_t(UINT32_MAX), "linspace: expected fewer than 2^32 steps, got ", steps);
   const double a = start.toDouble(), b = end.toDouble();
-  const double step = steps > 1 ? (b - a) / double(steps - 1) : 0.0;
-  // One step is the start.
+  const double step = (b - a) / double(steps - 1);
   const float low = std::isfinite(float(step)) ? float(step - double(float(step))) : 0.0f;
-  LinspaceParams p{float(a), float(steps == 1 ? a : b), float(step), low, 0, uint32_t(steps)};
+  LinspaceParams p{float(a), float(b), float(step), low, 0, uint32_t(steps)};
   launch_sequence(kernels, out, p);
   return true;
 }
