@@ -180,7 +180,12 @@ REASONS: list[tuple[str, str, str, str]] = [
         "the CPU takes indices of few bits, but not to limit their norms",
     ),
     (r"native_batch_norm", "type", "out=", "the CPU leaves the statistics of inference as they were given"),
-    (r"\bfull|fill_", "refuses", "c10::Half without overflow", "the CPU takes any number for a single element alone"),
+    (
+        r"\bfull|fill_|linspace",
+        "refuses",
+        "c10::Half without overflow",
+        "the CPU takes any number for a single element alone",
+    ),
     (r"group_norm", "accepts", "is_contiguous", "the CPU's kernel takes dense rows alone"),
 ]
 
