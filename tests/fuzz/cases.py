@@ -33,9 +33,7 @@ LEFT_OUT = RANDOM | UNINITIALISED | set(TIES) | {
 @functools.cache
 def names(pattern: str) -> list[str]:
     """Operators to choose from."""
-    opinfo = [
-        f"opinfo:{name}" for name in sorted(BY_ID) if name not in LEFT_OUT and not name.startswith("linear_cross")
-    ]
+    opinfo = [f"opinfo:{name}" for name in sorted(BY_ID) if name not in LEFT_OUT]
     return [name for name in sorted(CALLS) + opinfo if re.search(pattern, name)]
 
 
