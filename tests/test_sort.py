@@ -197,6 +197,9 @@ def test_out_forms() -> None:
     y = d.clone()
     torch.sort(y, 1, out=(y, torch.empty(0, dtype=torch.long, device="mpsx")))
     assert torch.equal(y.cpu(), x.sort(1).values)
+    whole = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # whose places take the input's memory
+    values, places = torch.sort(whole, out=(torch.empty_like(whole), whole))
+    assert values.tolist() == [[1, 3, 5, 7, 9]] and places.tolist() == [[3, 1, 0, 4, 2]]
 
 
 def test_relatives() -> None:

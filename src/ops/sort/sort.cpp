@@ -113,7 +113,7 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
 bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
   static const KernelSet kernels("sort_columns");
   if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
-      !indices.is_contiguous() || values.is_alias_of(x))
+      !indices.is_contiguous())
     return false;
   uint64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < x.dim(); ++d)
@@ -131,14 +131,13 @@ bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& v
   return true;
 }
 
-void sort_to(const Tensor& x, int64_t dim_given, bool descending, const Tensor& values, const Tensor& indices) {
-  if (x.numel() == 0) return;
+void sort_to(const Tensor& given, int64_t dim_given, bool descending, const Tensor& values, const Tensor& indices) {
+  if (given.numel() == 0) return;
+  const Tensor x = given.is_alias_of(values) || given.is_alias_of(indices) ? given.clone() : given;
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   if (sort_columns(x, dim, descending, values, indices)) return;
   const Tensor sorted = row_target(values, dim), places = row_target(indices, dim);
-  Tensor rows = as_rows(x, dim);
-  if (rows.data_ptr() == sorted.data_ptr()) rows = rows.clone();
-  sort_rows(rows, sorted, places, descending);
+  sort_rows(as_rows(x, dim), sorted, places, descending);
   put_back(sorted, values, dim);
   put_back(places, indices, dim);
 }
