@@ -44,6 +44,12 @@ inline Split split_of(uint64_t threads, uint32_t depth, uint32_t least = 256) {
   return {uint32_t(ceil_div(depth, part)), part};
 }
 
+// So many elements of t's type, rounded up to whole runs of 16 bytes.
+inline int64_t in_whole_runs(int64_t elements, const Tensor& t) {
+  const int64_t run = 16 / int64_t(t.element_size());
+  return ceil_div(elements, run) * run;
+}
+
 // Whether kernels may read a factor 16 bytes at a time, along its lines or across them.
 inline bool reads_wide(const void* data, size_t element_size, int64_t line_stride, int64_t depth_stride,
                        int64_t batch_stride = 0) {

@@ -120,15 +120,15 @@ void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& we
   const Split split = large ? Split{1, p.depth} : split_of(tile_threads(down, across, batch), p.depth);
   p.splits = split.parts;
   p.split_depth = split.depth;
-  static const TileKernels plain{KernelSet("conv"), KernelSet("conv_large")},
-      plain_last{KernelSet("conv_last"), KernelSet("conv_last_large")},
-      point{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")},
-      point_last{KernelSet("conv_pointwise_last"), KernelSet("conv_pointwise_last_large")};
+  static const TileKernels kernels[2][2] = {  // [pointwise][last]
+      {{KernelSet("conv"), KernelSet("conv_large")}, {KernelSet("conv_last"), KernelSet("conv_last_large")}},
+      {{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")},
+       {KernelSet("conv_pointwise_last"), KernelSet("conv_pointwise_last_large")}}};
   const auto bias_data = [&] { return p.has_bias ? bias.const_data_ptr() : nullptr; };
   const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits, int64_t(down), int64_t(across)},
                                                 out.options().dtype(at::kFloat).memory_format(std::nullopt))
                                     : Tensor();
-  Launch l((pointwise ? (last ? point_last : point) : (last ? plain_last : plain)).get(out, large));
+  Launch l(kernels[pointwise][last].get(out, large));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
   l.pointer(bias_data()).bytes(p).pointer(mutable_data_or_null(parts));
   Tensor taps;

@@ -23,11 +23,6 @@ inline ConvDivisor divisor_of(uint32_t n) {
   return {uint32_t((((uint64_t(1) << shift) - n) << 32) / n + 1), shift};
 }
 
-// Channels of a group as tiles read them, 16 bytes at a time, zeros beyond the last.
-inline int64_t padded_channels(int64_t channels, const Tensor& t) {
-  const int64_t run = 16 / int64_t(t.element_size());
-  return ceil_div(channels, run) * run;
-}
 // [..., channels], with zeros up to `padded` of them.
 inline Tensor padded_copy(const Tensor& t, int64_t padded) {
   const int64_t channels = t.size(-1);
@@ -42,7 +37,7 @@ inline Tensor padded_copy(const Tensor& t, int64_t padded) {
 // The same tensor, [images, channels, ...], with its channels as neighbours in memory.
 inline Tensor channels_last(const Tensor& t, int64_t groups) {
   const int64_t channels = t.size(1) / groups;
-  return padded_copy(t.movedim(1, -1).unflatten(-1, {groups, channels}), padded_channels(channels, t))
+  return padded_copy(t.movedim(1, -1).unflatten(-1, {groups, channels}), in_whole_runs(channels, t))
       .flatten(-2)
       .movedim(-1, 1);
 }

@@ -81,9 +81,9 @@ void align(Tensor& factor, MatmulStrides& strides, uint32_t& wide, uint64_t acro
   if (wide || repeats || factor.dim() < 2 || across < kManyTiles * kTileColumns) return;
   const bool transposed = factor.stride(-1) != 1 && factor.stride(-2) == 1;
   const Tensor lines = transposed ? factor.transpose(-2, -1) : factor;
-  const int64_t width = lines.size(-1), pack = 16 / lines.element_size();
+  const int64_t width = lines.size(-1);
   auto size = lines.sizes().vec();
-  size.back() = ceil_div(width, pack) * pack;
+  size.back() = in_whole_runs(width, lines);
   const Tensor copy = at::empty(size, lines.options().memory_format(std::nullopt)).narrow(-1, 0, width).copy_(lines);
   factor = transposed ? copy.transpose(-2, -1) : copy;
   strides = strides_of(factor);
