@@ -11,7 +11,8 @@ namespace mpsx::runtime {
 // after run(). `op` must be a string literal; it names the operator in the message.
 void* device_error_record(const char* op);
 
-// Throws the oldest error recorded (an index: c10::IndexError). Cheap when there is none. On an asynchronous driver
+// Throws the oldest error recorded (an index: c10::IndexError, or a plain c10::Error of the operators of which the CPU
+// throws that). Cheap when there is none. On an asynchronous driver
 // this does nothing: runtime::synchronize() does it.
 void check_device_errors();
 void check_device_errors_after_synchronize();
