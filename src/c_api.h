@@ -35,6 +35,8 @@ typedef struct {
 } mpsx_driver_info;
 MPSX_API const char* mpsx_driver(mpsx_driver_info* out);
 MPSX_API int mpsx_driver_started(void);
+/* Whether kernels run on the thread that launches them; 0 until the driver starts. */
+MPSX_API int mpsx_kernels_run_on_caller(void);
 /* Why the cuda driver cannot be used here; empty: it can. */
 MPSX_API const char* mpsx_cuda_trouble(void);
 

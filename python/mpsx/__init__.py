@@ -57,10 +57,11 @@ def _load() -> None:
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     _take_the_place()
     _runtime.initialize(kernel_library.folder)
-    from . import device_module, exit_order, integrations, mps_name, printing, serialization, sharing
+    from . import backward, device_module, exit_order, integrations, mps_name, printing, serialization, sharing
 
     device_module._register()
     serialization.register()
+    backward.register()
     exit_order.register()
     printing.register()
     sharing.register()

@@ -26,6 +26,7 @@ cdef extern from "c_api.h" nogil:
         int adopts_memory
     const char* mpsx_driver(mpsx_driver_info* out)
     int mpsx_driver_started()
+    int mpsx_kernels_run_on_caller()
     const char* mpsx_cuda_trouble()
     const char* mpsx_set_mps_name(int on)
     int mpsx_has_mps_name()
@@ -186,6 +187,11 @@ def cuda_trouble():
 def driver_started():
     """Whether anything has used the device yet."""
     return bool(mpsx_driver_started())
+
+
+def kernels_run_on_caller():
+    """Whether kernels run on the thread that launches them, as on the host and simt drivers."""
+    return bool(mpsx_kernels_run_on_caller())
 
 
 def set_mps_name(bint on):

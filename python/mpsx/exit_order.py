@@ -39,6 +39,8 @@ def _tiny_backward(marker: _Marker) -> None:
 def _settle() -> None:
     if not _runtime.driver_started() or kernel_library.shaders_only:  # where there was no backward
         return
+    if _runtime.kernels_run_on_caller():  # no backward runs on a thread of its own
+        return
     marker = _Marker()
     dropped = weakref.ref(marker)
     contextvars.copy_context().run(_tiny_backward, marker)

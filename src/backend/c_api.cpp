@@ -120,6 +120,7 @@ const char* mpsx_driver(mpsx_driver_info* out) {
   });
 }
 int mpsx_driver_started(void) { return runtime::driver_started(); }
+int mpsx_kernels_run_on_caller(void) { return runtime::kernels_run_on_caller(); }
 const char* mpsx_cuda_trouble(void) {
   static thread_local std::string trouble;
   trouble = driver::cuda_trouble();

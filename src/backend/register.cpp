@@ -6,6 +6,7 @@
 
 #include "backend/allocator.h"
 #include "backend/device.h"
+#include "backend/engine.h"
 #include "backend/parallel.h"
 #include "backend/pinned.h"
 #include "runtime/device.h"
@@ -16,6 +17,7 @@ void initialize(std::function<std::string()> find_libraries) {
   static std::once_flag once;
   std::call_once(once, [&] {
     runtime::configure(std::move(find_libraries), &parallel_for);
+    register_engine();
     c10::register_privateuse1_backend(kDeviceName);
     register_allocator();
     register_pinned_allocator();

@@ -25,9 +25,13 @@ State& state() {
   return *s;
 }
 
-std::unique_ptr<driver::Driver> make_driver(const State& s, const std::string& directory) {
+std::string wanted_driver() {
   const char* env = std::getenv("MPSX_DRIVER");
-  const std::string wanted = env ? env : "";
+  return env ? env : "";
+}
+
+std::unique_ptr<driver::Driver> make_driver(const State& s, const std::string& directory) {
+  const std::string wanted = wanted_driver();
   TORCH_CHECK(wanted.empty() || wanted == "host" || wanted == "simt" || wanted == "metal" || wanted == "cuda",
               "MPSX_DRIVER: expected \"host\", \"simt\", \"metal\" or \"cuda\", got \"", wanted, "\"");
   if (wanted == "simt") return driver::make_simt_driver(directory, s.parallel_for);
@@ -73,6 +77,20 @@ driver::Driver& driver() {
 }
 
 bool driver_started() { return state().driver.load(std::memory_order_acquire) != nullptr; }
+
+bool kernels_run_on_caller() {
+  const auto* d = state().driver.load(std::memory_order_acquire);
+  return d && !d->traits().asynchronous;
+}
+
+bool expects_cpu_driver() {
+  const std::string wanted = wanted_driver();
+#ifdef __APPLE__
+  return wanted == "host" || wanted == "simt";
+#else
+  return wanted.empty() || wanted == "host" || wanted == "simt";
+#endif
+}
 
 bool is_bad_fork() { return state().forked; }
 

@@ -15,6 +15,10 @@ void configure(std::function<std::string()> find_libraries, driver::ParallelFor 
 // Throws an error that says what is wrong (unknown MPSX_DRIVER, no kernel library for this CPU, …).
 driver::Driver& driver();
 bool driver_started();  // whether driver() has been called with success
+// Whether the driver runs kernels on the CPU, inside dispatch; false until it starts.
+bool kernels_run_on_caller();
+// The same, predicted from MPSX_DRIVER and the platform before the driver starts.
+bool expects_cpu_driver();
 void restart_check();   // throws in a forked child of a process that has used the device
 
 }  // namespace mpsx::runtime

@@ -1,0 +1,198 @@
+"""The backward pass runs on the calling thread where kernels run on the CPU (python/mpsx/backward.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import mpsx
+
+pytestmark = pytest.mark.usefixtures("silent_fallback")
+
+
+@pytest.fixture(autouse=True)
+def _only_where_kernels_run_on_the_cpu() -> None:
+    if mpsx.driver()["asynchronous"]:
+        pytest.skip("drivers of a GPU keep autograd's device thread")
+
+
+class Recorder(torch.autograd.Function):
+    """The identity, whose backward notes the thread it runs on and launches a kernel there."""
+
+    threads: list[int]
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        Recorder.threads.append(threading.get_ident())
+        return grad + 0 * grad.exp()
+
+
+def loss_of(x: torch.Tensor) -> torch.Tensor:
+    return Recorder.apply(x * 2).square().sum()
+
+
+def leaf() -> torch.Tensor:
+    return torch.ones(5, device="mpsx", requires_grad=True)
+
+
+def backward() -> None:
+    x = leaf()
+    loss_of(x).backward()
+    assert torch.equal(x.grad.cpu(), torch.full((5,), 8.0))
+
+
+def grad_of_grad() -> None:
+    x = leaf()
+    (first,) = torch.autograd.grad(loss_of(x), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(second.cpu(), torch.full((5,), 8.0))
+
+
+def func_vjp() -> None:
+    y, vjp = torch.func.vjp(lambda x: (x * 2).square().sum(), leaf().detach())
+    assert torch.equal(vjp(torch.ones_like(y))[0].cpu(), torch.full((5,), 8.0))
+    backward()
+
+
+def reentrant_checkpoint() -> None:
+    x = leaf()
+    checkpoint(lambda x: checkpoint(loss_of, x, use_reentrant=True), x, use_reentrant=True).backward()
+    assert torch.equal(x.grad.cpu(), torch.full((5,), 8.0))
+
+
+def deep_reentrant_checkpoint() -> None:
+    """Beyond 60 nested backward passes the engine continues on a thread of its pool."""
+    x = leaf()
+
+    def nested(depth: int, x: torch.Tensor) -> torch.Tensor:
+        return x * 1.0 if depth == 0 else checkpoint(nested, depth - 1, x, use_reentrant=True)
+
+    (nested(70, x).sum() + loss_of(x)).backward()
+    assert torch.equal(x.grad.cpu(), torch.full((5,), 9.0))
+
+
+def scripted() -> None:
+    """TorchScript's backward starts from C++, through the engine that C++ code gets."""
+    run = torch.jit.CompilationUnit("def run(loss: Tensor) -> Tensor:\n  loss.backward()\n  return loss\n").run
+    x = leaf()
+    run(loss_of(x))
+    assert torch.equal(x.grad.cpu(), torch.full((5,), 8.0))
+
+
+def hook_with_backward() -> None:
+    """A hook that runs a backward pass of its own."""
+
+    def hook(grad: torch.Tensor) -> None:
+        with torch.enable_grad():
+            backward()
+
+    loss = loss_of(leaf())
+    loss.register_hook(hook)
+    loss.backward()
+
+
+WAYS: list[Callable[[], None]] = [
+    backward, grad_of_grad, func_vjp, reentrant_checkpoint, deep_reentrant_checkpoint, scripted, hook_with_backward,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_runs_on_the_calling_thread(way: Callable[[], None], enabled: bool) -> None:
+    """The user's own setting holds before and after, in the main thread and in others."""
+
+    def run() -> None:
+        with torch.autograd.set_multithreading_enabled(enabled):
+            Recorder.threads = []
+            way()
+            assert Recorder.threads
+            assert set(Recorder.threads) == {threading.get_ident()}
+            assert torch.autograd.is_multithreading_enabled() == enabled
+        assert torch.autograd.is_multithreading_enabled()
+
+    run()
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_setting_survives_an_error() -> None:
+    x = leaf()
+    loss = x.sum()
+
+    def fail(grad: torch.Tensor) -> None:
+        raise ValueError("from a hook")
+
+    loss.register_hook(fail)
+    with pytest.raises(ValueError, match="from a hook"):
+        loss.backward()
+    assert torch.autograd.is_multithreading_enabled()
+
+
+def test_several_threads_at_once() -> None:
+    """Each thread's graph stays on it, though they share a weight."""
+    weight = torch.ones(64, 64, device="mpsx", requires_grad=True)
+    found: dict[int, set[int]] = {}
+    start = threading.Barrier(4)
+
+    def train() -> None:
+        seen: set[int] = set()
+        start.wait()
+        for _ in range(20):
+            y = torch.ones(8, 64, device="mpsx") @ weight
+            y.register_hook(lambda grad: seen.add(threading.get_ident()))
+            y.sum().backward()
+        found[threading.get_ident()] = seen
+
+    threads = [threading.Thread(target=train) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {ident: {ident} for ident in found}
+    assert len(found) == 4
+    torch.testing.assert_close(weight.grad.cpu(), torch.full((64, 64), 4.0 * 20 * 8))
+
+
+ENGINE_THREADS = """
+import os, torch
+def engine_threads():
+    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    return [name for name in names if name.startswith("pt_autograd")]
+torch.ones(3, requires_grad=True).sum().backward()
+assert engine_threads() == [], engine_threads()
+x = torch.ones(3, device="mpsx", requires_grad=True)
+x.sum().backward()
+assert engine_threads() == [], engine_threads()
+assert x.grad.tolist() == [1.0] * 3
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the names of threads from Linux's /proc")
+def test_no_device_thread() -> None:
+    """Neither a CPU graph nor one of mpsx makes the engine start a device thread, as it does for a GPU."""
+    done = subprocess.run([sys.executable, "-c", ENGINE_THREADS], capture_output=True, text=True, check=False,
+                          timeout=120, env=dict(os.environ))  # fmt: skip
+    assert done.returncode == 0, done.stderr
