@@ -15,6 +15,9 @@ from typing import Any
 
 import torch
 
+SPIN_SECONDS = 0.005  # GNU's OpenMP spins for about a millisecond on a free core
+MAX_CALLS = 5000  # per round
+
 
 def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
     """Writes a table, if there are a path and rows."""
@@ -77,12 +80,15 @@ def serve(device: str, make: Callable[..., Any]) -> None:
             run = made
             for _ in range(3):  # the first compile, choose algorithms, make the optimiser's state
                 run()
+        count = request.get("count", 1)
+        if count > 1:
+            run()  # wakes what went to sleep while the other process had its turn
         wait()
         start = time.perf_counter()
-        for _ in range(request.get("count", 1)):
+        for _ in range(count):
             run()
         wait()
-        return (time.perf_counter() - start) / request.get("count", 1)
+        return (time.perf_counter() - start) / count
 
     for line in sys.stdin:
         try:
@@ -91,8 +97,14 @@ def serve(device: str, make: Callable[..., Any]) -> None:
             print(json.dumps({"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}), file=answers)
 
 
+def turn(worker: Worker, **request: Any) -> Any:
+    """A request once the threads of the other processes sleep: OpenMP's workers spin for a while after each call."""
+    time.sleep(SPIN_SECONDS)
+    return worker.ask(**request)
+
+
 def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
-    """Median seconds a call of each worker, in turns of so many seconds."""
-    counts = [min(200, max(1, int(seconds / worker.ask(**request)))) for worker in workers]
-    times = [[worker.ask(count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
+    """Median seconds per call of each worker, in turns of so many seconds."""
+    counts = [min(MAX_CALLS, max(1, int(seconds / turn(worker, **request)))) for worker in workers]
+    times = [[turn(worker, count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times, strict=True)]

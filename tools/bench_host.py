@@ -1,0 +1,242 @@
+"""The CPU half of tools/bench.py: mpsx beside PyTorch on the same CPU, each in a process of its own.
+
+The process that measures PyTorch never loads mpsx, so that nothing mpsx does to its process (threads, allocators,
+hooks) can slow the baseline and hide a loss. The two take turns in short rounds, so that a busy machine slows both; a
+figure is the median round. Before a turn, both processes have slept long enough for OpenMP's workers to stop spinning,
+and a call that is not timed wakes them.
+
+A row over BAR is measured again in AGAIN times as many rounds, and the second figure counts: of thousands of rows some
+exceed it by chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from bench_breadth import BREADTH
+from bench_cases import DTYPES, OPS, OVERHEAD, TRAINING, Run, matrix
+from bench_models import call, models, peak
+from bench_plot import plot
+from bench_worker import Worker, compare, serve, write_csv
+
+SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"]
+DEVICES = ("cpu", "mpsx")
+MODELS = ["resnet50", "vgg16", "bert", "gpt2", "llama"]
+DEMOS = ["resnet", "gpt"]
+ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # the least time of a round: of calls, and of training steps
+BAR, AGAIN = 1.3, 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; times in microseconds per call, or KiB in the section "memory"."""
+
+    section: str
+    name: str
+    dtype: str
+    size: int
+    layout: str
+    threads: int
+    cpu: float
+    mpsx: float
+
+    @property
+    def ratio(self) -> float:
+        """Below 1: mpsx is faster."""
+        return self.mpsx / self.cpu
+
+
+# The worker processes.
+
+
+def demo_step(name: str, device: str) -> Run:
+    """A training step of `python -m mpsx demo`, whose models are plain PyTorch and need no mpsx."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "mpsx"))
+    from demo.tasks import TASKS  # type: ignore[import-not-found]
+
+    task = TASKS[name](0)
+    torch.manual_seed(0)
+    model = task.model().to(device)
+    optimizer, batches = task.optimizer(model), task.batches()
+
+    def step() -> None:
+        inputs, targets = (part.to(device) for part in next(batches))
+        loss = task.loss(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+    return step
+
+
+def make(device: str, section: str, name: str, dtype: str, size: int, layout: str, threads: int) -> Run:
+    """The call that a row times."""
+    torch.set_num_threads(threads)
+    if section == "models":
+        model, phase = name.split()
+        return call(model, phase, dtype, device)
+    if section == "training":
+        return TRAINING[name](device)
+    if section == "demo":
+        return demo_step(name, device)
+    if section == "overhead":
+        return OVERHEAD[name](torch.arange(10.0).to(device))
+    operator = OPS[name][0] if section == "ops" else BREADTH[name]
+    return operator(matrix(size, DTYPES[dtype], layout, device))
+
+
+def new_workers() -> list[Worker]:
+    """One process per device."""
+    return [Worker(__file__, device, fallback="silent") for device in DEVICES]
+
+
+# Measurements.
+
+
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str]]:
+    """Section, name, dtype, size and layout of the rows that the options ask for."""
+    if "ops" in options.section:
+        for name, (_, layouts) in OPS.items():
+            chosen = [layout for layout in layouts if layout in options.layouts]
+            yield from (("ops", name, *row) for row in itertools.product(options.dtypes, options.sizes, chosen))
+    if "breadth" in options.section:
+        rows = itertools.product(BREADTH, options.dtypes, options.sizes)
+        yield from (("breadth", name, dtype, size, "contiguous") for name, dtype, size in rows)
+    for section, names in (("overhead", OVERHEAD), ("training", TRAINING), ("demo", DEMOS)):
+        if section in options.section:
+            yield from ((section, name, "f32", 0, "") for name in names)
+    if "models" in options.section:
+        yield from (("models", f"{name} {phase}", dtype, 0, "") for name, phase, dtype in models(MODELS))
+
+
+def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
+    """Peak memory of the models, in KiB."""
+    for name, phase, dtype in models(MODELS):
+        if wanted(name):
+            cpu, device = (1024 * peak(name, phase, dtype, d) for d in DEVICES)
+            yield Row("memory", f"{name} {phase}", dtype, 0, "", 2, cpu, device)
+
+
+def measure(options: argparse.Namespace) -> Iterator[Row]:
+    """Every measurement that the options ask for."""
+
+    def wanted(name: str) -> bool:
+        return not options.only or any(part in name for part in options.only)
+
+    workers = new_workers()
+    for threads, case in itertools.product(options.threads, cases(options)):
+        section, name, dtype, size, layout = case
+        if not wanted(name):
+            continue
+        seconds = ROUND_SECONDS if section in ("ops", "breadth", "overhead") else STEP_ROUND_SECONDS
+        request = partial(compare, workers, seconds=seconds, section=section, name=name, dtype=dtype, size=size,
+                          layout=layout, threads=threads)  # fmt: skip
+        try:
+            cpu, device = request(options.rounds)
+            if device > BAR * cpu:
+                cpu, device = request(AGAIN * options.rounds)
+        except RuntimeError as error:  # a dtype that the CPU or the operator lacks
+            print(f"{section:<9} {name:<20} {dtype:<5} not measured: {error}", file=sys.stderr)
+            continue
+        yield Row(section, name, dtype, size, layout, threads, 1e6 * cpu, 1e6 * device)
+    if "memory" in options.section:
+        yield from memory(wanted)
+
+
+# Output.
+
+
+HEADER = "section   name                 dtype   size layout      th       cpu us      mpsx us   ratio"
+
+
+def show(row: Row) -> str:
+    """A line of the table."""
+    size = f"{row.size:.0e}".replace("e+0", "e")
+    return (f"{row.section:<9} {row.name:<20} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
+            f"{row.cpu:>12.2f} {row.mpsx:>12.2f} {row.ratio:>7.2f}")  # fmt: skip
+
+
+def summary(rows: list[Row]) -> str:
+    """Geometric means per section, and the worst ratios."""
+    lines = []
+    for section in dict.fromkeys(row.section for row in rows):
+        ratios = [math.log(row.ratio) for row in rows if row.section == section]
+        lines.append(f"{section}: geometric mean ratio {math.exp(statistics.mean(ratios)):.2f} over {len(ratios)} rows")
+    worst = [row for row in sorted(rows, key=lambda row: -row.ratio) if row.ratio > BAR][:15]
+    if worst:
+        lines += [f"slower than {BAR} times the CPU:", *(show(row) for row in worst)]
+    return "\n".join(lines)
+
+
+def table(rows: list[Row], device: str) -> str:
+    """A Markdown table with one line per operator: the geometric mean of its ratios, and the worst of them."""
+    lines = [
+        "# mpsx beside PyTorch on the same CPU",
+        "",
+        f"{device}, torch {torch.__version__}: time of mpsx over PyTorch's, medians of interleaved rounds",
+        "(`python tools/bench.py`). PyTorch runs in a process that never loads mpsx. A row is an operator with a",
+        "dtype, a size, a layout and a number of threads.",
+        "",
+        *(f"- {line}" for line in summary(rows).splitlines() if "geometric" in line),
+        "",
+        "| section | operator | rows | mean | worst | at |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    for section, name in dict.fromkeys((row.section, row.name) for row in rows):
+        chosen = [row for row in rows if (row.section, row.name) == (section, name)]
+        mean = math.exp(statistics.mean(math.log(row.ratio) for row in chosen))
+        worst = max(chosen, key=lambda row: row.ratio)
+        size = f"{worst.size:.0e}".replace("e+0", "e")
+        where = f"{worst.dtype} {size} {worst.layout}, threads {worst.threads}"
+        lines.append(f"| {section} | {name} | {len(chosen)} | {mean:.2f} | {worst.ratio:.2f} | {where} |")
+    return "\n".join(lines) + "\n"
+
+
+def saved(paths: list[str]) -> Iterator[Row]:
+    """The rows of tables that --csv wrote."""
+    for path in paths:
+        with open(path, newline="") as file:
+            for r in csv.DictReader(file):
+                yield Row(r["section"], r["name"], r["dtype"], int(r["size"]), r["layout"], int(r["threads"]),
+                          float(r["cpu"]), float(r["mpsx"]))  # fmt: skip
+
+
+def main(options: argparse.Namespace) -> None:
+    """Measures, prints, writes."""
+    import mpsx
+
+    print(HEADER)
+    rows = []
+    for row in saved(options.read) if options.read else measure(options):
+        rows.append(row)
+        print(show(row), flush=True)
+    if not rows:
+        sys.exit("nothing was measured")
+    print(summary(rows))
+    figures = ("cpu", "mpsx", "ratio")  # more than four digits of these are noise
+    records = [asdict(row) | {name: float(f"{getattr(row, name):.4g}") for name in figures} for row in rows]
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(records, file, indent=1)
+    write_csv(options.csv, records)
+    if options.table:
+        with open(options.table, "w") as file:
+            file.write(table(rows, mpsx.driver()["device"]))
+    if options.plot:
+        plot(rows, options.plot, BAR)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], partial(make, sys.argv[1]))
