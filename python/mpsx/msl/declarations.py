@@ -91,7 +91,7 @@ def _one(src, begin, end, scope, in_class):
         elif (t in CLASS_WORDS and opening < 0) or t == "enum":
             word, i = t, i + 1
         elif t == ":" and opening >= 0:
-            i = _initialisers(src, i + 1)
+            i = constructor_body(src, i + 1)
         elif t == "{":
             if opening >= 0:
                 return Declaration(FUNCTION, begin, src.match[i] + 1, name, opening, i, in_class, scope)
@@ -153,7 +153,7 @@ def _class_name(src, begin, brace):
     return -1
 
 
-def _initialisers(src, i):
+def constructor_body(src, i):
     """The '{' of the body behind a constructor's member initialisers."""
     while i < len(src):
         while src.texts[i] not in ("(", "{"):

@@ -9,6 +9,8 @@ from .emit_wide import WideEmitter, position_attribute
 # Calls at which threads wait for each other.
 MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
            "__metal_get_thread")
+# Between a function's parameters and its body.
+QUALIFIERS = ("const", "volatile", "constexpr", "noexcept", "device", "constant", "thread", "threadgroup")
 DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
 OF_THREAD = {
     "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
@@ -52,8 +54,8 @@ def definitions(src):
             name = src.texts[i + 1]
         elif src.texts[i + 1] == "(" and t not in ("if", "for", "while", "switch"):
             brace, name = src.match[i + 1] + 1, t
-            while brace < len(src) and src.texts[brace] in ("const", "thread", "constexpr", "noexcept"):
-                brace += 1
+            while brace < len(src) and (src.texts[brace] in QUALIFIERS or src.attribute_end(brace) is not None):
+                brace = (src.attribute_end(brace) or brace) + 1
         else:
             continue
         if brace < len(src) and src.texts[brace] == "{":

@@ -101,6 +101,8 @@ def about_call(notes):
             r"requires (at least |at most |single |\d+ )?.*argument|expanded from macro|in instantiation of", text
         ):
             continue
+        if "'this' object is in" in text:
+            return False
         if re.search(r"cannot (pass pointer|bind reference)|address space", text) and "implicit" not in text:
             found = True
             continue

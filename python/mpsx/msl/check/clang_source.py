@@ -3,11 +3,13 @@
 import copy
 import re
 
+from ..declarations import constructor_body
 from ..rewrite import literal
 from .structure import SPACES
 from .types import BUILTIN
 
 SUFFIX = re.compile(r"[hH]$|bf$|BF$")
+QUALIFIERS = (*SPACES, "const", "volatile", "noexcept")
 NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
@@ -49,7 +51,7 @@ def source_text(unit, samples=False):
             if len(words) == 1 and words[0] in types and is_cast(src, begin):
                 wrap_operand(src, edit, begin, "thread")
     static_variables(unit, edit)
-    member_spaces(src, edit, structure)
+    member_spaces(src, edit)
     return edit.result()
 
 
@@ -131,21 +133,84 @@ def static_variables(unit, edit):
                     edit.replace(i, i + 1, f"static {t}")
 
 
-def member_spaces(src, edit, structure):
-    """`T get() const device { … }`: clang takes no address space of `this` in C++, so all are thread's here; and what a
-    function does with an object elsewhere, it does not see."""
-    for f in structure.functions:
-        if f.where != "class":
-            continue
-        k = f.name + 1
-        if src.texts[f.name] == "operator":  # operator()(…), operator[](…), operator+=(…)
-            while src.texts[k] != "(" or k == f.name + 1:
-                k = src.match[k] + 1 if src.texts[k] in "([" else k + 1
-        k, elsewhere = src.match.get(k), False
-        while k is not None and k + 1 < len(src) and src.texts[k + 1] in (*SPACES, "const", "volatile"):
-            k += 1
+def member_spaces(src, edit):
+    """`T get() const device { … }`: clang takes no address space of `this` in C++. A function without its address
+    space belongs to thread memory, and its body is not shown where the object is elsewhere. Overloads by address space
+    whose results differ would become one function; they are removed, and clang says nothing of their calls."""
+    found = list(functions_with_space(src))
+    around = enclosing_braces(src) if found else ()
+    sets = {}
+    for name, opening, qualifiers, end in found:
+        sets.setdefault((around[name], src.span(name, opening)), []).append((name, opening, end))
+        for k in range(qualifiers, end):
             if src.texts[k] in SPACES:
                 edit.replace(k, k + 1)
-                elsewhere |= src.texts[k] != "thread"
-        if elsewhere and f.body and f.body[0] == k + 1:
-            edit.replace(*f.body, "{ __builtin_unreachable(); }")
+        if set(src.texts[qualifiers:end]) & {*NUMBERS} and (body := body_of(src, end)):
+            edit.replace(end, body, "{ __builtin_unreachable(); }")
+    for (brace, name), functions in sets.items():
+        if brace < 0:
+            continue
+        known = {f[0] for f in functions}
+        functions += [f for f in plain_functions(src, around, brace, name) if f[0] not in known]
+        results = {tuple(t for t in src.texts[member_begin(src, f[0]) : f[0]] if t in NUMBERS) for f in functions}
+        if len(results) > 1:
+            for f in functions:
+                edit.replace(member_begin(src, f[0]), body_of(src, f[2]) or statement_end(src, f[2]))
+
+
+def functions_with_space(src):
+    """(name, parameter list, first and end token of the qualifiers) of every member function with an address space
+    after its parameters, in classes of every form: nothing else has that between `)` and one of the tokens below."""
+    for i in range(1, len(src)):
+        if src.texts[i - 1] != ")" or src.texts[i] not in QUALIFIERS:
+            continue
+        end = i
+        while end < len(src) and src.texts[end] in QUALIFIERS:
+            end += 1
+        if end < len(src) and src.texts[end] in ("{", ";", "=", ":", "->") and {*SPACES} & set(src.texts[i:end]):
+            opening = src.match[i - 1]
+            operator = next((k for k in range(opening - 1, opening - 5, -1) if src.texts[k] == "operator"), None)
+            yield opening - 1 if operator is None else operator, opening, i, end
+
+
+def plain_functions(src, around, brace, name):
+    """The same for the functions of that name, in the class whose body opens at `brace`, that name no address space."""
+    for k in range(brace + 1, src.match[brace]):
+        opening = next((j for j in range(k + 1, min(k + 5, len(src))) if src.texts[j] == "("
+                        and src.span(k, j) == name), None)  # fmt: skip
+        if around[k] == brace and opening is not None:
+            end = src.match[opening] + 1
+            while src.texts[end] in QUALIFIERS:
+                end += 1
+            yield k, opening, end
+
+
+def enclosing_braces(src):
+    """For each token the innermost `{` around it, or -1."""
+    stack, found = [-1], []
+    for i, t in enumerate(src.texts):
+        if t == "}" and src.kinds[i] == "op":
+            stack.pop()
+        found.append(stack[-1])
+        if t == "{" and src.kinds[i] == "op":
+            stack.append(i)
+    return found
+
+
+def member_begin(src, i):
+    """The first token of the member declaration whose name is token i."""
+    while src.texts[i - 1] not in (";", "{", "}") and src.texts[i - 2] not in ("public", "private", "protected"):
+        i -= 1
+    return i
+
+
+def body_of(src, i):
+    """The end of the body of a function whose qualifiers end before token i; None for a declaration."""
+    begin = constructor_body(src, i + 1) if src.texts[i] == ":" else i
+    while src.texts[begin] not in ("{", ";", "="):
+        begin = src.match[begin] + 1 if src.texts[begin] in ("(", "[") else begin + 1
+    return src.match[begin] + 1 if src.texts[begin] == "{" else None
+
+
+def statement_end(src, i):
+    return next(k for k in range(i, len(src)) if src.texts[k] == ";") + 1

@@ -166,12 +166,28 @@ class Reader:
             return stop + 1
         if t == "typedef":
             stop = self.statement_end(i, end)
+            if (named := self.typedef_of_class(i + 1, stop, scope)) is not None:
+                return named
             if src.kinds[stop - 1] == "word":
                 self.out.aliases[texts[stop - 1]] = (i + 1, stop - 1)
             return stop + 1
         if t in ("static_assert", "friend", "concept"):
             return self.statement_end(i, end) + 1
         return self.entity(begin, i, end, scope, where, template, attrs)
+
+    def typedef_of_class(self, i, stop, scope):
+        """Reads `struct { … } name, *pointer;` and returns the token after it; None for any other typedef."""
+        while i < stop and self.src.texts[i] not in CLASS_WORDS and self.src.texts[i] != "enum":
+            i += 1
+        following = self.class_body(i, stop, scope) if i < stop and self.src.texts[i] != "enum" else None
+        if following is None:
+            return None
+        for a, b in self.src.split(following, stop):
+            if b - a == 1:
+                self.out.classes[self.src.texts[a]] = a
+            elif self.src.kinds[b - 1] == "word":
+                self.out.aliases[self.src.texts[b - 1]] = (a, b - 1)
+        return stop + 1
 
     def template_names(self, begin, end):
         names = []
