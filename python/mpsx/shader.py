@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,7 +67,8 @@ def compile_shader(source: str) -> ShaderLibrary:
     has, without fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may fuse a product with the sum it is added to, and
     so round once; on CPUs nothing is fused. `#pragma METAL fp contract(off)` at the head of the text makes them agree.
 
-    Raises SyntaxError with file, line and column of what is wrong; RuntimeError where there is no compiler.
+    Warns (SyntaxWarning) of attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line
+    and column of what is wrong; RuntimeError where there is no compiler.
     """
     if not isinstance(source, str):
         raise TypeError(f"mpsx.compile_shader: expected Metal source as a str, got {type(source).__name__}")
@@ -86,6 +88,8 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
         names = shader.names()
         return ShaderLibrary(shader), [{"name": n, "location": name, "buffers": [], "constants": []} for n in names]
     built = shader_build.build(source, name, target, include_dirs)
+    for warning in built.warnings:
+        warnings.warn(warning, SyntaxWarning, stacklevel=4)
     text = shader_build.ShaderSource(source, name, tuple(include_dirs))
     shader = Parts(text, built) if built.parts else _open(text, built.path)
     return ShaderLibrary(shader, built.kernels), built.kernels

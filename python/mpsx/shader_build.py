@@ -37,6 +37,7 @@ class Built:
     kernels: list[dict]
     cached: bool
     parts: Parts | None = None  # which compiles them
+    warnings: Sequence[str] = ()  # about the source, with file, line and column
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ def lookup(store: Cache, key: str, target: Target, name: str) -> Built | None:
     if path is None:
         return None
     store.touch(store.path(f"{key}.json"))
-    return Built(path, record["kernels"], True, Parts.of(record, store, target, name, key))
+    parts = Parts.of(record, store, target, name, key)
+    return Built(path, record["kernels"], True, parts, record.get("warnings", ()))
 
 
 def stored(store: Cache, record: dict, target: Target) -> str | None:

@@ -59,6 +59,8 @@ class Builder:
             spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # beside what follows
             self.started += [spaces.process] if spaces.process else []
             found = check.check_unit(unit, texts)
+            warnings = [d for d in found if d.kind == "warning"]
+            found = [d for d in found if d.kind == "error"]
             if found:
                 self.refuse(check.merge(found, spaces.wait()), texts)
             try:
@@ -69,6 +71,7 @@ class Builder:
             record = {
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
                 "kernels": translation.kernels,
+                "warnings": [check.render([d], check.Places("", texts)) for d in warnings],
             }
             parts = header and self.finish(header), calls and self.finish(calls)
             path = ""
@@ -88,7 +91,7 @@ class Builder:
             self.store.write(f"{key}.json", record)
         self.store.trim()
         parts = Parts.of(record, self.store, self.target, name, key)
-        return shader_build.Built(path, record["kernels"], False, parts)
+        return shader_build.Built(path, record["kernels"], False, parts, record["warnings"])
 
     def build_part(self, source: str, exports: str, name: str) -> dict:
         """The record of the library that a part of the exports of a source makes."""

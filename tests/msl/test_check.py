@@ -1,5 +1,6 @@
 """The strict check (mpsx.msl.check): every kernel in rejected/ is refused where its carets say, every one in accepted/
-passes. A caret line, `//    ^ text`, is about the line above it: the column, and a part of the message."""
+passes, and every one in warned/ passes with the warnings that its carets say. A caret line, `//    ^ text`, is about
+the line above it: the column, and a part of the message."""
 
 import re
 import sys
@@ -58,3 +59,12 @@ def test_accepted(name, compiler):
     path = HERE / "accepted" / f"{name}.metal"
     found = check(str(path), [TORCH], compiler=compiler)
     assert not found, render(found, Places(""), limit=20)
+
+
+@pytest.mark.parametrize("name", names("warned"))
+def test_warned(name, compiler):
+    path = HERE / "warned" / f"{name}.metal"
+    found = check(str(path), [TORCH], compiler=compiler)
+    shown = render(found, Places(""), limit=20)
+    assert {d.kind for d in found} == {"warning"}, shown
+    assert [(d.line, d.column, d.message) for d in found] == expectations(path.read_text()), shown

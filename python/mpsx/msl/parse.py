@@ -150,7 +150,7 @@ def number_buffers(src, kernel, evaluator):
 
 def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
     """A kernel definition; `begin` is the `kernel` token, or the [[ of its attribute. Returns the next token."""
-    i, is_template = marker_end, bool(head)
+    i, name_at, is_template = marker_end, marker_end, bool(head)
     while i < len(src) and src.texts[i] not in ("(", ";", "{", "="):
         stop = src.attribute_end(i)
         if stop is not None:
@@ -158,8 +158,9 @@ def parse_kernel(src, module, begin, marker_end, scope, head, attrs):
             i = stop
         elif src.texts[i:i + 2] == ["__attribute__", "("]:
             i = src.match[i + 1]
+        else:
+            name_at = i
         i += 1
-    name_at = i - 1
     if i < len(src) and src.texts[i] == "(" and src.texts[name_at] == ">":   # template <> kernel void f<float>(...)
         depth = 0
         while name_at > marker_end:

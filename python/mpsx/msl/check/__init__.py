@@ -35,8 +35,8 @@ def check_unit(unit, texts=None):
     places = Places(unit.src.text, texts)
     found = set()
     for function in RULES.values():
-        for token, message in function(unit):
-            found.add(Diagnostic(*places.of_token(unit.src, token), message))
+        for token, *said in function(unit):
+            found.add(Diagnostic(*places.of_token(unit.src, token), *said))
     return sorted(found)
 
 
@@ -47,8 +47,8 @@ def merge(found, more):
 
 
 def check(path, includes=(), defines=(), compiler=None, types=True):
-    """Every complaint about the .metal file `path`. `compiler`: of compiler.py; it preprocesses, and where it is a
-    clang (or one is installed) it checks address spaces too, unless `types` is false."""
+    """Every error in, and warning about, the .metal file `path`. `compiler`: of compiler.py; it preprocesses, and where
+    it is a clang (or one is installed) it checks address spaces too, unless `types` is false."""
     try:
         text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
         src = Source(text)

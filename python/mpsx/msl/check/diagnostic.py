@@ -1,4 +1,4 @@
-"""An error, and its place in the user's own text."""
+"""An error or a warning, and its place in the user's own text."""
 
 import re
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ class Diagnostic:
     line: int
     column: int
     message: str
+    kind: str = "error"
 
     def __str__(self):
-        return f"{self.file}:{self.line}:{self.column}: error: {self.message}"
+        return f"{self.file}:{self.line}:{self.column}: {self.kind}: {self.message}"
 
 
 def from_text(text):
@@ -116,5 +117,5 @@ def render(diagnostics, places=None, limit=5):
         if line is not None and line.strip():
             out += [line, re.sub(r"[^\t]", " ", line[: d.column - 1]) + "^"]
     if len(diagnostics) > limit:
-        out.append(f"… and {len(diagnostics) - limit} more errors")
+        out.append(f"… and {len(diagnostics) - limit} more {diagnostics[-1].kind}s")
     return "\n".join(out)

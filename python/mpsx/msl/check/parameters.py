@@ -1,10 +1,12 @@
 """Parameters of kernels and their attributes: Metal Shading Language Specification, section 5.2."""
 
+import functools
 from difflib import get_close_matches
 
 from ..attributes import KERNEL, MODIFIERS, POSITIONS, RESOURCES, UNSUPPORTED
 from .kernels import kernels
 from .rules import rule
+from .structure import attributes
 from .types import BUILTIN, CANONICAL, declarator
 
 HANDLES = tuple(
@@ -45,18 +47,40 @@ def type_text(src, p):
 
 @rule
 def unknown_attributes(unit):
-    """5.2: attributes that do not exist, such as misspelt ones, on parameters, functions and members."""
-    holders = [p.attributes for _, p in parameters(unit)] + [f.attributes for f in unit.structure.functions]
-    holders += [v.attributes for v in unit.structure.variables]
-    for attrs in holders:
-        for a in attrs:
-            if a.name not in KNOWN:
-                near = nearest(a.name)
-                yield a.token, f"unknown attribute '{a.name}'" + (f"; did you mean '{near}'?" if near else "")
+    """Metal's compiler ignores an attribute that it does not know, wherever it stands, and warns. A misspelled one is
+    an error here, since the kernel would run without it."""
+    src = unit.src
+    for i in unit.index.get("[", ()):
+        stop = src.attribute_end(i)
+        for a in attributes(src, i, stop + 1)[0] if stop is not None else ():
+            if a.name in KNOWN or src.kinds[a.token] != "word":
+                continue
+            if meant := misspelled(a.name):
+                yield a.token, f"unknown attribute '{a.name}'; did you mean '{meant}'?"
+            else:
+                yield a.token, f"unknown attribute '{a.name}' ignored", "warning"
 
 
-def nearest(name):
-    return next(iter(get_close_matches(name, KNOWN, 1, 0.75)), None)
+@functools.cache
+def misspelled(name):
+    """The known attribute that `name` differs from in a few letters, or None."""
+    limit = 0 if len(name) < 4 else min(3, 1 + len(name) // 8)
+    near = ((edit_distance(name, known), known) for known in KNOWN if abs(len(known) - len(name)) <= limit)
+    distance, known = min(near, default=(limit + 1, ""))
+    return known if distance <= limit else None
+
+
+def edit_distance(a, b):
+    """How many letters to insert, delete, replace, or exchange with the next one to make `b` of `a`."""
+    before, last = [], list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (x != y)))
+            if i > 1 and j > 1 and (a[i - 2], x) == (y, b[j - 2]):
+                row[j] = min(row[j], before[j - 2] + 1)
+        before, last = last, row
+    return last[-1]
 
 
 @rule
@@ -118,14 +142,16 @@ def parameters_have_a_source(unit):
         if p.shape or is_handle(p):
             continue
         if not any(
-            a.name in POSITIONS or a.name in RESOURCES or a.name not in KNOWN or a.name in GRAPHICS
+            a.name in POSITIONS or a.name in RESOURCES or a.name in GRAPHICS or misspelled(a.name)
             for a in p.attributes
         ):
+            near = next((n for a in p.attributes for n in get_close_matches(a.name, POSITIONS, 1, 0.75)), None)
             yield (
                 p.begin,
                 (
                     f"invalid type '{type_text(src, p)}' for input declaration in a kernel function: parameter "
                     f"'{name_of(src, p)}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
+                    + (f"; did you mean '{near}'?" if near else "")
                 ),
             )
 

@@ -1,4 +1,4 @@
-"""The list of rules: each a function of a Unit that yields (token, message)."""
+"""The list of rules: each a function of a Unit that yields (token, message), or (token, message, "warning")."""
 
 import bisect
 from dataclasses import dataclass, field
