@@ -76,8 +76,12 @@ def constant(src, i, depth):
     while before and src.texts[before - 1] in ("static", "constexpr", "const", "inline", "extern"):
         before -= 1
     words = src.texts[before:i] + words
-    const = "" if "const" in words or "constexpr" in words else "const"
     end = at_declaration(src, i)
+    if src.texts[i - 1] == "*":   # constant half* constant table: a pointer that is constant itself
+        return "const"
+    pointer = src.texts[end] in ("*", "&") or src.texts[end:end + 2] in (["(", "*"], ["(", "&"])
+    # constexpr makes a variable const, and of a pointer not what it points at.
+    const = "" if "const" in words or ("constexpr" in words and not pointer) else "const"
     variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
     variable = variable and src.texts[end - 2] != "::"   # a member's definition outside of its class
     if not variable:
