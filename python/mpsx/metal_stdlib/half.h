@@ -59,6 +59,40 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     return *this;                                          \
   }
 #endif
+// Anybody's class that converts to a number converts to bfloat too, as it would to a built-in type, unless it converts
+// to bfloat itself.
+#ifdef MPSX_GENERAL
+template <class C, class T, class = void>
+constexpr bool mpsx_has_conversion = false;
+template <class C, class T>
+constexpr bool mpsx_has_conversion<C, T, mpsx_void_t<decltype(declval<C&>().operator T())>> = true;
+template <class C, class = void>
+struct mpsx_number_of_class {};
+template <class C>
+struct mpsx_number_of_class<
+    C, enable_if_t<__is_class(C) && is_arithmetic_v<decay_t<decltype(+declval<C&>())>> && !is_same_v<C, half> &&
+                   !is_same_v<C, bfloat>>> {
+  typedef decay_t<decltype(+declval<C&>())> type;
+};
+template <class C>
+using mpsx_number_of = typename mpsx_number_of_class<remove_cv_t<remove_reference_t<C>>>::type;
+#define MPSX_FROM_CLASS(TYPE, FROM_FLOAT)                                                                  \
+  template <class C, class N = mpsx_number_of<C>,                                                          \
+            class = enable_if_t<!mpsx_has_conversion<remove_cv_t<remove_reference_t<C>>, TYPE>>>           \
+  MPSX_FN constexpr TYPE(C&& c) : bits(FROM_FLOAT(float(N(c)))) {}
+#define MPSX_WITH_CLASS(TYPE, OP)                                 \
+  template <class C, class N = mpsx_number_of<C>>                 \
+  MPSX_FN constexpr auto operator OP(TYPE a, C&& b) {             \
+    return a OP N(b);                                             \
+  }                                                               \
+  template <class C, class N = mpsx_number_of<C>>                 \
+  MPSX_FN constexpr auto operator OP(C&& a, TYPE b) {             \
+    return N(a) OP b;                                             \
+  }
+#else
+#define MPSX_FROM_CLASS(TYPE, FROM_FLOAT)
+#define MPSX_WITH_CLASS(TYPE, OP)
+#endif
 #define MPSX_MINIFLOAT(TYPE, OTHER, TO_FLOAT, FROM_FLOAT)                                             \
   struct TYPE {                                                                                       \
     uint16_t bits;                                                                                    \
@@ -69,6 +103,7 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
                                            __is_enum(A)>>                                                     \
     MPSX_FN constexpr TYPE(A a) : bits(FROM_FLOAT(float(a))) {}                                       \
     MPSX_FN explicit constexpr TYPE(OTHER);                                                           \
+    MPSX_FROM_CLASS(TYPE, FROM_FLOAT)                                                                 \
     MPSX_FN constexpr operator float() const { return TO_FLOAT(bits); }                               \
     static MPSX_FN constexpr TYPE from_bits(unsigned bits) {                                          \
       TYPE r(0);                                                                                      \
@@ -81,6 +116,7 @@ MPSX_MINIFLOAT(half, bfloat, mpsx_half_to_float, mpsx_float_to_half)
 #endif
 MPSX_MINIFLOAT(bfloat, half, mpsx_bfloat_to_float, mpsx_float_to_bfloat)
 #undef MPSX_MINIFLOAT
+#undef MPSX_FROM_CLASS
 #undef MPSX_COPY
 #if !MPSX_BUILTIN_HALF
 MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
@@ -100,6 +136,7 @@ MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) 
   }                                                                                                     \
   MPSX_FN constexpr float operator OP(TYPE a, float b) { return float(a) OP b; }                        \
   MPSX_FN constexpr float operator OP(float a, TYPE b) { return a OP float(b); }                        \
+  MPSX_WITH_CLASS(TYPE, OP)                                                                             \
   template <class A>                                                                                    \
   MPSX_FN constexpr TYPE& operator OP##=(TYPE& a, A b) {                                                \
     return a = TYPE(a OP b);                                                                            \
@@ -117,7 +154,8 @@ MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) 
   template <class A, class = enable_if_t<is_integral_v<A> || is_same_v<A, float>>>                      \
   MPSX_FN constexpr bool operator OP(A a, TYPE b) {                                                     \
     return float(a) OP float(b);                                                                        \
-  }
+  }                                                                                                     \
+  MPSX_WITH_CLASS(TYPE, OP)
 #define MPSX_MINIFLOAT_OPERATORS(TYPE)                                                     \
   MPSX_MINIFLOAT_BINARY(TYPE, +)                                                           \
   MPSX_MINIFLOAT_BINARY(TYPE, -)                                                           \
@@ -150,6 +188,7 @@ MPSX_MINIFLOAT_OPERATORS(bfloat)
 #undef MPSX_MINIFLOAT_OPERATORS
 #undef MPSX_MINIFLOAT_COMPARE
 #undef MPSX_MINIFLOAT_BINARY
+#undef MPSX_WITH_CLASS
 template <class T>
 MPSX_FN constexpr T mpsx_small_from_bits(uint16_t bits) {
   if constexpr (__is_class(T))
