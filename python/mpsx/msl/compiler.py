@@ -37,8 +37,10 @@ CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
 # Of other kernels' addresses, rewriting takes a tenth of the compiler's time, and makes none faster.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
+# Signed integers of anybody's kernels wrap around, as hashes and random numbers rely on.
+WRAP_FLAG = "-fwrapv"
 # Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
-GENERAL_FLAGS = "-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()
+GENERAL_FLAGS = [WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()]
 # The flags of /proc/cpuinfo that each needs.
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
@@ -80,8 +82,8 @@ class Compiler:
             flags = flags + (CLANG_SIMT_FLAGS if clang else GCC_SIMT_FLAGS)
         if mode == "auto" and clang:
             flags = flags + CLANG_AUTO_FLAGS
-        if general and clang:
-            flags = flags + GENERAL_FLAGS
+        if general:
+            flags = flags + (GENERAL_FLAGS if clang else [WRAP_FLAG])
         return flags + self.isa_flags(isa)
 
     def source_flags(self, name, mode="wide"):
