@@ -110,7 +110,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
     # The engine that runs the emulated GPU's kernels, and what ends them.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
-    sources |= dict.fromkeys((HOST / "interrupt.cpp", HOST / "division_trap.cpp"), others)
+    sources |= dict.fromkeys((HOST / name for name in ("interrupt.cpp", "division_trap.cpp", "fault_trap.cpp")), others)
     sources |= dict.fromkeys(more, others)
 
     def build(entry: tuple[Path, str]) -> Path:

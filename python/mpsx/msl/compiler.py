@@ -37,10 +37,13 @@ CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
 # Of other kernels' addresses, rewriting takes a tenth of the compiler's time, and makes none faster.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
-# Signed integers of anybody's kernels wrap around, as hashes and random numbers rely on.
+# Signed integers in shaders wrap around, as hashes and random number generators rely on.
 WRAP_FLAG = "-fwrapv"
-# Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces.
-GENERAL_FLAGS = [WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing".split()]
+# Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces. An access
+# through a null pointer stays one, and is reported; clang would drop it with all that leads to it.
+GENERAL_FLAGS = [
+    WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-delete-null-pointer-checks".split(),
+]  # fmt: skip
 # The flags of /proc/cpuinfo that each needs.
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",

@@ -4,7 +4,6 @@
 #  include <dlfcn.h>
 #  include <elf.h>
 #  include <link.h>
-#  include <signal.h>
 #  include <ucontext.h>
 
 #  include <atomic>
@@ -20,8 +19,7 @@ struct Code {
   Code* next;
 };
 std::atomic<Code*> libraries{nullptr};
-std::mutex one_at_a_time;  // for all but the handler
-struct sigaction earlier_handler;
+std::mutex one_at_a_time;  // for those who change the list
 
 // How long a `div` or `idiv` is, or 0 for anything else; `bytes`: whether its operands are bytes.
 size_t division_length(const uint8_t* code, bool& bytes) {
@@ -41,27 +39,22 @@ size_t division_length(const uint8_t* code, bool& bytes) {
   return size_t(p - code);
 }
 
+}  // namespace
+
 // The quotient is the low half of the dividend, which is right for the least integer by -1; nothing remains.
-void handle(int signal, siginfo_t*, void* context) {
+bool skip_division(void* context) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto at = uintptr_t(registers[REG_RIP]);
   bool bytes = false;
-  if (const size_t length = is_kernel_code(at) ? division_length(reinterpret_cast<const uint8_t*>(at), bytes) : 0) {
-    if (bytes)
-      registers[REG_RAX] &= ~greg_t(0xff00);
-    else
-      registers[REG_RDX] = 0;
-    registers[REG_RIP] += greg_t(length);
-    return;
-  }
-  // Another's: the division is tried again with what was there before, and the second time ends the process.
-  static std::atomic<bool> returned{false};
-  struct sigaction next = earlier_handler;
-  if (returned.exchange(true)) next = {}, next.sa_handler = SIG_DFL;
-  sigaction(signal, &next, nullptr);
+  const size_t length = is_kernel_code(at) ? division_length(reinterpret_cast<const uint8_t*>(at), bytes) : 0;
+  if (!length) return false;
+  if (bytes)
+    registers[REG_RAX] &= ~greg_t(0xff00);
+  else
+    registers[REG_RDX] = 0;
+  registers[REG_RIP] += greg_t(length);
+  return true;
 }
-
-}  // namespace
 
 bool is_kernel_code(uintptr_t at) {
   for (const Code* c = libraries; c; c = c->next)
@@ -85,15 +78,6 @@ void tolerate_division_by_zero(const void* symbol) {
   if (!code) libraries = code = new Code{0, 0, libraries};
   code->begin = base;
   code->end = base + size;
-  // Again for every library: somebody may have put a handler in place since (Python's faulthandler does).
-  struct sigaction now = {}, action = {};
-  sigaction(SIGFPE, nullptr, &now);
-  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) return;
-  earlier_handler = now;
-  action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGFPE, &action, nullptr);
 }
 
 void forget_division_by_zero(const void* symbol) {
@@ -114,6 +98,7 @@ void forget_division_by_zero(const void* symbol) {
 namespace mpsx::driver::host {
 void tolerate_division_by_zero(const void*) {}
 void forget_division_by_zero(const void*) {}
+bool skip_division(void*) { return false; }
 bool is_kernel_code(uintptr_t) { return false; }
 }  // namespace mpsx::driver::host
 

@@ -10,6 +10,8 @@ void tolerate_division_by_zero(const void* symbol);
 // Before that library is closed.
 void forget_division_by_zero(const void* symbol);
 
+// For the handler of SIGFPE: moves the thread past the division that trapped; false: it was none in such a library.
+bool skip_division(void* context);
 // Whether an address lies in such a library.
 bool is_kernel_code(uintptr_t at);
 

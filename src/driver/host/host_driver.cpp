@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "driver/driver.h"
+#include "driver/host/fault_trap.h"
 #include "driver/host/interrupt.h"
 #include "driver/host/kernel_module.h"
 #include "driver/host/simt/allocations.h"
@@ -223,8 +224,7 @@ void HostDriver::run(const Kernel& kernel, const Argument* arguments, size_t cou
   const unsigned before = interrupts();
   const auto enter = [&](void* const* given, uint64_t begin, uint64_t end) {
     const auto kernel_itself = [&] { record.entry(given, &launch, begin, end); };
-    if (!host_kernel.of_user) return kernel_itself();
-    if (!run_interruptibly(before, std::cref(kernel_itself))) throw Error(kernel.name + ": interrupted");
+    run_guarded(kernel.name.c_str(), host_kernel.of_user ? &before : nullptr, std::cref(kernel_itself));
   };
   if (locals == 0 && total <= grain) return enter(args, 0, total);
   const auto body = [&](uint64_t begin, uint64_t end) {

@@ -3,13 +3,13 @@
 #if defined(__linux__) && defined(__x86_64__)
 #  include <pthread.h>
 #  include <signal.h>
-#  include <ucontext.h>
 
 #  include <atomic>
 
 #  include "driver/host/division_trap.h"
+#  include "driver/host/fault_trap.h"
+#  include "driver/host/machine_context.h"
 #  include "driver/host/simt/engine.h"
-#  include "driver/host/simt/trap.h"
 
 namespace mpsx::driver::host {
 namespace {
@@ -58,9 +58,10 @@ bool is_to_end(const Slot& s) { return s.running && is_interrupted(s.since); }
 // In a library that kernels call (for a sine), nothing happens: the next Ctrl-C may find the kernel itself.
 void end_kernel(void* context) {
   if (!is_to_end(own.slot)) return;
-  if (!is_kernel_code(uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]))) return;
-  if (simt::Landing landing; simt::Worker::interrupt(landing)) return simt::go(context, landing);
-  if (Interruptible* const running = own.slot.running; running->jumps) __builtin_longjmp(running->back, 1);
+  if (!is_kernel_code(program_counter(context))) return;
+  if (Landing landing; simt::Worker::interrupt(landing)) return go(context, landing);
+  if (Interruptible* const running = own.slot.running; running->back)
+    siglongjmp(*running->back, RunningKernel::kInterrupt);
 }
 
 // Which thread it comes to is the system's choice: the others that run a kernel get a signal of their own.
@@ -96,19 +97,11 @@ void notice_interrupts() {
 }
 unsigned interrupts() { return count; }
 
-Interruptible::Interruptible(unsigned since) {
+Interruptible::Interruptible(unsigned since, sigjmp_buf* jump) : back(jump) {
   own.slot.since = since;
   own.slot.running = this;
 }
 Interruptible::~Interruptible() { own.slot.running = nullptr; }
-
-[[gnu::noinline]] bool run_interruptibly(unsigned since, const std::function<void()>& kernel) {
-  Interruptible scope(since);
-  if (__builtin_setjmp(scope.back)) return false;
-  scope.jumps = true;
-  kernel();
-  return true;
-}
 
 }  // namespace mpsx::driver::host
 
@@ -117,9 +110,8 @@ Interruptible::~Interruptible() { own.slot.running = nullptr; }
 namespace mpsx::driver::host {
 void notice_interrupts() {}
 unsigned interrupts() { return 0; }
-Interruptible::Interruptible(unsigned) {}
+Interruptible::Interruptible(unsigned, sigjmp_buf* jump) : back(jump) {}
 Interruptible::~Interruptible() = default;
-bool run_interruptibly(unsigned, const std::function<void()>& kernel) { return kernel(), true; }
 }  // namespace mpsx::driver::host
 
 #endif

@@ -2,7 +2,7 @@
 // is for whoever handles it, like Python, which raises KeyboardInterrupt once the launch is over. On Linux, x86-64.
 #pragma once
 
-#include <functional>
+#include <setjmp.h>
 
 namespace mpsx::driver::host {
 
@@ -11,18 +11,15 @@ void notice_interrupts();
 unsigned interrupts();  // so far
 inline bool is_interrupted(unsigned since) { return interrupts() - since >= 2; }
 
-// While it lives, the thread that made it runs a kernel that began after so many interrupts.
+// While it lives, the thread that made it runs a kernel that began after so many interrupts. `back`: where a kernel on
+// the thread's own stack is left (RunningKernel); null for the threads of a simt::Worker.
 class Interruptible {
  public:
-  explicit Interruptible(unsigned since);
+  explicit Interruptible(unsigned since, sigjmp_buf* back = nullptr);
   ~Interruptible();
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
-  void* back[5] = {};  // where __builtin_longjmp goes, once `jumps`
-  bool jumps = false;
+  sigjmp_buf* const back;
 };
-
-// Runs a kernel that has no stack of its own. False: it was interrupted.
-bool run_interruptibly(unsigned since, const std::function<void()>& kernel);
 
 }  // namespace mpsx::driver::host

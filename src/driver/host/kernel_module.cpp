@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "driver/host/division_trap.h"
+#include "driver/host/fault_trap.h"
 #include "driver/host/interrupt.h"
 #include "driver/host/simt/engine.h"
 
@@ -77,6 +78,7 @@ void KernelModule::open(const std::string& path) {
     throw Error(path + " was built for another version of mpsx; reinstall mpsx");
   *table->simt = &simt::kServices;
   tolerate_division_by_zero(table);
+  catch_faults();
   if (of_user_) notice_interrupts();
   compiler_ = table->compiler;
   isa_ = table->isa;

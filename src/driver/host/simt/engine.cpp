@@ -17,8 +17,6 @@ constexpr unsigned kWidth = MPSX_SIMD_WIDTH;
 // loaded at run time share: under torch there is none left.
 thread_local Worker* running = nullptr;
 
-constexpr char interruption = 0;  // its address stands for one, among those of bad accesses
-
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", 2014).
 class Random {
  public:
@@ -52,8 +50,9 @@ void run_groups(Job& job, uint64_t begin, uint64_t end) {
   thread_local Worker worker;
   worker.prepare(job);
   running = &worker;
-  std::optional<Interruptible> scope;
-  if (job.interruptible) scope.emplace(job.interrupts);
+  const RunningKernel kernel(job.record->name, nullptr, &worker);
+  std::optional<Interruptible> interruptible;
+  if (job.interruptible) interruptible.emplace(job.interrupts);
   for (uint64_t i = begin; i < end && !job.failed.load(std::memory_order_relaxed); ++i) worker.run_group(i);
   running = nullptr;
   worker.job_ = nullptr;
@@ -156,26 +155,22 @@ void Worker::loop_main() {
   w.leave();
 }
 
-// The processor found a bad access in the thread that runs: it goes on in landing_main, on a stack of its own.
-bool Worker::divert(const void* p, Landing& landing) noexcept {
-  Worker* w = running;
-  if (!w || !w->in_kernel_) return false;
-  w->bad_address_ = p;
-  landing = {&Worker::landing_main, w->stacks_.spare()};
+// The thread that runs goes on in landing_main, on a stack of its own.
+bool Worker::divert(const Fault& found, Landing& landing) noexcept {
+  if (!in_kernel_) return false;
+  fault_ = found;
+  landing = {&Worker::landing_main, stacks_.spare()};
   return true;
 }
 
-bool Worker::interrupt(Landing& landing) noexcept { return divert(&interruption, landing); }
+bool Worker::interrupt(Landing& landing) noexcept { return running && running->divert({}, landing); }
 
 void Worker::landing_main() {
   Worker& w = *running;
-  char text[96];
-  if (w.bad_address_ == &interruption) w.fault("interrupted", nullptr, 0);
-  if (w.stacks_.overflowed(w.bad_address_) >= 0)
-    std::snprintf(text, sizeof text, "the thread's stack of %zu KiB is full", Stacks::kBytes >> 10);
-  else
-    std::snprintf(text, sizeof text, "a read or write of address %p, where no memory is", w.bad_address_);
-  w.fault(text, nullptr, 0);
+  if (!w.fault_.signal) w.fault("interrupted", nullptr, 0);
+  if (w.stacks_.overflowed(w.fault_.address) >= 0)
+    w.fault("the thread's stack of " + std::to_string(Stacks::kBytes >> 10) + " KiB is full", nullptr, 0);
+  w.fault(describe(w.fault_), nullptr, 0);
 }
 
 void Worker::report(std::string&& what, const char* file, int line, const mpsx_thread& thread) {

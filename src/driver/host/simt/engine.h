@@ -20,9 +20,9 @@
 
 #include "driver/driver.h"
 #include "metal_stdlib/kernel_abi.h"
+#include "driver/host/fault_trap.h"
 #include "driver/host/simt/arena.h"
 #include "driver/host/simt/fiber.h"
-#include "driver/host/simt/trap.h"
 
 namespace mpsx::driver::host::simt {
 
@@ -81,6 +81,8 @@ class Worker {
   Monitor* monitor() { return monitor_.get(); }
   // For a handler in a thread that runs a kernel here: where it goes on instead, which ends the dispatch.
   static bool interrupt(Landing&) noexcept;
+  // The same after a fault. False: it is not the kernel's.
+  bool divert(const Fault&, Landing&) noexcept;
   // The one that runs the caller, which must be on the stack of one of its threads: cheaper than active().
   static Worker* here() noexcept { return static_cast<Worker*>(Stacks::owner()); }
   // Whether `p` is on the stack of the thread that runs now.
@@ -94,7 +96,7 @@ class Worker {
   // The same for another thread of the threadgroup.
   [[noreturn]] void fault_of(unsigned thread, std::string&& what, const char* file, int line);
 
-  Worker() : trap_(&Worker::divert) {}
+  Worker() = default;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -131,7 +133,6 @@ class Worker {
   void run_group(uint64_t index);
   void run_as_fibers();
   void run_as_loop();
-  static bool divert(const void* p, Landing&) noexcept;
   static void landing_main();
   static void fiber_main();
   static void loop_main();
@@ -153,9 +154,9 @@ class Worker {
   std::unique_ptr<Monitor> monitor_;
   Arena arena_;
   Stacks stacks_;
-  Trap trap_;
+  SignalStack signal_stack_;
   bool in_kernel_ = false, fibers_ = false;  // in a kernel; whose threads wait for each other
-  const void* bad_address_ = nullptr;  // whose access faulted
+  Fault fault_;  // that ended the thread; no signal: it was interrupted
   mpsx_threadgroup group_ = {};
   void* args_[MPSX_MAX_ARGUMENTS] = {};
   std::vector<Lane> lanes_;
