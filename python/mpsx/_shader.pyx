@@ -2,8 +2,11 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.list cimport PyList_GET_ITEM
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
+
+import warnings
 
 import torch
 
@@ -100,6 +103,7 @@ cdef class Kernel:
     cdef dict facts       # what its source says, where that is known: see shader_build.Built
     cdef tuple shared     # indices of its [[threadgroup(n)]] arguments, or None where that is not known
     cdef object optional  # those of buffers that a function constant may leave out; all where that is not known
+    cdef list seen        # by index, the dtype of the last tensor that was checked; None where there is nothing to check
     cdef str trouble      # why it cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -195,8 +199,10 @@ cdef class Kernel:
         for arg in args:
             arguments[i].threadgroup = 0
             if type(arg) is Tensor or isinstance(arg, Tensor):
-                value = arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64  # as PyTorch's own mps takes it
-                if not value and not arg.is_mpsx:
+                on_device = arg.is_mpsx
+                # As PyTorch's own mps takes it.
+                value = not on_device and arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64
+                if not on_device and not value:
                     raise RuntimeError(
                         f"{self.name}: argument {i}: expected a tensor on mpsx, got one on {arg.device}; move it with "
                         "tensor.to('mpsx')" + (", or pass mpsx.device_view(tensor), which shares its memory"
@@ -205,6 +211,8 @@ cdef class Kernel:
                 arguments[i].bytes = arg.itemsize if value else 0
                 if first is None and not value:
                     first = arg
+                if self.seen is not None and arg.dtype is not <object>PyList_GET_ITEM(self.seen, i):
+                    self.check_types(args)
             elif arg_casts is None and type(arg) is float:
                 memset(values + i * SLOT, 0, SLOT)
                 (<float*>(values + i * SLOT))[0] = <float><double>arg
@@ -251,6 +259,20 @@ cdef class Kernel:
         if message != NULL:
             PyErr_CheckSignals()  # a kernel that Ctrl-C ended
             raise (AcceleratorError if reported else RuntimeError)(message.decode())
+
+    cdef int check_types(self, tuple args) except -1:
+        """Warns, once for each kernel of a library, of tensors whose dtypes do not fit the parameters."""
+        from .shader_types import mismatches
+
+        for i, arg in enumerate(args):
+            self.seen[i] = arg.dtype if isinstance(arg, Tensor) else None
+        if self.name not in self.shader.warned:
+            found = mismatches(self.facts, args)
+            if found:
+                self.shader.warned.add(self.name)
+                warnings.warn(f"{self.name}: {'; '.join(found)}. The kernel reads its bytes as they are; pass a tensor "
+                              "of the parameter's type, or change the parameter", UserWarning, stacklevel=1)
+        return 0
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:
         """Fills three numbers; the count that were given."""
@@ -331,10 +353,12 @@ cdef class Shader:
 
     cdef mpsx_shader* handle
     cdef public object source  # kept as long
+    cdef set warned       # the kernels whose arguments had dtypes that do not fit
     cdef bint addresses_differ  # whether the addresses that a kernel knows are not those of this process
 
     def __init__(self, str name, str path=None, str text=None):
         """`path`: a compiled kernel library (host driver), or `text`: Metal source."""
+        self.warned = set()
         self.addresses_differ = text is not None
         cdef bytes name_bytes = name.encode()
         cdef bytes path_bytes = path.encode() if path is not None else None
@@ -369,6 +393,8 @@ cdef class Shader:
         if facts is not None:
             kernel.optional = frozenset([b["index"] for b in facts["buffers"] if b["optional"]])
             kernel.shared = tuple([b["index"] for b in facts["buffers"] if b["space"] == "threadgroup"])
+            if any(facts.get("elements", ())):
+                kernel.seen = [None] * MAX_BUFFERS
             missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in facts["constants"]
                        if c["required"] and c["name"] not in kernel.constants and c["index"] not in kernel.constants]
             if missing:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import element_types
 from .emit_simt import words
 from .parse import parse
 from .rewrite import rewrite
@@ -15,8 +16,9 @@ class Library:
     """A translated source. Its text in two: the source itself, and what exports some of its kernels."""
 
     source: str
-    # Of dicts: name, location, buffers [{index, space, name, text, optional, constant}], constants [{name, index, type,
-    # required}]. The constant of a buffer is the one that says whether it is there.
+    # Of dicts: name, location, buffers [{index, space, name, text, optional, constant}], elements [the element type of
+    # each buffer, as element_types.py writes it], constants [{name, index, type, required}]. The constant of a buffer
+    # is the one that says whether it is there.
     kernels: list
     exports: Callable   # of instances: the text behind the source
     instances: list
@@ -44,7 +46,8 @@ def translate_library(src, mode, compiler, isa):
     emitter = emitter_of(src, mode)
     emitter.general = True
     used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
-    kernels = [describe(src, i, used[i.kernel.token]) for i in module.instances]
+    named = element_types.aliases(src) if module.instances else {}
+    kernels = [describe(src, i, used[i.kernel.token], named) for i in module.instances]
     source = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
               f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n")
 
@@ -68,9 +71,9 @@ def constants_of(src, bodies, kernel, module):
             for c in module.constants if c.names & seen]
 
 
-def describe(src, instance, constants):
+def describe(src, instance, constants, aliases):
     """The facts of a kernel that callers need."""
-    kernel = instance.kernel
+    kernel, names = instance.kernel, aliases | element_types.template_words(src, instance)
     return {
         "name": instance.host_name,
         "location": src.location(kernel.token),
@@ -78,6 +81,7 @@ def describe(src, instance, constants):
                      "optional": "function_constant" in p.attributes,
                      "constant": p.attributes.get("function_constant", "")}
                     for p in kernel.parameters if p.index >= 0],
+        "elements": [element_types.element_type(p, names) for p in kernel.parameters if p.index >= 0],
         "constants": constants,
     }
 

@@ -1,0 +1,114 @@
+"""The element types of kernels' buffers, as far as their declarations tell: through aliases and template parameters.
+
+A type is written as its scalar and the number of components, `float` or `half 4`. Structs, `void`, and types that need
+more than names to tell are "": nothing is known of them."""
+
+import re
+
+from .deduction import name_of
+
+SCALARS = {
+    "bool": "bool", "char": "char", "uchar": "uchar", "short": "short", "ushort": "ushort", "int": "int",
+    "uint": "uint", "long": "long", "ulong": "ulong", "half": "half", "float": "float", "bfloat": "bfloat",
+    "int8_t": "char", "uint8_t": "uchar", "int16_t": "short", "uint16_t": "ushort", "int32_t": "int",
+    "uint32_t": "uint", "int64_t": "long", "uint64_t": "ulong", "size_t": "ulong", "ptrdiff_t": "long",
+    "unsigned": "uint", "signed": "int", "_Float16": "half", "__fp16": "half",
+}  # fmt: skip
+VECTOR = re.compile(r"(?:packed_|simd_)?(\w+?)([234])(?:x([234]))?$")
+ATOMIC = re.compile(r"atomic_(\w+)$")
+DROPPED = {"const", "volatile", "restrict", "__restrict", "device", "constant", "threadgroup", "thread", "metal", "::",
+           "typename", "struct", "std", "coherent", "signed"}  # fmt: skip
+MAX_DEPTH = 8   # of aliases of aliases
+
+
+def aliases(src):
+    """The types that `using` and `typedef` name: name -> words. A name with two meanings is left out."""
+    found, twice = {}, set()
+    for i, t in enumerate(src.texts):
+        if t not in ("using", "typedef") or src.kinds[i] != "word":
+            continue
+        end = next((k for k in range(i, len(src)) if src.texts[k] in (";", "{")), i)
+        if t == "using" and src.texts[i + 2:i + 3] == ["="] and src.texts[i - 1] != ">":
+            name, words = src.texts[i + 1], src.texts[i + 3:end]
+        elif t == "typedef" and src.kinds[end - 1] == "word":
+            name, words = src.texts[end - 1], src.texts[i + 1:end - 1]
+        else:
+            continue
+        if found.setdefault(name, words) != words:
+            twice.add(name)
+    return {name: words for name, words in found.items() if name not in twice}
+
+
+def template_words(src, instance):
+    """The template parameters of an instance's kernel: name -> words."""
+    kernel = instance.kernel
+    if not kernel.head:
+        return {}
+    said = instance.expression.split()
+    begin = next((i for i, w in enumerate(said) if w == "<"), len(said))
+    given, depth = [[]], 0
+    for w in said[begin + 1:-1]:
+        depth += (w in ("<", "(")) - (w in (">", ")"))
+        if w == "," and depth == 0:
+            given.append([])
+        else:
+            given[-1].append(w)
+    found = {}
+    for k, (a, b) in enumerate(src.split(kernel.head[0] + 2, kernel.head[1] - 1)):
+        words = src.texts[a:b]
+        default = words[words.index("=") + 1:] if "=" in words else None
+        found[name_of(words)] = given[k] if k < len(given) and given[k] else default
+    return found
+
+
+def element_type(parameter, names):
+    """The element type of a parameter; `names`: what aliases and template parameters stand for."""
+    words = parameter.text.split()
+    if "(" in words or "[" in words or words[-1] in ("*", "&"):
+        return ""
+    words = [w for w in words[:-1] if w not in ("*", "&")] if words.count("*") + words.count("&") == 1 else []
+    return resolve(words, names, MAX_DEPTH)
+
+
+def resolve(words, names, depth):
+    """A type by its words."""
+    long = words.count("long")
+    words = [w for w in words if w not in DROPPED]
+    if len(words) > 1 and words[0] == "unsigned":
+        words = ["u" + words[-1]]
+    if long > 1 and set(words) == {"long"}:
+        words = ["long"]
+    if len(words) > 1:
+        return of_template(words, names, depth)
+    if not words or depth == 0:
+        return ""
+    (word,) = words
+    if word in names:
+        return resolve(names[word], names, depth - 1) if names[word] else ""
+    if word in SCALARS:
+        return SCALARS[word]
+    if atomic := ATOMIC.match(word):
+        return f"atomic {SCALARS[atomic[1]]}" if atomic[1] in SCALARS else ""
+    vector = VECTOR.match(word)
+    if vector and vector[1] in SCALARS:
+        return f"{SCALARS[vector[1]]} {int(vector[2]) * int(vector[3] or 1)}"
+    return ""
+
+
+def of_template(words, names, depth):
+    """vec<T, 4>, packed_vec<T, 4>, matrix<T, 4, 4> and atomic<T>."""
+    if words[1] != "<" or words[-1] != ">" or words.count("<") != 1:
+        return ""
+    parts = " ".join(words[2:-1]).split(" , ")
+    scalar = resolve(parts[0].split(), names, depth - 1)
+    if words[0] == "atomic" and len(parts) == 1:
+        return f"atomic {scalar}" if scalar in SCALARS else ""
+    if words[0] not in ("vec", "packed_vec", "matrix") or scalar not in SCALARS:
+        return ""
+    count = 1
+    for part in parts[1:]:
+        text = " ".join(names.get(part) or [part])
+        if not text.isdigit():
+            return ""
+        count *= int(text)
+    return f"{scalar} {count}" if count > 1 else scalar
