@@ -13,7 +13,8 @@ from . import __version__, _build_info, _runtime, fallback
 
 # Every environment variable that mpsx reads at run time.
 VARIABLES = {
-    "MPSX_DRIVER": "host, simt, metal or cuda (default: metal where there is a Metal device, else host)",
+    "MPSX_DRIVER": "host, simt (checks kernels, though not for races in device memory), metal or cuda (default: metal "
+                   "where there is a Metal device, else host)",
     "MPSX_VENDOR": "on or off: matrix products, convolution, attention by CPU libraries (default: on for host alone)",
     "MPSX_GEMM": "onednn or mkl: products of float32 matrices on the CPU (default: onednn unless MKL has AVX-512)",
     "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
@@ -34,6 +35,7 @@ VARIABLES = {
     "MPSX_AS_MPS": "1: the device goes by the name of mps, as in `python -m mpsx run`",
     "MPSX_CACHE_DIR": "where compiled shaders and kernels are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
     "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
+    "MPSX_SHADER_TIMEOUT": "seconds after which a shader's compiler is stopped (default: 120; 0: no limit)",
     "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
     "MPSX_KERNEL_MACHINE": "the processor family to compile kernels for (default: this machine's)",
     "MPSX_MEMORY_LIMIT": "bytes that may be reserved: 2000000000, 2e9, 2G (default: what the high watermark allows)",
@@ -42,6 +44,8 @@ VARIABLES = {
     "PYTORCH_MPS_FAST_MATH": "PyTorch's: fast-math in shaders of users on the metal driver, unless it is 0",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
 }
+
+CHECKS = "bounds, barriers, and races in threadgroup memory; races in device memory are not found"
 
 Section = list[tuple[str, str]]
 
@@ -82,6 +86,7 @@ def driver() -> Section:
         ("kernels", f"{len(_runtime.kernel_names())}, compiled for {info['isa']} by {info['compiler']}"),
         ("libraries", ", ".join(installed) or "Metal alone"),
         ("launches", order),
+        *([("checks", CHECKS)] if info["name"] == "simt" else []),
         ("memory", "shared with the CPU" if info["adopts_memory"] else "shared with the CPU, by handle"),
     ]
 

@@ -67,8 +67,13 @@ def compile_shader(source: str) -> ShaderLibrary:
     has, without fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may fuse a product with the sum it is added to, and
     so round once; on CPUs nothing is fused. `#pragma METAL fp contract(off)` at the head of the text makes them agree.
 
-    Warns (SyntaxWarning) of attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line
-    and column of what is wrong; RuntimeError where there is no compiler.
+    `MPSX_DRIVER=simt` checks each launch for accesses out of bounds, missing barriers and races in threadgroup memory.
+    Races in device memory (two threads that update the same element) are not found on any driver.
+
+    Warns once for each kernel if a tensor's dtype does not fit the element type of its parameter, and (SyntaxWarning)
+    about attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line and column of what is
+    wrong; RuntimeError where there is no compiler, or where it takes longer than
+    `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On host and simt a call raises RuntimeError if the kernel crashes.
     """
     if not isinstance(source, str):
         raise TypeError(f"mpsx.compile_shader: expected Metal source as a str, got {type(source).__name__}")

@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="with --run: count, on the simt driver, what the kernel's threads do with memory; print "
                              "it as text (default), as JSON, or beside the source")
     parser.add_argument("--driver", choices=("host", "simt", "metal", "cuda"),
-                        help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host)")
+                        help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host); simt "
+                             "checks bounds, barriers and races in threadgroup memory, not races in device memory")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
     parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
     parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="the grid (default: the first array's size)")

@@ -1,5 +1,6 @@
 // Finds accesses to memory that a kernel has no business with: out of the bounds of its buffers and threadgroup memory,
-// before anybody wrote (threadgroup memory), or at the same time as another thread (threadgroup memory).
+// before anybody wrote (threadgroup memory), or at the same time as another thread (threadgroup memory alone: races in
+// device memory are not found).
 //
 // Kernels compiled for this tell of every access before it happens (metal_stdlib/simt_checks.h). Memory of a kernel is:
 // its buffers, each as large as its whole allocation, since a view may reach back; its bytes arguments; buffers that
