@@ -51,8 +51,73 @@ def test_states() -> None:
     tied.graphsafe_set_state(generator.graphsafe_get_state())
     tied.manual_seed(11)
     assert draw(generator) == first
-    with pytest.raises(RuntimeError, match="bytes"):
+    with pytest.raises(RuntimeError, match="expected an mpsx generator state of 16 bytes, got 4"):
         generator.set_state(torch.zeros(4, dtype=torch.uint8))
+
+
+def draw_by_fallback(generator: torch.Generator | None = None) -> list[float]:
+    """The CPU's operator draws numbers in double precision."""
+    return torch.empty(3, device="mpsx", dtype=torch.float64).normal_(generator=generator).tolist()
+
+
+def test_a_state_is_the_seed_and_the_offset() -> None:
+    generator = torch.Generator(device="mpsx").manual_seed(7)
+    for step in (draw, draw_by_fallback, draw):
+        seed, offset = generator.get_state().view(torch.int64).tolist()
+        assert seed == 7 and offset % 4 == 0 and offset == generator.get_offset()
+        step(generator)
+        assert generator.get_offset() > offset
+    moved = torch.tensor([7, 400], dtype=torch.int64).view(torch.uint8)
+    generator.set_state(moved)
+    assert generator.get_offset() == 400 and generator.initial_seed() == 7
+    first = draw(generator)
+    generator.set_offset(400)
+    assert draw(generator) == first
+
+
+def test_fallbacks_are_reproducible() -> None:
+    """Numbers of operators that fall back follow from seed and offset too."""
+    generator = torch.Generator(device="mpsx").manual_seed(5)
+    first, state = draw_by_fallback(generator), generator.get_state()
+    second, third = draw_by_fallback(generator), draw(generator)
+    assert first != second
+    generator.set_state(state)
+    assert (draw_by_fallback(generator), draw(generator)) == (second, third)
+    assert draw_by_fallback(generator.manual_seed(5)) == first
+    # After seeding, the first ones are the CPU's.
+    assert first == torch.empty(3, dtype=torch.float64).normal_(generator=torch.Generator().manual_seed(5)).tolist()
+    torch.manual_seed(5)
+    with torch.random.fork_rng(devices=[0], device_type="mpsx"):
+        forked = draw_by_fallback(), draw()
+    assert (draw_by_fallback(), draw()) == forked
+
+
+def test_checkpoints_preserve_the_state() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    for dtype in (torch.float32, torch.float64):
+        x = torch.ones(64, device="mpsx", dtype=dtype, requires_grad=True)
+        masks = []
+
+        def noisy(x: torch.Tensor) -> torch.Tensor:
+            masks.append(torch.empty_like(x).uniform_())  # noqa: B023
+            return (x * masks[-1]).sum()  # noqa: B023
+
+        for reentrant in (False, True):
+            checkpoint(noisy, x, use_reentrant=reentrant, preserve_rng_state=True).backward()
+            assert len(masks) == 2 and torch.equal(*(mask.detach().cpu() for mask in masks))
+            masks.clear()
+
+
+def test_states_of_earlier_versions() -> None:
+    """They had the state of a CPU generator after seed and offset."""
+    generator = torch.Generator(device="mpsx").manual_seed(9)
+    draw(generator)
+    state = torch.cat([generator.get_state(), torch.Generator().get_state()])
+    assert state.numel() == 5072
+    expected = draw(generator)
+    generator.set_state(state)
+    assert draw(generator) == expected
 
 
 def test_rng_state_functions() -> None:

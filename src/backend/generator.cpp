@@ -15,13 +15,16 @@ namespace mpsx::backend {
 struct Generator::State {
   uint64_t seed = c10::default_rng_seed_val;
   uint64_t offset = 0;
-  at::Generator cpu = at::detail::createCPUGenerator(c10::default_rng_seed_val);
 };
 
 namespace {
 
-// A saved state: seed, offset, then the CPU generator's own state.
-constexpr size_t kHeader = 2 * sizeof(uint64_t);
+// A state is the seed and the offset, as on CUDA: DTensor and other code of PyTorch reads and writes the two numbers.
+constexpr int64_t kStateBytes = 2 * sizeof(uint64_t);
+// Earlier versions of mpsx appended the state of a CPU generator, which the seed and the offset now determine.
+constexpr int64_t kOldStateBytes = 5072;
+// CUDA's offsets are multiples of 4, and DTensor aligns its own to that.
+constexpr uint64_t kOffsetAlignment = 4;
 
 Generator* implementation(const at::Generator& generator) {
   TORCH_CHECK(generator.defined() && is_mpsx(generator.device()),
@@ -41,8 +44,6 @@ c10::DeviceType Generator::device_type() { return kDeviceType; }
 void Generator::set_current_seed(uint64_t seed) {
   state_->seed = seed;
   state_->offset = 0;
-  std::lock_guard lock(state_->cpu.mutex());
-  state_->cpu.set_current_seed(seed);
 }
 
 uint64_t Generator::current_seed() const { return state_->seed; }
@@ -57,28 +58,18 @@ void Generator::set_offset(uint64_t offset) { state_->offset = offset; }
 uint64_t Generator::get_offset() const { return state_->offset; }
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
-  const at::Tensor cpu = state_->cpu.get_state();
-  auto saved = at::detail::empty_cpu({static_cast<int64_t>(kHeader) + cpu.numel()}, c10::kByte);
+  auto saved = at::detail::empty_cpu({kStateBytes}, c10::kByte);
   auto* bytes = saved.mutable_data_ptr<uint8_t>();
   std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
   std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
-  std::memcpy(bytes + kHeader, cpu.const_data_ptr<uint8_t>(), cpu.numel());
   return saved.getIntrusivePtr();
 }
 
 void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
-  const at::Tensor current = state_->cpu.get_state();
-  const int64_t expected = static_cast<int64_t>(kHeader) + current.numel();
-  TORCH_CHECK(state.numel() == expected, "set_state: expected an mpsx generator state of ", expected, " bytes, got ",
-              state.numel());
+  TORCH_CHECK(state.numel() == kStateBytes || state.numel() == kOldStateBytes,
+              "set_state: expected an mpsx generator state of ", kStateBytes, " bytes, got ", state.numel());
   const auto* bytes = static_cast<const uint8_t*>(state.data());
-  at::Tensor cpu = at::detail::empty_cpu({current.numel()}, c10::kByte);
-  std::memcpy(cpu.mutable_data_ptr<uint8_t>(), bytes + kHeader, current.numel());
-  {
-    std::lock_guard lock(state_->cpu.mutex());
-    state_->cpu.set_state(cpu);
-  }
   std::memcpy(&state_->seed, bytes, sizeof(uint64_t));
   std::memcpy(&state_->offset, bytes + sizeof(uint64_t), sizeof(uint64_t));
 }
@@ -92,17 +83,11 @@ c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
   return c10::intrusive_ptr<c10::GeneratorImpl>::unsafe_steal_from_new(new Generator(state_));
 }
 
-Generator* Generator::clone_impl() const {
-  auto copy = std::make_shared<State>(*state_);
-  copy->cpu = state_->cpu.clone();
-  return new Generator(std::move(copy));
-}
-
-const at::Generator& Generator::cpu() const { return state_->cpu; }
+Generator* Generator::clone_impl() const { return new Generator(std::make_shared<State>(*state_)); }
 
 PhiloxState Generator::next(uint64_t increment) {
   const PhiloxState now{state_->seed, state_->offset};
-  state_->offset += increment;
+  state_->offset += (increment + kOffsetAlignment - 1) / kOffsetAlignment * kOffsetAlignment;
   return now;
 }
 
@@ -113,13 +98,17 @@ const at::Generator& default_generator() {
 
 at::Generator new_generator() { return at::make_generator<Generator>(); }
 
-at::Generator cpu_generator(const at::Generator& mpsx) { return implementation(mpsx)->cpu(); }
-
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment) {
   const auto& chosen = generator && generator->defined() ? *generator : default_generator();
   auto* impl = implementation(chosen);
   std::lock_guard lock(impl->mutex_);
   return impl->next(increment);
+}
+
+at::Generator cpu_generator(const at::Generator& mpsx) {
+  const PhiloxState state = next_philox(mpsx, 1);
+  // An odd multiplier (2^64 divided by the golden ratio) gives every offset its own seed; offset 0 keeps the user's.
+  return at::detail::createCPUGenerator(state.seed + state.offset * 0x9E3779B97F4A7C15u);
 }
 
 }  // namespace mpsx::backend

@@ -1,5 +1,5 @@
-// Random numbers: a Philox counter for our kernels, and a CPU generator with the same seed for operators that fall
-// back, so that one seed reproduces both.
+// Random numbers: a Philox counter for our kernels, which also seeds a CPU generator for each operator that falls back.
+// Seed and offset are the whole state, so saving them, or one seed, reproduces both.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,7 +15,7 @@ struct PhiloxState {
   uint64_t offset;  // in units of one 128-bit Philox block
 };
 
-// Takes `increment` Philox blocks a thread from the generator (the default one if none is given).
+// Takes `increment` Philox blocks from the generator (the default one if none is given).
 PhiloxState next_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
 class Generator final : public c10::GeneratorImpl {
@@ -33,7 +33,6 @@ class Generator final : public c10::GeneratorImpl {
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
 
-  const at::Generator& cpu() const;
   PhiloxState next(uint64_t increment);
 
  private:
@@ -46,7 +45,8 @@ class Generator final : public c10::GeneratorImpl {
 const at::Generator& default_generator();
 at::Generator new_generator();
 
-// The CPU generator behind an mpsx generator.
+// A CPU generator for one operator call, seeded with the next offset of an mpsx generator. After manual_seed, the first
+// one draws what the CPU's own generator draws.
 at::Generator cpu_generator(const at::Generator& mpsx);
 
 }  // namespace mpsx::backend
