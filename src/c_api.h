@@ -46,6 +46,8 @@ MPSX_API int mpsx_has_mps_name(void);
 
 /* Whether this index means the device: 0, and others where processes of a torch.distributed group share it. */
 MPSX_API int mpsx_is_device_index(int index);
+/* How many such indices there are on this machine. */
+MPSX_API int mpsx_device_count(void);
 
 MPSX_API const char* mpsx_synchronize(void);
 MPSX_API const char* mpsx_restart_check(void);

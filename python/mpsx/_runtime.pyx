@@ -31,6 +31,7 @@ cdef extern from "c_api.h" nogil:
     const char* mpsx_set_mps_name(int on)
     int mpsx_has_mps_name()
     int mpsx_is_device_index(int index)
+    int mpsx_device_count()
     const char* mpsx_synchronize()
     const char* mpsx_restart_check()
 
@@ -207,6 +208,11 @@ def device_type():
 def is_device_index(int index):
     """Whether this index means the device."""
     return bool(mpsx_is_device_index(index))
+
+
+def device_count():
+    """How many processes of this machine share the device."""
+    return mpsx_device_count()
 
 
 def synchronize():

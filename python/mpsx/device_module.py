@@ -4,7 +4,6 @@ from __future__ import annotations as _annotations
 
 import sys as _sys
 from dataclasses import dataclass as _dataclass
-from itertools import count as _count
 from types import ModuleType as _ModuleType
 
 import torch as _torch
@@ -124,8 +123,12 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """How many devices there are: one, or as many as a torch.distributed group has processes, which share it."""
-    return next(index for index in _count(1) if not _runtime.is_device_index(index))
+    """How many devices there are: one, or one per process of this machine where processes share it.
+
+    That is LOCAL_WORLD_SIZE, which torchrun sets, or else the size of the largest torch.distributed group so far. The
+    indices below it all mean the one device.
+    """
+    return _runtime.device_count()
 
 
 def current_device() -> int:

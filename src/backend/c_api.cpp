@@ -132,6 +132,7 @@ const char* mpsx_set_mps_name(int on) {
 }
 int mpsx_has_mps_name(void) { return backend::has_mps_name(); }
 int mpsx_is_device_index(int index) { return backend::is_device_index(index); }
+int mpsx_device_count(void) { return backend::device_count(); }
 
 const char* mpsx_synchronize(void) {
   return guarded([] { runtime::synchronize(); });

@@ -3,7 +3,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <atomic>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backend/alias.h"
@@ -19,8 +19,6 @@ using TensorLists = std::vector<Tensors>;
 using c10d::Work;
 template <typename T>
 using Ptr = c10::intrusive_ptr<T>;
-
-std::atomic<int> processes{1};
 
 Tensor on_cpu(const Tensor& t) { return t.defined() && is_mpsx(t.device()) ? cpu_view(t) : t; }
 Tensors on_cpu(const Tensors& all) {
@@ -85,12 +83,38 @@ class DeviceBackend final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
   void abort() override { inner_->abort(); }
   void shutdown() override { inner_->shutdown(); }
+  void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
+  void setGroupUid(const std::string& name) override {
+    Backend::setGroupUid(name);
+    inner_->setGroupUid(name);
+  }
+
+  bool supportsSplitting() const override { return inner_->supportsSplitting(); }
+  Ptr<Backend> split(const Ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                     const Ptr<Options>& options) override {
+    return over(inner_->split(store_of_device(store), ranks, options));
+  }
+  Ptr<Backend> merge(const Ptr<c10d::Store>& store, const Ptr<Options>& options, const int& rank,
+                     const int& size) override {
+    return over(inner_->merge(store_of_device(store), options, rank, size));
+  }
 
   Ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return call<&Backend::broadcast>(tensors, options);
   }
   Ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     return call<&Backend::allreduce>(tensors, options);
+  }
+  // The sum has other indices and values, which the device's tensors take over from the CPU's.
+  Ptr<Work> allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    CpuAliases aliases;
+    Tensors cpu;
+    for (const Tensor& t : tensors) cpu.push_back(aliases.cpu(t, true));
+    auto work = inner_->allreduce(cpu, options);
+    work->wait();
+    aliases.write_back();
+    return c10::make_intrusive<DeviceWork>(std::move(work), tensors);
   }
   Ptr<Work> allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
     return call<&Backend::allreduce_coalesced>(tensors, options);
@@ -142,6 +166,15 @@ class DeviceBackend final : public c10d::Backend {
   }
 
  private:
+  static Ptr<Backend> over(Ptr<Backend> inner) {
+    if (!inner) return nullptr;  // this rank is not in the new group
+    return c10::make_intrusive<DeviceBackend>(std::move(inner));
+  }
+  // The CPU's backend is split or merged with the same store, and must not find the addresses of ours there.
+  static Ptr<c10d::Store> store_of_device(const Ptr<c10d::Store>& store) {
+    return c10::make_intrusive<c10d::PrefixStore>("mpsx/", store);
+  }
+
   // gloo's operation of that name, on tensors of the CPU: in place, or from some into others.
   template <auto METHOD, typename... Rest>
   Ptr<Work> call(Tensors& tensors, Rest&... rest) {
@@ -158,24 +191,37 @@ class DeviceBackend final : public c10d::Backend {
   Ptr<Backend> inner_;
 };
 
-// Gives a group that has a backend for the CPU, or that was told to use such a one for us, ours beside it.
+// Gives a group the device and the CPU if it has a backend for either. PyTorch has already named the group's backends,
+// and asks any one of them for the group's name.
 void add_collectives(const Ptr<c10d::ProcessGroup>& group) {
-  const auto& types = group->getDeviceTypes();
+  const auto types = group->getDeviceTypes();
   const auto has = [&](c10::DeviceType wanted) {
     return std::any_of(types.begin(), types.end(), [&](c10::Device d) { return d.type() == wanted; });
   };
-  const bool has_ours = has(kDeviceType);
-  if (has_ours && dynamic_cast<DeviceBackend*>(group->getBackend(kDeviceType).get())) return;
-  if (!has_ours && !has(c10::kCPU)) return;
+  if (!has(kDeviceType) && !has(c10::kCPU)) return;
   auto inner = group->getBackend(has(c10::kCPU) ? c10::kCPU : kDeviceType);
+  if (dynamic_cast<DeviceBackend*>(inner.get())) return;
+  if (has(kDeviceType) && dynamic_cast<DeviceBackend*>(group->getBackend(kDeviceType).get())) return;
   share_device(group->getSize());
-  group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM,
-                    Ptr<c10d::Backend>(c10::make_intrusive<DeviceBackend>(std::move(inner))));
+  if (!has(c10::kCPU)) group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO, inner);
+  auto ours = c10::make_intrusive<DeviceBackend>(inner);
+  ours->setGroupUid(inner->getGroupUid());
+  ours->setGroupDesc(inner->getGroupDesc());
+  group->setBackend(kDeviceType, c10d::ProcessGroup::BackendType::CUSTOM, Ptr<c10d::Backend>(std::move(ours)));
 }
 
 // Boxed: a schema with a class that is not ours is not inferred.
 void add_collectives_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   add_collectives(torch::jit::pop(*stack).toCustomClass<c10d::ProcessGroup>());
+}
+
+// PyTorch sends tensors of PrivateUse1 to the group's backend, but not sparse ones.
+void allreduce_sparse_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), stack);
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) {
+  m.impl("allreduce_", torch::CppFunction::makeFromBoxedFunction<&allreduce_sparse_boxed>());
 }
 
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
@@ -184,13 +230,4 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
 }
 
 }  // namespace
-
-void share_device(int count) {
-  int known = processes.load();
-  while (known < count && !processes.compare_exchange_weak(known, count)) {
-  }
-}
-
-bool is_device_index(int index) { return index >= 0 && index < processes.load(std::memory_order_relaxed); }
-
 }  // namespace mpsx::backend

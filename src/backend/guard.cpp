@@ -15,8 +15,11 @@ c10::Stream stream_of(runtime::StreamId id) { return c10::Stream(c10::Stream::UN
 driver::Event* event_of(void* event) { return static_cast<driver::Event*>(event); }
 
 void check(c10::Device device) {
-  TORCH_CHECK(is_mpsx(device) && (device.index() < 0 || is_device_index(device.index())),
-              "mpsx: expected device mpsx:0, got ", device);
+  TORCH_CHECK(is_mpsx(device), "mpsx: expected a device of type mpsx, got ", device);
+  TORCH_CHECK(device.index() < 0 || is_device_index(device.index()), "mpsx: expected an index below ", device_count(),
+              ", got ", device,
+              "; processes that share the device may use an index each after init_process_group, or before it where "
+              "LOCAL_WORLD_SIZE says how many there are, as under torchrun");
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {

@@ -5,8 +5,14 @@
 
 namespace mpsx::backend {
 
-// From now on the indices below `processes` mean the one device.
+// Makes the indices below `processes`, the size of a group, mean the one device.
 void share_device(int processes);
+
+// The processes of this machine: LOCAL_WORLD_SIZE where a launcher such as torchrun sets it, else the size of the
+// largest group; 1 without a group.
+int device_count();
+
+// Whether this index means the device: below device_count(), or below the size of a group.
 bool is_device_index(int index);
 
 }  // namespace mpsx::backend

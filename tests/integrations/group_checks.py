@@ -1,0 +1,187 @@
+"""Every way to make a process group, in one of two processes: `python group_checks.py RANK PORT... [cpu]`.
+
+Prints, as JSON, what torch.distributed calls the groups of each way, or its error. With "cpu" it makes the groups of a
+program that knows nothing of mpsx; the test runs that with and without mpsx installed, and compares.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+WAYS: dict[str, Callable[[int, int], None]] = {}
+CPU_WAYS = ("nothing", "gloo", "capitals", "cpu:gloo", "cpu and cuda", "tcp", "file", "store", "mesh alone", "debug")
+BACKENDS = {"mpsx:gloo": "mpsx:gloo", "cpu and mpsx": "cpu:gloo,mpsx:gloo", "both names": "cpu:gloo,mpsx:mpsx"}
+LIMIT = datetime.timedelta(seconds=60)
+
+
+def way(name: str, *arguments: object, **options: object) -> None:
+    """Adds init_process_group(*arguments, **options), with the rank for `device_id=...`."""
+
+    def init(rank: int, port: int) -> None:
+        given = dict(options)
+        if "device_id" in given:
+            given["device_id"] = given["device_id"](rank)
+        dist.init_process_group(*arguments, timeout=LIMIT, **given)
+
+    WAYS[name] = init
+
+
+way("nothing")
+way("gloo", "gloo")
+way("capitals", backend="GLOO")
+way("cpu:gloo", "cpu:gloo")
+way("cpu and cuda", "cpu:gloo,cuda:gloo")
+way("mpsx", "mpsx")
+way("mpsx:gloo", "mpsx:gloo")
+way("cpu and mpsx", "cpu:gloo,mpsx:gloo")
+way("both names", "cpu:gloo,mpsx:mpsx")
+way("None and device", backend=None, device_id=lambda rank: torch.device("mpsx", rank))
+way("gloo and device", "gloo", device_id=lambda rank: torch.device("mpsx:0"))
+way("device as a number", device_id=lambda rank: rank)
+
+
+def named(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Adds a way that takes more than arguments."""
+    WAYS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+@named
+def default_of_device(rank: int, port: int) -> None:
+    dist.init_process_group(dist.get_default_backend_for_device("mpsx"), timeout=LIMIT)
+
+
+@named
+def tcp(rank: int, port: int) -> None:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2, timeout=LIMIT)
+
+
+@named
+def file(rank: int, port: int) -> None:
+    path = f"{tempfile.gettempdir()}/mpsx-group-{port}"
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2, timeout=LIMIT)
+
+
+@named
+def store(rank: int, port: int) -> None:
+    tcp = dist.TCPStore("127.0.0.1", port, 2, rank == 0, LIMIT)
+    dist.init_process_group("gloo", store=tcp, rank=rank, world_size=2, timeout=LIMIT)
+
+
+@named
+def mesh_alone(rank: int, port: int) -> None:
+    init_device_mesh("cpu", (2,))
+
+
+@named
+def debug(rank: int, port: int) -> None:
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    dist.init_process_group("gloo", timeout=LIMIT)
+
+
+def check_group(group: dist.ProcessGroup, devices: list[str]) -> None:
+    """Sums over it, in place and functionally, by group and by name."""
+    size = dist.get_world_size(group)
+    for device in devices:
+        x = torch.ones(3, device=device)
+        dist.all_reduce(x, group=group)
+        assert x.tolist() == [size] * 3, x
+        for reference in (group, group.group_name):
+            y = functional.all_reduce(torch.ones(3, device=device), "sum", reference)
+            assert (y + 0).tolist() == [size] * 3, y
+        gathered = functional.all_gather_tensor(torch.ones(2, device=device), 0, group)
+        assert (gathered + 0).tolist() == [1] * 2 * size
+    dist.barrier(group)
+
+
+def check_backends(group: dist.ProcessGroup, devices: list[str]) -> None:
+    """Sums over a group that torch.distributed has no list of."""
+    for device in devices:
+        x = torch.ones(3, device=device)
+        group.allreduce(x).wait()
+        assert x.tolist() == [group.size()] * 3, x
+
+
+def check_mesh(device: str, rank: int) -> list[str]:
+    """Names of the groups of a mesh of one and of two dimensions, with a DTensor on each."""
+    mesh = init_device_mesh(device, (2,))
+    whole = torch.arange(6.0, device=device).view(3, 2)
+    sharded = distribute_tensor(whole, mesh, [Shard(0)])
+    assert sharded.redistribute(mesh, [Replicate()]).to_local().tolist() == whole.tolist()
+    assert DTensor.from_local(whole, mesh, [Replicate()]).redistribute(mesh, [Shard(1)]).to_local().shape == (3, 1)
+    grid = init_device_mesh(device, (2, 1), mesh_dim_names=("data", "model"))
+    assert grid["data"].get_local_rank() == rank and grid["model"].size() == 1
+    both = distribute_tensor(whole, grid, [Shard(0), Shard(1)])
+    assert both.full_tensor().tolist() == whole.tolist()
+    layer = torch.nn.Linear(2, 2).to(device)
+    fully_shard(layer, mesh=mesh)
+    layer(whole).sum().backward()
+    return [mesh.get_group().group_name, grid.get_group("data").group_name, grid.get_group("model").group_name]
+
+
+def check(rank: int, devices: list[str], first: bool) -> list[object]:
+    """Names, description and backend of the default group and of others made from it."""
+    world = dist.group.WORLD
+    groups = [world, dist.new_group([0, 1]), dist.new_group(), dist.new_group([0, 1], backend="gloo"),
+              dist.new_group([0, 1], use_local_synchronization=True)]  # fmt: skip
+    for group in groups:
+        check_group(group, devices)
+    alone, _ = dist.new_subgroups(1)
+    check_group(alone, devices)
+    names = [group.group_name for group in [*groups, alone]]
+    if first:  # PyTorch splits gloo's first group alone: others crash, on the CPU too
+        split = world.split_group([0, 1], group_name="split", group_desc="of the world")
+        check_backends(split, devices)
+        assert (split.group_name, split.group_desc) == ("split", "of the world")
+    assert all(names) and world is dist.distributed_c10d._resolve_process_group(names[0])
+    return [names, world.group_desc, dist.get_backend(), *(check_mesh(device, rank) for device in devices)]
+
+
+@contextmanager
+def environment(rank: int, port: int) -> Iterator[None]:
+    """That of a program started by hand."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
+    try:
+        yield
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        dist.set_debug_level(dist.DebugLevel.OFF)
+
+
+def main(rank: int, ports: list[int], cpu: bool) -> None:
+    """Tries them all."""
+    torch.set_num_threads(1)
+    os.environ["LOCAL_RANK"] = str(rank)
+    if not cpu:
+        os.environ["LOCAL_WORLD_SIZE"] = "2"
+    found = {}
+    for (name, init), port in zip(WAYS.items(), ports, strict=True):
+        if cpu and name not in CPU_WAYS:
+            continue
+        with environment(rank, port):
+            try:
+                init(rank, port)
+                found[name] = check(rank, ["cpu"] if cpu else ["cpu", "mpsx"], not found)
+            except Exception:
+                found[name] = traceback.format_exc()
+                break  # the other process is somewhere else by now
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), [int(port) for port in sys.argv[2].split(",")], "cpu" in sys.argv)

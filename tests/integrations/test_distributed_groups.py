@@ -1,0 +1,113 @@
+"""Every way to make a group of torch.distributed gives the names that it gives without mpsx, and takes its tensors."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import group_checks
+import pytest
+import torch
+import torch.distributed as dist
+
+SCRIPT = Path(group_checks.__file__)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def start(*extra: str, **environment: str) -> list[subprocess.Popen[str]]:
+    """Two processes of group_checks.py."""
+    ports = ",".join(map(str, free_ports(len(group_checks.WAYS))))
+    clean = {name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
+    return [subprocess.Popen([sys.executable, SCRIPT, str(rank), ports, *extra], text=True, env=clean | environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]  # fmt: skip
+
+
+def finish(workers: list[subprocess.Popen[str]]) -> list[dict[str, list[object]]]:
+    """The results that each of them printed."""
+    texts = [worker.communicate(timeout=600)[0] for worker in workers]
+    lines = [[line for line in text.splitlines() if line.startswith("{")] for text in texts]
+    assert all(lines), "\n".join(texts)
+    return [json.loads(found[-1]) for found in lines]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> tuple[list[dict[str, list[object]]], list[dict[str, list[object]]]]:
+    """With mpsx, and without; each of two processes."""
+    return finish(start()), finish(start("cpu", TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
+
+
+@pytest.mark.parametrize("name", group_checks.WAYS)
+def test_way(name: str, outcomes: tuple) -> None:
+    with_mpsx, without = outcomes
+    for rank in range(2):
+        found = with_mpsx[rank].get(name, "a way before this one failed")
+        assert isinstance(found, list), found
+        if name in group_checks.CPU_WAYS:  # names, description and backend; then the mesh on the CPU
+            assert found[:4] == without[rank][name]
+        else:
+            assert found[0][0] == "0" and found[2] == group_checks.BACKENDS.get(name, "gloo")
+
+
+def test_single_process() -> None:
+    """A CPU program that merely has mpsx installed, in a group of its own."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    for backend, name in ((None, "0"), ("gloo", "0"), ("fake", "0")):
+        options = {"store": FakeStore()} if backend == "fake" else {"store": dist.HashStore()}
+        dist.init_process_group(backend, rank=0, world_size=1, **options)
+        try:
+            assert dist.group.WORLD.group_name == name
+            for device in ("cpu", "mpsx"):
+                x = torch.ones(2, device=device)
+                dist.all_reduce(x)
+                assert x.tolist() == [1, 1]
+        finally:
+            dist.destroy_process_group()
+    assert dist.is_backend_available("mpsx") and dist.is_backend_available("cpu:gloo,mpsx:mpsx")
+    assert dist.get_default_backend_for_device("mpsx") == "gloo"
+    assert "MPSX" not in dist.Backend._plugins  # one would change what "cpu:gloo,cuda:gloo" means
+
+
+INDICES = """
+import torch
+assert torch.accelerator.device_count() == torch.mpsx.device_count() == {count}
+for index in range({count}):
+    torch.accelerator.set_device_index(index)
+    torch.mpsx.set_device(index)
+    x = torch.ones(2, device=f"mpsx:{{index}}")
+    with torch.mpsx.device(index):
+        torch.accelerator.synchronize(index)
+    assert torch.accelerator.memory_allocated(index) > 0 and torch.mpsx.get_rng_state(index).numel() == 16
+    torch.mpsx.get_device_properties(index), torch.Generator(f"mpsx:{{index}}"), torch.Stream(f"mpsx:{{index}}")
+for use in (torch.accelerator.set_device_index, torch.mpsx.set_device, torch.mpsx.get_rng_state):
+    try:
+        use({count})
+    except (RuntimeError, ValueError) as error:
+        assert "index" in str(error), error
+    else:
+        raise AssertionError(use)
+"""
+
+
+@pytest.mark.parametrize(("value", "count"), [(None, 1), ("2", 2), ("1", 1), ("many", 1)])
+def test_indices_before_a_group(value: str | None, count: int) -> None:
+    """torchrun says how many processes there are on this machine: the indices of them all are the device."""
+    environment = {name: text for name, text in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
+    environment |= {} if value is None else {"LOCAL_WORLD_SIZE": value}
+    done = subprocess.run([sys.executable, "-c", INDICES.format(count=count)], check=False, env=environment,
+                          text=True, capture_output=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
