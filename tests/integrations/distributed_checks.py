@@ -251,23 +251,6 @@ def ddp(rank: int) -> None:
 
 
 @check
-def ddp_hooks(rank: int) -> None:
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-
-    model = nn.parallel.DistributedDataParallel(_model().to(DEVICE))
-    model.register_comm_hook(None, default_hooks.allreduce_hook)
-    _train(model, torch.optim.AdamW(model.parameters(), 1e-2), rank, 2, DEVICE)
-    _compare(model.module.state_dict())
-    model = nn.parallel.DistributedDataParallel(_model().to(DEVICE))
-    model.register_comm_hook(None, default_hooks.fp16_compress_hook)  # torch allows the one of bfloat16 on CUDA alone
-    _train(model, torch.optim.SGD(model.parameters(), 1e-2), rank, 2, DEVICE)
-    model = nn.parallel.DistributedDataParallel(_model().to(DEVICE))
-    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
-    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    _train(model, torch.optim.SGD(model.parameters(), 1e-2), rank, 2, DEVICE)
-
-
-@check
 def ddp_no_sync(rank: int) -> None:
     model = nn.parallel.DistributedDataParallel(_model().to(DEVICE))
     (x, y), *_ = _batches(rank)
@@ -395,4 +378,8 @@ def main(rank: int, port: str, backend: str | None) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+    import ddp_hook_checks  # noqa: F401
+    import distributed_checks  # under its own name, as the others import it
+    import dtensor_checks  # noqa: F401
+
+    distributed_checks.main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)

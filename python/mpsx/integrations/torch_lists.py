@@ -11,6 +11,7 @@ from torch._C import DispatchKey
 
 from mpsx import distributed
 
+from . import comm_hooks, dtensor
 from .rewrite import line
 
 
@@ -70,6 +71,10 @@ _METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_fl
 
 PATCHES = {
     "torch.distributed.distributed_c10d": (distributed.register,),
+    "torch.distributed.tensor._ops._matrix_ops": (dtensor.attention,),
+    "torch.nn.parallel.distributed": (comm_hooks.bfloat16,),
+    "torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks": (comm_hooks.quantization,),
+    "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": (comm_hooks.power_sgd,),
     "torch.utils.collect_env": (_collect_env,),
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (

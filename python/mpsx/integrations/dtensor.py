@@ -1,0 +1,64 @@
+"""DTensor: how scaled_dot_product_attention on mpsx is sharded.
+
+PyTorch has such strategies for the fused attention of CUDA alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import ModuleType
+
+import torch
+
+
+def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: int) -> Callable[[object], object]:
+    """A strategy that shards fused attention along its batch or its heads.
+
+    `query` and `bias` are the positions of those arguments; key and value follow the query. The first `sharded` of the
+    operator's `count` results are sharded too; the others are numbers or missing.
+    """
+    replicate = module.Replicate()
+
+    def strategy(schema: object) -> object:
+        tensors = [(i, arg) for i, arg in enumerate(schema.args_schema) if isinstance(arg, module.OpStrategy)]
+        heads, key_heads = (schema.args_schema[i].shape[1] for i in (query, query + 1))
+
+        def argument(index: int, arg: object, dim: int) -> object:
+            if index == bias:  # broadcasts to (batch, heads, queries, keys)
+                dim += arg.ndim - 4
+                return module.Shard(dim) if dim >= 0 and arg.shape[dim] > 1 else replicate
+            return module.Shard(dim) if arg.ndim > 1 else replicate  # random seed and offset have no dimensions
+
+        def along(dim: int) -> list[object]:
+            results = [module.Shard(dim)] * sharded + [None] * (count - sharded)
+            return results + [argument(i, arg, dim) for i, arg in tensors]
+
+        def keeps_groups(inputs: list[object], results: object) -> bool:
+            """Whether every shard has the key heads that its query heads share (grouped-query attention)."""
+            first = next(spec for (i, _), spec in zip(tensors, inputs, strict=True) if i == query)
+            ways = math.prod(first.mesh.size(i) for i, p in enumerate(first.placements) if p == module.Shard(1))
+            return heads == key_heads or key_heads % ways == 0
+
+        everywhere = [replicate] * sharded + [None] * (count - sharded) + [replicate] * len(tensors)
+        return module.expand_to_full_mesh_op_strategy(
+            schema.get_mesh_from_args(validate=query == 0), schema, [everywhere, along(1), along(0)],
+            input_index=count, is_valid_strategy_cb=keeps_groups,
+        )  # fmt: skip
+
+    return strategy
+
+
+def attention(module: ModuleType) -> None:
+    """Registers the strategies, for torch.distributed.tensor._ops._matrix_ops."""
+    aten = torch.ops.aten
+    forward = aten._scaled_dot_product_fused_attention_overrideable.default
+    backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
+    # The results are the output, its logsumexp, lengths that jagged batches have, and the random state of dropout.
+    module.register_op_strategy(forward, module.RuntimeSchemaInfo(4))(
+        _attention(module, query=0, bias=3, sharded=2, count=9)
+    )
+    # The results are the gradients of query, key, value and bias; mpsx leaves the last to the unfused attention.
+    module.register_op_strategy(backward, module.RuntimeSchemaInfo(5))(
+        _attention(module, query=1, bias=4, sharded=3, count=4)
+    )
