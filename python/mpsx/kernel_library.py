@@ -8,6 +8,7 @@ shader_cache.py.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent
 SOURCES = PACKAGE / "metal"
+RECORD = "library.json"  # beside a library: its hash
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
@@ -67,19 +69,34 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
     contents = (part for path in files for part in (str(path.relative_to(SOURCES)), path.read_bytes()))
     kind = name if bodies else f"{name} without bodies"
     key = shader_cache.digest(kind, shader_build.translator_hash(str(store.folder)), *contents)
-    target = store.folder / "kernels" / key[:32] / file_name(name)
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open(target.parent / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                _say(f"waiting for another process, which compiles the kernels for {name}")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.exists():
-                _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
-    store.touch(target)
-    return target
+
+    def built(store: Cache) -> Path:
+        here = store.part("kernels", 0).part(key[:32], 0)
+        target = here.path(file_name(name))
+        if not _is_whole(here, target):
+            with open(here.path("lock"), "w") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    _say(f"waiting for another process, which compiles the kernels for {name}")
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                if not _is_whole(here, target):
+                    _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
+                    here.write(RECORD, {"hash": shader_cache.file_digest(target)})
+        store.touch(target)
+        return target
+
+    return shader_cache.with_room(store, built)
+
+
+def _is_whole(here: Cache, target: Path) -> bool:
+    """Whether a library is there, as it was built."""
+    from . import shader_cache
+
+    record = here.read(RECORD)
+    with contextlib.suppress(OSError):
+        return record is not None and shader_cache.file_digest(target) == record["hash"]
+    return False
 
 
 def _say(text: str, end: str = "\n") -> None:
@@ -92,7 +109,6 @@ class _Build:
     def __init__(self, name: str, store: Cache, bodies: bool) -> None:
         from . import shader_build
         from .msl.compiler import supported_isas
-        from .shader_cache import Cache
 
         self.name, self.mode = name, name if name in ("simt", "cuda") else "wide"
         self.isa = name if name != "simt" else "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
@@ -107,8 +123,7 @@ class _Build:
         if self.mode == "simt":
             self.flags.append("-DMPSX_SIMT=1")
         self.stamp = shader_build.compiler_stamp() + shader_build.headers_hash(str(store.folder))
-        (store.folder / "objects").mkdir(exist_ok=True)
-        self.objects = Cache(store.folder / "objects", OBJECT_CACHE_BYTES)
+        self.objects = store.part("objects", OBJECT_CACHE_BYTES)
         self.work = Path(store.temporary())
         self.header: list[str] = []
 
@@ -160,11 +175,13 @@ class _Build:
 
     def call(self, command: list[str]) -> None:
         """Runs a compiler."""
-        import subprocess
+        from . import shader_cache
+        from .msl import processes
 
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"cannot compile the kernels for {self.name}: {done.stderr.strip()}")
+        status, _, said = processes.run(command, env=processes.with_caches_in(self.work))
+        if status:
+            shader_cache.check_room(self.objects.folder, status, said)
+            raise RuntimeError(f"cannot compile the kernels for {self.name}: {said.strip()}")
 
     def translate(self, source: Path) -> list[str]:
         """The C++ files of one Metal file."""
@@ -197,10 +214,9 @@ class _Build:
         flags += self.compiler.source_flags(source.name, self.mode)
         suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
         name = digest(source.read_bytes(), self.stamp, *flags) + suffix
-        found = self.objects.path(name)
-        if found.exists():
-            self.objects.touch(found)
-            return found
-        written = source.with_suffix(suffix)
-        self.call([*self.clang, *flags, *self.header, output, str(source), "-o", str(written)])
-        return self.objects.publish(written, name)
+        found = self.objects.get(name)
+        if found is None:
+            written = source.with_suffix(suffix)
+            self.call([*self.clang, *flags, *self.header, output, str(source), "-o", str(written)])
+            found = self.objects.put(written, name)
+        return found

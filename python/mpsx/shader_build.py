@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import os
@@ -10,10 +9,10 @@ import re
 import shlex
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from . import shader_cache
 from .shader_cache import Cache, digest
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from .msl.compiler import Compiler
     from .msl.source import Source
     from .shader_parts import Parts
-
-    Result = TypeVar("Result")
 
 TRANSLATOR = Path(__file__).parent / "msl"
 LIBRARY = Path(__file__).parent / "metal_stdlib"
@@ -46,11 +43,6 @@ class Target:
 
     isa: str
     mode: str  # "auto", "simt" or "cuda", the translator's
-
-    @property
-    def suffix(self) -> str:
-        """Of the library's file."""
-        return ".ptx" if self.mode == "cuda" else ".so"
 
 
 @dataclass(frozen=True)
@@ -157,17 +149,7 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     found = lookup(store, key, target, name)
     if found:
         return found
-    return anywhere(store, lambda store: Builder(store, target, includes).build(source, name, key))
-
-
-def anywhere(store: Cache, work: Callable[[Cache], Result]) -> Result:
-    """Has `work` done in a cache, or in a private one where that one is full or cannot be written to."""
-    try:
-        return work(store)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-            raise
-    return work(shader_cache.private())
+    return shader_cache.with_room(store, lambda store: Builder(store, target, includes, name).build(source, key))
 
 
 def preprocessed(store: Cache, shader: ShaderSource) -> Source:
@@ -176,7 +158,9 @@ def preprocessed(store: Cache, shader: ShaderSource) -> Source:
     from .shader_compiler import Builder
 
     includes = [*map(os.path.abspath, shader.include_dirs), torch_include()]
-    return Source(Builder(store, Target("baseline", "simt"), includes).preprocess(shader.text, shader.name)[0])
+    builder = Builder(store, Target("baseline", "simt"), includes, shader.name)
+    with builder.working() as folder:
+        return Source(builder.preprocess(shader.text, folder)[0])
 
 
 def undefined(message: str) -> str:
@@ -204,28 +188,9 @@ def lookup(store: Cache, key: str, target: Target, name: str) -> Built | None:
             return None
     except OSError:
         return None
-    path = stored(store, record, target) if "library" in record else ""
+    path = store.find(record["library"]) if "library" in record else ""
     if path is None:
         return None
     store.touch(store.path(f"{key}.json"))
     parts = Parts.of(record, store, target, name, key)
-    return Built(path, record["kernels"], True, parts, record.get("warnings", ()))
-
-
-def stored(store: Cache, record: dict, target: Target) -> str | None:
-    """The library of a record, if it is there and whole."""
-    library = store.path(f"{record['library']}{target.suffix}")
-    try:
-        if hashlib.sha256(library.read_bytes()).hexdigest() != record["library"]:
-            return None
-    except OSError:
-        return None
-    store.touch(library)
-    return str(library)
-
-
-def publish(store: Cache, written: Path, target: Target) -> dict:
-    """Puts a library in its place; its record."""
-    record = {"library": hashlib.sha256(written.read_bytes()).hexdigest()}
-    store.publish(written, f"{record['library']}{target.suffix}")
-    return record
+    return Built(str(path), record["kernels"], True, parts, record.get("warnings", ()))

@@ -13,42 +13,46 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import shader_build
+from . import shader_build, shader_cache
+from .msl import processes
 from .shader_cache import Cache, digest
 from .shader_parts import Parts
 
 AT_ONCE = 16  # kernels
+KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
 class Builder:
-    """One build."""
+    """One build of the source `name`."""
 
-    def __init__(self, store: Cache, target: shader_build.Target, includes: list[str]) -> None:
-        self.store, self.target, self.includes = store, target, includes
+    def __init__(self, store: Cache, target: shader_build.Target, includes: list[str], name: str) -> None:
+        self.store, self.target, self.includes, self.name = store, target, includes, name
+        self.kernels: list[str] = []  # that it is about, for messages
+        self.seconds = processes.time_limit()
         try:
             self.compiler = shader_build.compiler_of(store)
         except RuntimeError as error:
             raise RuntimeError(f"mpsx.compile_shader: {error}") from None
         self.clang = self.compiler.clang
-        self.started: list[subprocess.Popen] = []
+        self.started: list[processes.Process] = []
 
-    def build(self, source: str, name: str, key: str) -> shader_build.Built:
+    def build(self, source: str, key: str) -> shader_build.Built:
         from .msl import check
         from .msl.check.messages import explain
         from .msl.library import translate_library
         from .msl.source import MslError, Source
 
-        texts = {name: source}
+        texts = {self.name: source}
+        self.kernels = KERNEL.findall(source)
         on_gpu = self.target.mode == "cuda"
         with self.working() as folder:
             header, calls = (None, None) if on_gpu else self.start_parts(folder)
-            text, files = self.preprocess(source, name)
+            text, files = self.preprocess(source, folder)
             try:
                 src = Source(text)
                 unit = check.unit_of(src)
@@ -68,6 +72,7 @@ class Builder:
             except MslError as error:
                 self.refuse(check.merge(check.from_text(str(error)), spaces.wait()), texts)
                 raise SyntaxError(str(error)) from None
+            self.kernels = [kernel["name"] for kernel in translation.kernels]
             record = {
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
                 "kernels": translation.kernels,
@@ -80,27 +85,28 @@ class Builder:
                     self.check(translation.source, translation.samples(), folder, parts[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
                 else:
-                    library = (self.compile_ptx(translation.text, folder, name) if on_gpu
+                    library = (self.compile_ptx(translation.text, folder) if on_gpu
                                else self.compile(translation.text, folder, *parts))  # fmt: skip
-                    record |= shader_build.publish(self.store, library, self.target)
-                    path = str(self.store.path(f"{record['library']}{self.target.suffix}"))
+                    path = str(self.store.store(library))
+                    record["library"] = os.path.basename(path)
             except SyntaxError as error:
                 self.refuse(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
                 raise
             self.refuse(spaces.wait(), texts)
             self.store.write(f"{key}.json", record)
         self.store.trim()
-        parts = Parts.of(record, self.store, self.target, name, key)
+        parts = Parts.of(record, self.store, self.target, self.name, key)
         return shader_build.Built(path, record["kernels"], False, parts, record["warnings"])
 
-    def build_part(self, source: str, exports: str, name: str) -> dict:
-        """The record of the library that a part of the exports of a source makes."""
+    def build_part(self, source: str, exports: str, kernel: str, name: str) -> Path:
+        """The library of one kernel, which `exports` exports from a source; put into the cache under a name."""
         from .msl.check.messages import explain
 
+        self.kernels = [kernel]
         with self.working() as folder:
             try:
                 if self.target.mode == "cuda":
-                    library = self.compile_ptx(source + exports, folder, name)
+                    library = self.compile_ptx(source + exports, folder)
                 elif "clang" not in self.compiler.description:
                     library = self.compile(source + exports, folder, None, self.finish(self.start_parts(folder)[1]))
                 else:
@@ -110,9 +116,9 @@ class Builder:
             except SyntaxError as error:
                 self.refuse(explain(str(error), source + exports), {})
                 raise
-            record = shader_build.publish(self.store, library, self.target)
+            path = self.store.put(library, name)
         self.store.trim()
-        return record
+        return path
 
     def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
         """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
@@ -134,14 +140,13 @@ class Builder:
         folder = Path(self.store.temporary())
         try:
             yield folder
-        except (KeyboardInterrupt, SystemExit):
-            for process in self.started:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            raise
+        except processes.TimeLimitError as error:
+            kernels = f", kernels {', '.join(self.kernels[:8])}" if self.kernels else ""
+            more = f" and {len(self.kernels) - 8} more" if len(self.kernels) > 8 else ""
+            raise RuntimeError(f"mpsx.compile_shader: {self.name}{kernels}{more}: {error}") from None
         finally:
             for process in self.started:
-                process.wait()
+                process.end()
             self.started.clear()
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -159,43 +164,31 @@ class Builder:
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
-    def run(self, command: list[str], text: str | None = None) -> str:
+    def run(self, command: list[str], text: str = "", **more: object) -> str:
         """Standard output; SyntaxError with what the compiler said where it fails."""
-        process = self.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        out, said = process.communicate(text or "")
+        process = self.start(command, stdout=subprocess.PIPE, **more)
+        out, said = process.finish(text)
         if process.returncode:
+            shader_cache.check_room(self.store.folder, process.returncode, said)
             raise SyntaxError(said.strip() or f"{shlex.join(command)} failed with {process.returncode}")
         return out
 
-    def start(self, command: list[str], **pipes: int) -> subprocess.Popen:
-        """A compiler in a process group of its own, to be ended with all that it starts."""
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **pipes)
-        self.started.append(process)
-        return process
+    def start(self, command: list[str], **more: object) -> processes.Process:
+        """A compiler, to be ended with all that it starts."""
+        self.started.append(processes.Process(command, self.seconds, **more))
+        return self.started[-1]
 
-    def preprocess(self, source: str, name: str) -> tuple[str, list[str]]:
+    def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
         """The text after the preprocessor, and the files that were included."""
-        from .msl.preprocess import APPLE_HEADERS, DEFINES, EMPTY_HEADERS, included
+        from .msl.preprocess import DEFINES, included, write_stubs
 
-        apple = self.apple_headers([*APPLE_HEADERS, *EMPTY_HEADERS])
+        apple = folder / "apple"
+        write_stubs(apple)
         command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
-        text = self.run(command, f'#line 1 "{name}"\n{source}\n')
-        return text, [file for file in included(text) if not file.startswith(str(apple))]
-
-    def apple_headers(self, names: Sequence[str]) -> Path:
-        """A folder of empty files in place of Apple's headers, whose contents are in mpsx/metal_stdlib."""
-        folder = self.store.path(f"apple-{digest(*names)[:16]}")
-        if not folder.is_dir():
-            made = self.store.temporary()
-            for name in names:
-                Path(made, name).parent.mkdir(exist_ok=True)
-                Path(made, name).touch()
-            try:
-                os.rename(made, folder)
-            except OSError:  # another process was quicker
-                shutil.rmtree(made)
-        return folder
+        text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
+        files = [file for file in included(text) if not file.startswith(str(apple))]
+        return text.replace(f'"{apple}/', '"'), files  # the same text each time
 
     def start_parts(self, folder: Path) -> tuple[Part | None, Part]:
         """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a
@@ -220,32 +213,26 @@ class Builder:
         """One of them. `text`: what the compiler is to read."""
         command = [*self.clang, *self.flags(), *arguments, "-o"]
         stamp = digest(shader_build.compiler_stamp(), shader_build.headers_hash(str(self.store.folder)), *command, text)
-        part = Part(f"{name}-{stamp[:32]}.json", folder / name, text)
-        record = self.store.read(part.record)
-        if record is not None:
-            path = self.store.path(record["file"])
-            with contextlib.suppress(OSError):
-                if hashlib.sha256(path.read_bytes()).hexdigest() == path.stem:
-                    self.store.touch(path)
-                    part.path = path
-                    return part
-        part.process = self.start([*command, str(part.written)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        part = Part(f"{name}-{stamp[:32]}", folder / name, text)
+        part.path = self.store.get(part.name)
+        if part.path is None:
+            part.process = self.start([*command, str(part.written)])
         return part
 
     def finish(self, part: Part) -> Path:
         """Waits for a part and stores it."""
         if part.path is None:
-            said = part.process.communicate(part.text)[1]
+            said = part.process.finish(part.text)[1]
+            if part.process.returncode:
+                shader_cache.check_room(self.store.folder, part.process.returncode, said)
             if part.process.returncode and part.text:
                 raise SyntaxError(said.strip())
             if part.process.returncode:
                 raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal library: {said.strip()}")
-            name = hashlib.sha256(part.written.read_bytes()).hexdigest() + part.written.suffix
-            part.path = self.store.publish(part.written, name)
-            self.store.write(part.record, {"file": name})
+            part.path = self.store.put(part.written, part.name)
         return part.path
 
-    def compile_ptx(self, text: str, folder: Path, name: str) -> Path:
+    def compile_ptx(self, text: str, folder: Path) -> Path:
         """A library of PTX out of translated text."""
         from .msl.check.messages import CLANG_FLAGS
         from .msl.ptx import pack_files
@@ -254,11 +241,12 @@ class Builder:
         code.write_text(text)
         # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
         flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
-        self.run([*self.compiler.command, *flags, "-S", str(code), "-o", f"{code}.ptx"])
+        self.run([*self.compiler.command, *flags, "-S", str(code), "-o", f"{code}.ptx"],
+                 env=processes.with_caches_in(folder))  # fmt: skip
         missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
         if missing:
             function = shader_build.undefined(f"undefined symbol: {missing[1]}")
-            raise SyntaxError(f"{name}: error: function '{function}' is called, but not defined")
+            raise SyntaxError(f"{self.name}: error: function '{function}' is called, but not defined")
         pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
         return library
 
@@ -280,8 +268,8 @@ class Builder:
 class Part:
     """A file that several builds share."""
 
-    record: str
+    name: str  # in the cache
     written: Path
     text: str = ""  # which the compiler reads
     path: Path | None = None
-    process: subprocess.Popen | None = None
+    process: processes.Process | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import shader_build
+from . import shader_build, shader_cache
 from .shader_cache import Cache, digest
 
 
@@ -28,15 +28,13 @@ class Parts:
         """The path of the library of a kernel."""
         from .shader_compiler import Builder
 
-        record = f"{self.key}-{digest(kernel)[:16]}.json"
+        name = f"{self.key}-{digest(kernel)[:16]}"
 
         def compiled(store: Cache) -> str:
-            known = store.read(record)
-            path = known and shader_build.stored(store, known, self.target)
-            if not path:
-                known = Builder(store, self.target, []).build_part(self.source, self.exports[kernel], self.name)
-                store.write(record, known)
-                path = str(store.path(f"{known['library']}{self.target.suffix}"))
-            return path
+            found = store.get(name)
+            if found is None:
+                builder = Builder(store, self.target, [], self.name)
+                found = builder.build_part(self.source, self.exports[kernel], kernel, name)
+            return str(found)
 
-        return shader_build.anywhere(self.store, compiled)
+        return shader_cache.with_room(self.store, compiled)

@@ -6,14 +6,13 @@ and then compiled without further ado, so that the calls are about what a GPU wo
 from __future__ import annotations
 
 import functools
-import json
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import kernel_library, shader_build, shader_cache
+from ..msl import processes
 from .instrument import Facts, instrument
 
 if TYPE_CHECKING:
@@ -59,11 +58,15 @@ def find(library: str, kernel: str) -> str:
         raise RuntimeError("kernels are profiled through clang's text form: pip install 'mpsx[shader]', which has one")
     if Path(library).name.startswith("libmpsx_kernels_"):
         source = Source(text_of(source_of(kernel, compiler), compiler))
-        return _Build(store, compiler, False).run(source, kernel)
+        return shader_cache.with_room(store, lambda store: _Build(store, compiler, False).run(source, kernel))
     shader = shader_build.sources.get(library)
     if shader is None:
         raise RuntimeError(f"{kernel}: the source of {library} is not known")
-    return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
+
+    def build(store: shader_cache.Cache) -> str:
+        return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
+
+    return shader_cache.with_room(store, build)
 
 
 @functools.cache
@@ -106,7 +109,10 @@ def source_of(kernel: str, compiler: Compiler) -> Path:
 
 def facts_of(library: str) -> Facts:
     """The meaning of the numbers in the counts of that library."""
-    record = json.loads(Path(library).with_suffix(".json").read_text())
+    path = Path(library)
+    record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
+    if record is None:
+        raise RuntimeError(f"{path.with_suffix('.json')} is damaged; start again, and the kernel is compiled anew")
     return Facts([(kind, size, tuple(map(tuple, places))) for kind, size, places in record["sites"]],
                  [(instructions, lines) for instructions, lines in record["blocks"]])  # fmt: skip
 
@@ -116,8 +122,7 @@ class _Build:
 
     def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
         self.compiler, self.general = compiler, general
-        (store.folder / "profiles").mkdir(exist_ok=True)
-        self.cache = shader_cache.Cache(store.folder / "profiles", CACHE_BYTES)
+        self.cache = store.part("profiles", CACHE_BYTES)
         own = b"".join(Path(__file__).with_name(name).read_bytes() for name in OWN)
         self.stamp = shader_cache.digest(shader_build.compiler_stamp(), own,
                                          shader_build.translator_hash(str(store.folder)))  # fmt: skip
@@ -125,9 +130,9 @@ class _Build:
     def run(self, src: Source, kernel: str) -> str:
         """The library's path; beside it, with the suffix .json, is what facts_of() reads."""
         key = shader_cache.digest(self.stamp, src.text, kernel, str(self.general))[:40]
-        library, facts = self.cache.path(f"{key}.so"), self.cache.path(f"{key}.json")
-        if library.exists() and facts.exists():
-            self.cache.touch(library), self.cache.touch(facts)
+        library = self.cache.get(key)
+        if library and self.cache.read(library.with_suffix(".json").name):
+            self.cache.touch(library.with_suffix(".json"))
             return str(library)
         folder = Path(self.cache.temporary())
         try:
@@ -143,9 +148,8 @@ class _Build:
             self.call(*flags, "-c", folder / "calls.cpp", "-o", folder / "calls.o")
             self.execute([*self.compiler.link(), str(folder / "kernel.o"), str(folder / "calls.o"), "-o",
                           str(folder / "kernel.so"), *([] if self.compiler.is_zig else ["-lgcc"])])  # fmt: skip
-            (folder / "kernel.json").write_text(json.dumps({"sites": found.sites, "blocks": found.blocks}))
-            self.cache.publish(folder / "kernel.json", facts.name)
-            self.cache.publish(folder / "kernel.so", library.name)
+            library = self.cache.put(folder / "kernel.so", key)
+            self.cache.write(library.with_suffix(".json").name, {"sites": found.sites, "blocks": found.blocks})
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         self.cache.trim()
@@ -163,28 +167,27 @@ class _Build:
     def header(self, flags: list[str]) -> Path:
         """The Metal standard library, precompiled."""
         name = f"{shader_cache.digest(self.stamp, *flags)[:40]}.pch"
-        found = self.cache.path(name)
-        if not found.exists():
+        found = self.cache.get(name)
+        if found is None:
             folder = Path(self.cache.temporary())
             try:
                 self.call(*flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", shader_build.LIBRARY / "msl.h",
                           "-o", folder / name)  # fmt: skip
-                self.cache.publish(folder / name, name)
+                found = self.cache.put(folder / name, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-        self.cache.touch(found)
         return found
 
     def call(self, *arguments: object) -> None:
         """Runs the compiler."""
         self.execute([*self.compiler.clang, *map(str, arguments)])
 
-    @staticmethod
-    def execute(command: list[str]) -> None:
+    def execute(self, command: list[str]) -> None:
         """Runs a command."""
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"cannot compile a kernel for profiling: {done.stderr.strip()}")
+        status, _, said = processes.run(command)
+        if status:
+            shader_cache.check_room(self.cache.folder, status, said)
+            raise RuntimeError(f"cannot compile a kernel for profiling: {said.strip()}")
 
     def translate(self, src: Source, kernel: str) -> str:
         """The kernel alone as C++ that exports its table."""

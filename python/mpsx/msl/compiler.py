@@ -6,10 +6,10 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 
+from . import processes
 from .source import MslError
 
 # No fast-math, and no contraction: every ISA then computes the same, except for the order in which a vectorised
@@ -164,16 +164,17 @@ def writes_ptx(compiler):
     """Whether a compiler has LLVM's backend for NVIDIA's GPUs; no Mac has use for it."""
     if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
         return compiler.is_zig and platform.system() != "Darwin"
-    found = subprocess.run([*compiler.command, "--print-targets"], capture_output=True, text=True, check=False)
-    return "nvptx64" in found.stdout
+    return "nvptx64" in processes.run([*compiler.command, "--print-targets"])[1]
 
 
 def describe(command):
     try:
-        run = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as e:
+        status, out, said = processes.run([*command, "--version"], seconds=processes.time_limit())
+    except (OSError, processes.TimeLimitError) as e:
         raise MslError(f"{shlex.join(command)}: not a working compiler: {e}") from None
-    return run.stdout.partition("\n")[0].strip()
+    if status:
+        raise MslError(f"{shlex.join(command)}: not a working compiler: {said.strip() or f'status {status}'}")
+    return out.partition("\n")[0].strip()
 
 
 def find_compiler():
@@ -185,7 +186,7 @@ def find_compiler():
     ziglang = importlib.util.find_spec("ziglang")
     if ziglang:
         zig = os.path.join(ziglang.submodule_search_locations[0], "zig")
-        version = subprocess.run([zig, "version"], capture_output=True, text=True, check=True).stdout.strip()
+        version = processes.run([zig, "version"])[1].strip()
         return Compiler((zig, "c++"), f"{describe((zig, 'c++'))} (ziglang {version})")
     for name in ("clang++", "g++", "c++"):
         path = shutil.which(name)

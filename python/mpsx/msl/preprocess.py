@@ -3,9 +3,9 @@
 import os
 import re
 import shlex
-import subprocess
 import tempfile
 
+from . import processes
 from .overlay import lay_over, overlays_of, with_overlays
 from .source import MslError
 
@@ -43,23 +43,28 @@ DEFINES = [
 ]
 
 
+def write_stubs(folder):
+    """Empty files in place of Apple's headers, whose contents are in metal_stdlib."""
+    for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
+        at = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(at), exist_ok=True)
+        with open(at, "w"):
+            pass
+
+
 def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
     """Returns the preprocessed text and the user's files it was made of. `overlays`: with those of the host driver."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
-        for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
-            at = os.path.join(stubs, name)
-            os.makedirs(os.path.dirname(at), exist_ok=True)
-            with open(at, "w"):
-                pass
+        write_stubs(stubs)
         args = [*shlex.split(command), "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", "-I", stubs]
         args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)]
 
         def run(path):
-            done = subprocess.run([*args, path], check=False, capture_output=True, text=True)
-            if done.returncode:
-                raise MslError(done.stderr.strip() or f"{shlex.join([*args, path])} failed with {done.returncode}")
-            return done.stdout, [path, *(f for f in included(done.stdout) if not f.startswith(stubs) and f != path)]
+            status, text, said = processes.run([*args, path])
+            if status:
+                raise MslError(said.strip() or f"{shlex.join([*args, path])} failed with {status}")
+            return text, [path, *(f for f in included(text) if not f.startswith(stubs) and f != path)]
 
         text, files = run(path)
         found = overlays_of(files) if overlays else []

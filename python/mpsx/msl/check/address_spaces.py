@@ -9,9 +9,9 @@ about `this`, are dropped."""
 import os
 import re
 import shutil
-import subprocess
 import threading
 
+from .. import processes
 from .clang_source import NUMBERS, source_text
 from .diagnostic import Diagnostic, Places
 
@@ -194,27 +194,28 @@ class AddressSpaceCheck:
     start and nothing to say. `samples`: of one instance of each kernel."""
 
     def __init__(self, unit, command, texts=None, samples=False):
-        clang, self.process = clang_of(command), None
+        clang, self.process, self.trouble = clang_of(command), None, None
         if clang is None:
             return
         self.text = source_text(unit, samples)
         self.places = Places(self.text, texts)
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            [*clang, *FLAGS, "-"], stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, text=True,
-            start_new_session=True,
-        )  # fmt: skip
+        self.process = processes.Process([*clang, *FLAGS, "-"], processes.time_limit())
         # clang may have more to say than a pipe holds, before anybody asks.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):
-        self.stderr = self.process.communicate(self.text)[1]
+        try:
+            self.stderr = self.process.finish(self.text)[1]
+        except processes.TimeLimitError as error:
+            self.trouble = error
 
     def wait(self):
         if self.process is None:
             return []
         self.reader.join()
+        if self.trouble:
+            raise self.trouble
         found = set()
         for m, notes in parse(self.stderr):
             message = verdict(m["text"], notes)
