@@ -31,7 +31,7 @@ def test_nothing_leaks() -> None:
     for name in dir(torch.mpsx):
         value = getattr(torch.mpsx, name)
         home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-        assert home is None or home.startswith("mpsx."), f"{name} of {home}"
+        assert home is None or home.startswith("mpsx.") or value is torch.OutOfMemoryError, f"{name} of {home}"
 
 
 def test_profiler_has_the_names_of_mps() -> None:

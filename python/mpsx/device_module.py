@@ -2,14 +2,17 @@
 
 from __future__ import annotations as _annotations
 
+import os as _os
 import sys as _sys
+import time as _time
 from dataclasses import dataclass as _dataclass
 from types import ModuleType as _ModuleType
 
 import torch as _torch
+from torch import OutOfMemoryError  # noqa: F401
 
-from . import _runtime, memory, random  # noqa: F401
-from . import device_profiler as profiler  # noqa: F401
+from . import _runtime, memory, random, streams
+from . import device_profiler as profiler
 from .memory import *  # noqa: F403
 from .memory import recommended_max_memory
 from .random import *  # noqa: F403
@@ -55,12 +58,21 @@ def _register() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     _torch.Tensor.is_mpsx = property(lambda tensor: tensor.device.type == _runtime.device_type())  # by either name
+    # As torch.mps.event and torch.cuda.streams can be imported, these can be too.
+    for name, module in _MODULES.items():
+        _sys.modules[f"torch.mpsx.{name}"] = module
     backend = _ModuleType("torch.backends.mpsx", "torch.backends.mps's questions, about mpsx.")
     backend.is_built = backend.is_available = is_available
     backend.is_macos_or_newer = lambda major, minor: True
+    backend.is_macos13_or_newer = lambda minor=0: True
     backend.get_name = get_device_name
     backend.get_core_count = lambda: _runtime.driver()["cores"]
     _torch.backends.mpsx = _sys.modules[backend.__name__] = backend
+
+
+event = streams
+_MODULES = {"event": event, "memory": memory, "profiler": profiler, "random": random, "streams": streams}
+_used = (_time.monotonic(), _time.process_time())  # when `utilization` was last called: the clock, and the CPU's time
 
 
 def __dir__() -> list[str]:
@@ -207,6 +219,27 @@ def get_device_capability(device: object = None) -> tuple[int, int]:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 works; it does, computing in float32."""
     return True
+
+
+def is_tf32_supported() -> bool:
+    """Whether products of float32 can be computed in TF32; they never are."""
+    return False
+
+
+def utilization(device: object = None) -> int:
+    """The percentage of the time since the last call (at first: since the start) in which the device was busy.
+
+    The device of the host and simt drivers is the CPU, of which this process's share counts. Other drivers have no
+    such counter.
+    """
+    global _used
+    _check_device(device)
+    driver = _runtime.driver()["name"]
+    if driver not in ("host", "simt"):
+        raise NotImplementedError(f"utilization: the {driver} driver does not count how long the GPU was busy")
+    before, _used = _used, (_time.monotonic(), _time.process_time())
+    elapsed, busy = (now - then for now, then in zip(_used, before, strict=True))
+    return min(100, round(100 * busy / max(elapsed * (_os.cpu_count() or 1), 1e-9)))
 
 
 def get_amp_supported_dtype() -> list[_torch.dtype]:

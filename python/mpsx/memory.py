@@ -14,6 +14,8 @@ __all__ = [
     "driver_allocated_memory",
     "empty_cache",
     "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
@@ -26,9 +28,11 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "memory_summary",
     "recommended_max_memory",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
 ]
@@ -91,14 +95,41 @@ def reset_max_memory_cached(device: object = None) -> None:
 
 def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
     """`memory_stats`, with a dictionary for each part of a name."""
+    return _nested(memory_stats())
+
+
+def _nested(stats: dict[str, int]) -> dict[str, object]:
     nested: dict[str, object] = {}
-    for name, value in memory_stats().items():
+    for name, value in stats.items():
         *outer, last = name.split(".")
         inner = nested
         for part in outer:
             inner = inner.setdefault(part, {})
         inner[last] = value
     return nested
+
+
+def host_memory_stats() -> OrderedDict[str, int]:
+    """Statistics of pinned memory, under the names that `torch.cuda.host_memory_stats` uses."""
+    values = iter(torch.ops.mpsx._host_memory_stats())
+    kinds = ("active_bytes", "active_requests", "allocated_bytes", "allocations")
+    parts = ("current", "peak", "allocated", "freed")
+    return OrderedDict(sorted((f"{kind}.{part}", next(values)) for kind in kinds for part in parts))
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, object]:
+    """`host_memory_stats`, with a dictionary for each statistic."""
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Sets the peaks of pinned memory to what is in use now."""
+    torch.ops.mpsx._reset_host_memory_stats(True)
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Sets what is counted up for pinned memory to zero."""
+    torch.ops.mpsx._reset_host_memory_stats(False)
 
 
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:

@@ -1,7 +1,11 @@
 // Functions of torch.ops.mpsx without a kernel, for the Python package.
+#include <ATen/core/CachingHostAllocator.h>
 #include <torch/library.h>
 
+#include <vector>
+
 #include "backend/alias.h"
+#include "backend/device.h"
 #include "backend/generator.h"
 #include "backend/mps.h"
 #include "backend/storage.h"
@@ -20,7 +24,23 @@ void follow_twin(const at::Tensor& self) {
   rebind(storage, cpu_twin(storage));
 }
 
+// Statistics of pinned memory for torch.mpsx.host_memory_stats: four values each, in the order of its names.
+std::vector<int64_t> host_memory_stats() {
+  const at::HostStats stats = at::getHostAllocator(kDeviceType)->get_stats();
+  std::vector<int64_t> values;
+  for (const auto* s : {&stats.active_bytes, &stats.active_requests, &stats.allocated_bytes, &stats.allocations})
+    values.insert(values.end(), {s->current, s->peak, s->allocated, s->freed});
+  return values;
+}
+
+void reset_host_memory_stats(bool peak) {
+  auto* allocator = at::getHostAllocator(kDeviceType);
+  peak ? allocator->reset_peak_stats() : allocator->reset_accumulated_stats();
+}
+
 TORCH_LIBRARY_FRAGMENT(mpsx, m) {
+  m.def("_host_memory_stats() -> int[]", host_memory_stats);
+  m.def("_reset_host_memory_stats(bool peak) -> ()", reset_host_memory_stats);
   m.def("_default_generator() -> Generator", torch::CppFunction::makeFromBoxedFunction<&push_default_generator>());
   // Not declared as views: autograd would want them to be on their base's device.
   m.def("_follow_twin(Tensor self) -> ()", follow_twin);
