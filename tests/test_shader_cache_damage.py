@@ -234,8 +234,7 @@ def small_disk(tmp_path):
         subprocess.run(["umount", "-l", path], check=False)
 
 
-@pytest.mark.parametrize("size", ["4k", pytest.param("64k", marks=pytest.mark.sweep),
-                                  pytest.param("1m", marks=pytest.mark.sweep), pytest.param("6m", marks=pytest.mark.sweep)])  # fmt: skip
+@pytest.mark.parametrize("size", ["4k", *(pytest.param(size, marks=pytest.mark.sweep) for size in ("64k", "1m", "6m"))])
 def test_a_full_disk_and_room_elsewhere(small_disk, tmp_path, size: str) -> None:
     done = in_a_process(ROOM, MPSX_CACHE_DIR=str(small_disk("disk", size)), TMPDIR=str(tmp_path))
     assert done.stdout == "done\n", done.stderr

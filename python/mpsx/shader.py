@@ -70,9 +70,9 @@ def compile_shader(source: str) -> ShaderLibrary:
     `MPSX_DRIVER=simt` checks each launch for accesses out of bounds, missing barriers and races in threadgroup memory.
     Races in device memory (two threads that update the same element) are not found on any driver.
 
-    Warns once for each kernel if a tensor's dtype does not fit the element type of its parameter, and (SyntaxWarning)
-    about attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line and column of what is
-    wrong; RuntimeError where there is no compiler, or where it takes longer than
+    Warns once for each kernel if a tensor's dtype does not fit the element type of its parameter, and with a
+    SyntaxWarning about attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line and
+    column of what is wrong, and RuntimeError where there is no compiler, or where it takes longer than
     `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On host and simt a call raises RuntimeError if the kernel crashes.
     """
     if not isinstance(source, str):
