@@ -11,6 +11,8 @@ from types import ModuleType
 
 import torch
 
+_META = torch.library.Library("aten", "IMPL", "Meta")
+
 
 def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: int) -> Callable[[object], object]:
     """A strategy that shards fused attention along its batch or its heads.
@@ -49,11 +51,19 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
     return strategy
 
 
+def _gradients_meta(grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                    *rest: object, **options: object) -> tuple:  # fmt: skip
+    """Shapes of the gradients of fused attention."""
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), None
+
+
 def attention(module: ModuleType) -> None:
     """Registers the strategies, for torch.distributed.tensor._ops._matrix_ops."""
     aten = torch.ops.aten
     forward = aten._scaled_dot_product_fused_attention_overrideable.default
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(backward.name(), "Meta"):  # before torch 2.13
+        _META.impl(backward, _gradients_meta)
     # The results are the output, its logsumexp, lengths that jagged batches have, and the random state of dropout.
     module.register_op_strategy(forward, module.RuntimeSchemaInfo(4))(
         _attention(module, query=0, bias=3, sharded=2, count=9)
