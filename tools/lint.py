@@ -29,6 +29,7 @@ FAMILY_EDGES = {
     "attention": (r"ops/(random|explicit)/",),
     "elementwise": (r"ops/explicit/",),
     "index": (r"sort/",),
+    "linalg": (r"ops/matmul/",),
     "loss": (r"ops/explicit/",),
     "pool": (r"ops/resample/",),
 }

@@ -38,6 +38,20 @@ inline void tg_barrier() { threadgroup_barrier(mem_flags::mem_threadgroup); }
 inline void sg_barrier() { simdgroup_barrier(mem_flags::mem_threadgroup); }
 // The same for device memory of this group.
 inline void tg_device_barrier() { threadgroup_barrier(mem_flags::mem_device); }
+// The same for both.
+inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
+
+// The SIMD groups of a threadgroup: this one, how many there are, this lane and the lanes that it has.
+struct SimdGroup {
+  uint index, count, lane, lanes;
+};
+inline SimdGroup simd_group_of(GroupThread g) {
+  const uint index = g.index / g.width, count = (g.count + g.width - 1) / g.width;
+  return {index, count, g.lane, min(g.width, g.count - index * g.width)};
+}
+// The sum over the lanes of the SIMD group, in every lane.
+inline float sg_sum(float v) { return simd_sum(v); }
+inline float2 sg_sum(float2 v) { return float2(simd_sum(v.x), simd_sum(v.y)); }
 
 // A value and where it was found; the lower index wins a tie.
 template <typename K, typename I = long>

@@ -1,0 +1,234 @@
+// LU factors with partial pivoting, and systems solved with them.
+#include "lib/instantiate.h"
+#include "linalg/lu_panel.h"
+
+template <typename T> struct LuTile { enum : uint { elements = kTileBytes4 / sizeof(T) }; };
+
+// A whole matrix in threadgroup memory. Multipliers stay unscaled until the end. One threadgroup per matrix.
+// info: the first pivot that is zero, counted from 1, or 0.
+template <typename T>
+kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
+                    constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup T a[LuTile<T>::elements];
+  threadgroup Pivot scratch[kScratch];
+  const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns;
+  device T* matrix = matrices + long(batch) * p.a.batch;
+  load_tile(a, pitch, matrix, p.a.row, p.a.column, rows, columns, g);
+  tg_barrier();
+  const Spread s = spread_over(kSolveColumns, g);
+  uint singular = 0;
+  for (uint k = 0; k < min(rows, columns); ++k) {
+    Pivot best = {-1.0f, k};
+    for (uint i = k + g.index; i < rows; i += g.count) {
+      const float size = pivot_size(a[i * pitch + k]);
+      if (size > best.key) best = {size, i};
+    }
+    best = tg_reduce<CombineArgMax>(best, scratch, g);
+    const uint row = best.index;
+    if (row != k) {
+      for (uint j = g.index; j < columns; j += g.count) {
+        const T upper = a[k * pitch + j];
+        a[k * pitch + j] = a[row * pitch + j];
+        a[row * pitch + j] = upper;
+      }
+    }
+    if (g.index == 0) pivots[long(batch) * p.pivots + k] = int(row + 1);
+    tg_barrier();
+    if (best.key == 0.0f) {
+      singular = singular ? singular : k + 1;
+    } else {
+      const Divisor<T> pivot = divisor(a[k * pitch + k]);
+      for (uint i = k + 1 + s.row; i < rows; i += s.rows) {
+        const T multiplier = pivot.divide(a[i * pitch + k]);
+        for (uint j = k + 1 + s.column; j < columns; j += s.columns)
+          a[i * pitch + j] -= product(multiplier, a[k * pitch + j]);
+      }
+    }
+    tg_barrier();
+  }
+  const bool down = p.a.row == 1;
+  const uint inner = down ? rows : columns;
+  for (uint e = g.index; e < rows * columns; e += g.count) {
+    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
+    T value = a[i * pitch + j];
+    const T pivot = a[min(i, j) * pitch + j];
+    if (i > j && pivot_size(pivot) != 0.0f) value = quotient(value, pivot);
+    matrix[long(i) * p.a.row + long(j) * p.a.column] = value;
+  }
+  if (g.index == 0) info[batch] = int(singular);
+}
+
+// A panel of at most kPanel columns in device memory, of any number of rows. One threadgroup per matrix, one thread per
+// row. A row that was updated also says which of its column is the next pivot's candidate.
+template <typename T>
+kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
+                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup T pivot_row[kPanel];
+  threadgroup Pivot scratch[kScratch];
+  const uint rows = p.rows, columns = p.columns, batch = g.group.x;
+  device T* a = matrices + long(batch) * p.a.batch;
+  const long down = p.a.row, across = p.a.column;
+  uint singular = 0;
+  Pivot best = {-1.0f, 0};
+  for (uint i = g.index; i < rows; i += g.count) {
+    const float size = pivot_size(a[long(i) * down]);
+    if (size > best.key) best = {size, i};
+  }
+  for (uint k = 0; k < min(rows, columns); ++k) {
+    best = tg_reduce<CombineArgMax>(best, scratch, g);
+    const uint row = best.key < 0.0f ? k : best.index;
+    for (uint j = g.index; j < columns; j += g.count) {
+      const long upper = long(k) * down + long(j) * across, lower = long(row) * down + long(j) * across;
+      const T value = a[lower];
+      if (row != k) {
+        a[lower] = a[upper];
+        a[upper] = value;
+      }
+      pivot_row[j] = value;
+    }
+    if (g.index == 0) pivots[long(batch) * p.pivots + k] = int(p.offset + row + 1);
+    tg_all_barrier();
+    const bool zero = best.key == 0.0f;
+    if (zero && singular == 0) singular = p.offset + k + 1;
+    const Divisor<T> pivot = divisor(zero ? field_number<T>(1.0f, 0.0f) : pivot_row[k]);
+    best = {-1.0f, 0};
+    for (uint i = k + 1 + g.index; i < rows; i += g.count) {
+      device T* line = a + long(i) * down;
+      const T multiplier = pivot.divide(line[long(k) * across]);
+      line[long(k) * across] = multiplier;
+      for (uint j = k + 1; j < columns; ++j) {
+        const T value = line[long(j) * across] - product(multiplier, pivot_row[j]);
+        line[long(j) * across] = value;
+        if (j == k + 1) {
+          const float size = pivot_size(value);
+          if (size > best.key) best = {size, i};
+        }
+      }
+    }
+    tg_all_barrier();
+  }
+  if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
+}
+
+// The same with at most ROWS rows per thread, which stay in registers.
+template <uint ROWS>
+[[max_total_threads_per_threadgroup(kPanelThreads)]]
+kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
+                          device int* info [[buffer(2)]], constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float pivot_row[kPanel], other_row[kPanel];
+  threadgroup Pivot scratch[kScratch];
+  const uint batch = g.group.x;
+  const LuPanel panel = {matrices + long(batch) * p.a.batch, p.a.row, p.a.column, p.rows, p.columns, p.offset};
+  uint singular = 0;
+  for (uint first = 0; first < p.columns; first += HeldRows<ROWS>::columns) {
+    const uint width = min(uint(HeldRows<ROWS>::columns), p.columns - first);
+    const uint found = eliminate_held<ROWS>(panel, first, width, pivots + long(batch) * p.pivots, pivot_row, other_row,
+                                            scratch, g);
+    singular = singular ? singular : found;
+  }
+  if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
+}
+
+// The row that comes to `row` when rows [0, count) are exchanged with pivots[…] - 1 - offset, one after the other.
+template <typename P>
+inline uint source_row(P pivots, uint count, uint offset, uint row) {
+  uint source = row;
+  for (uint k = count; k-- > 0;) {
+    const uint other = uint(pivots[k]) - 1 - offset;
+    source = source == k ? other : (source == other ? k : source);
+  }
+  return source;
+}
+
+// Exchanges the rows that a panel chose as pivots in the columns outside of it, and in those to its right solves for
+// the rows of U. Grid: (tiles of columns, batch).
+template <typename T>
+kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [[buffer(1)]],
+                    constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
+  enum : uint { kPitch = kPanel + 1, kXPitch = kSolveColumns + 1 };
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup T lower[kPanel * kPitch], x[2 * kPanel * kXPitch];
+  threadgroup uint to[2 * kPanel], from[2 * kPanel];
+  const uint left_tiles = p.offset / kSolveColumns, panel = p.panel;
+  const bool right = g.group.x >= left_tiles;
+  const uint first = right ? p.offset + panel + (g.group.x - left_tiles) * kSolveColumns : g.group.x * kSolveColumns;
+  const uint columns = min(uint(kSolveColumns), (right ? p.columns : p.offset) - first);
+  device T* matrix = matrices + (long(g.group.y) * p.a.batch + long(p.offset) * p.a.row);  // rows from the panel's on
+  device T* a = matrix + long(first) * p.a.column;
+  device const int* panel_pivots = pivots + (long(g.group.y) * p.pivots + p.offset);
+  for (uint i = g.index; i < 2 * panel; i += g.count) {
+    const uint row = i < panel ? i : uint(panel_pivots[i - panel]) - 1 - p.offset;
+    to[i] = row;
+    from[i] = source_row(panel_pivots, panel, p.offset, row);
+  }
+  if (right) load_tile(lower, kPitch, matrix + long(p.offset) * p.a.column, p.a.row, p.a.column, panel, panel, g);
+  tg_barrier();
+  const bool down = p.a.row == 1;
+  const uint inner = down ? 2 * panel : columns;
+  for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
+    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
+    x[i * kXPitch + j] = a[long(from[i]) * p.a.row + long(j) * p.a.column];
+  }
+  tg_barrier();
+  if (right) solve_tile(lower, kPitch, x, kXPitch, panel, columns, false, true, g);
+  for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
+    const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
+    if (i >= panel && to[i] < panel) continue;  // among the first rows already
+    a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
+  }
+}
+
+// Solves with the factors of a matrix that fits into a block. Grid: (tiles of right-hand sides, batch).
+template <typename T>
+kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factors [[buffer(1)]],
+                           device const int* pivots [[buffer(2)]], constant LuSolveParams& p [[buffer(3)]],
+                           MPSX_GROUP_PARAMETERS) {
+  enum : uint { kPitch = Block<T>::rows + 1, kXPitch = kSolveColumns + 1 };
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup T a[Block<T>::rows * kPitch], x[Block<T>::rows * kXPitch];
+  threadgroup uint from[Block<T>::rows];
+  const uint n = p.n, first = g.group.x * kSolveColumns, columns = min(uint(kSolveColumns), p.columns - first);
+  device const T* lu = factors + long(g.group.y) * p.lu.batch;
+  device T* b = right + (long(g.group.y) * p.b.batch + long(first) * p.b.column);
+  device const int* own_pivots = pivots + long(g.group.y) * p.pivots;
+  for (uint i = g.index; i < n; i += g.count) from[i] = source_row(own_pivots, n, 0, i);
+  const bool down = p.lu.row == 1;
+  for (uint e = g.index; e < n * n; e += g.count) {
+    const uint i = down ? e % n : e / n, j = down ? e / n : e % n;
+    const T value = lu[long(i) * p.lu.row + long(j) * p.lu.column];
+    a[i * kPitch + j] = p.conjugate ? conjugate(value) : value;
+  }
+  tg_barrier();
+  for (uint e = g.index; e < n * columns; e += g.count) {
+    const uint i = p.b.row == 1 ? e % n : e / columns, j = p.b.row == 1 ? e / n : e % columns;
+    x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
+  }
+  tg_barrier();
+  // The strides of a transposed matrix are exchanged: U is then the lower triangle.
+  solve_tile(a, kPitch, x, kXPitch, n, columns, false, !p.transposed, g);
+  solve_tile(a, kPitch, x, kXPitch, n, columns, true, p.transposed, g);
+  for (uint e = g.index; e < n * columns; e += g.count) {
+    const uint i = p.b.row == 1 ? e % n : e / columns, j = p.b.row == 1 ? e / n : e % columns;
+    b[long(p.transposed ? from[i] : i) * p.b.row + long(j) * p.b.column] = x[i * kXPitch + j];
+  }
+}
+
+// permutation[i]: the row of A that pivoting brings to row i. gid = (row, batch)
+kernel void pivots_to_permutation(device long* permutation [[buffer(0)]], device const int* pivots [[buffer(1)]],
+                                  constant PermutationParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
+  permutation[ulong(gid.y) * p.size + gid.x] = source_row(pivots + ulong(gid.y) * p.pivots, p.pivots, 0, gid.x);
+}
+
+#define MPSX_LU(T, TAG)                            \
+  MPSX_KERNEL("lu_tile_" #TAG, lu_tile<T>)         \
+  MPSX_KERNEL("lu_panel_" #TAG, lu_panel<T>)       \
+  MPSX_KERNEL("lu_swap_" #TAG, lu_swap<T>)         \
+  MPSX_KERNEL("lu_solve_block_" #TAG, lu_solve_block<T>)
+MPSX_LU(float, f32)
+MPSX_LU(float2, c64)
+MPSX_KERNEL("lu_panel_2_f32", lu_panel_held<2>)
+MPSX_KERNEL("lu_panel_4_f32", lu_panel_held<4>)
+MPSX_KERNEL("lu_panel_8_f32", lu_panel_held<8>)

@@ -1,0 +1,113 @@
+// A panel of LU whose rows stay in registers, some columns at a time.
+#pragma once
+
+#include "linalg/field.h"
+
+typedef Indexed<float, uint> Pivot;
+
+// Rows that a thread holds, and how many columns of them: 32 numbers. The column to eliminate next comes first.
+template <uint ROWS>
+struct HeldRows {
+  enum : uint { columns = 32 / ROWS };
+  float x[ROWS][columns];
+
+  METAL_FUNC void load(device const float* a, long down, long across, uint rows, uint width, GroupThread g) {
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      const uint i = g.index + r * g.count;
+      device const float* row = a + long(i) * down;
+      MPSX_UNROLL
+      for (uint j = 0; j < columns; ++j) x[r][j] = i < rows && j < width ? row[long(j) * across] : 0.0f;
+    }
+  }
+  // The thread that holds row i copies it.
+  METAL_FUNC void publish(uint i, threadgroup float* row, GroupThread g) const {
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      if (g.index + r * g.count != i) continue;
+      MPSX_UNROLL
+      for (uint j = 0; j < columns; ++j) row[j] = x[r][j];
+    }
+  }
+  METAL_FUNC void replace(uint i, threadgroup const float* row, GroupThread g) {
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      if (g.index + r * g.count != i) continue;
+      MPSX_UNROLL
+      for (uint j = 0; j < columns; ++j) x[r][j] = row[j];
+    }
+  }
+};
+
+struct LuPanel {
+  device float* a;
+  long down, across;
+  uint rows, columns, offset;
+};
+
+// Columns [first, first + width) of a panel: subtracts what the columns before them eliminate, chooses pivots and
+// eliminates. Returns the first pivot that is zero, counted from 1, or 0.
+template <uint ROWS>
+inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots, threadgroup float* pivot_row,
+                           threadgroup float* other_row, threadgroup Pivot* scratch, GroupThread g) {
+  typedef HeldRows<ROWS> Rows;
+  Rows held;
+  held.load(p.a + long(first) * p.across, p.down, p.across, p.rows, width, g);
+  for (uint k = 0; k < first; ++k) {
+    held.publish(k, pivot_row, g);
+    tg_barrier();
+    for (uint j = g.index; j < width; j += g.count)
+      p.a[long(k) * p.down + long(first + j) * p.across] = pivot_row[j];
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      const uint i = g.index + r * g.count;
+      const float multiplier = i > k && i < p.rows ? p.a[long(i) * p.down + long(k) * p.across] : 0.0f;
+      MPSX_UNROLL
+      for (uint j = 0; j < Rows::columns; ++j) held.x[r][j] -= multiplier * pivot_row[j];
+    }
+    tg_barrier();
+  }
+  uint singular = 0;
+  for (uint step = 0; step < width; ++step) {
+    const uint k = first + step;
+    Pivot best = {-1.0f, k};
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      const uint i = g.index + r * g.count;
+      const float size = fabs(held.x[r][0]);
+      if (i >= k && i < p.rows && size > best.key) best = {size, i};
+    }
+    best = tg_reduce<CombineArgMax>(best, scratch, g);
+    const uint row = best.index;
+    held.publish(row, pivot_row, g);
+    held.publish(k, other_row, g);
+    if (g.index == 0) pivots[k] = int(p.offset + row + 1);
+    tg_all_barrier();
+    held.replace(row, other_row, g);
+    // Row k is complete; columns that no thread holds are exchanged in device memory.
+    for (uint j = g.index; j < p.columns; j += g.count) {
+      device float* upper = p.a + (long(k) * p.down + long(j) * p.across);
+      device float* lower = p.a + (long(row) * p.down + long(j) * p.across);
+      if (j >= k && j < first + width) {
+        *upper = pivot_row[j - k];
+      } else if (row != k) {
+        const float value = *lower;
+        *lower = *upper;
+        *upper = value;
+      }
+    }
+    const bool zero = best.key == 0.0f;
+    if (zero && singular == 0) singular = p.offset + k + 1;
+    const Divisor<float> pivot = divisor(zero ? 1.0f : pivot_row[0]);
+    MPSX_UNROLL
+    for (uint r = 0; r < ROWS; ++r) {
+      const uint i = g.index + r * g.count;
+      const float multiplier = pivot.divide(held.x[r][0]);
+      if (i > k && i < p.rows) p.a[long(i) * p.down + long(k) * p.across] = multiplier;
+      MPSX_UNROLL
+      for (uint j = 0; j + 1 < Rows::columns; ++j) held.x[r][j] = held.x[r][j + 1] - multiplier * pivot_row[j + 1];
+    }
+  }
+  tg_all_barrier();
+  return singular;
+}

@@ -1,0 +1,76 @@
+// Shared by the kernels of metal/linalg and their launchers.
+#pragma once
+
+#include "lib/shared.h"
+
+// Sizes of blocks. A block of a triangular matrix and a tile of right-hand sides fit into the 32 KiB of threadgroup
+// memory that every GPU has; complex blocks have half the rows.
+enum : uint32_t {
+  kFloatBlock = 64,    // rows of a diagonal block, real
+  kComplexBlock = 32,  // complex
+  kSolveColumns = 32,  // right-hand sides per threadgroup
+  kPanel = 32,         // columns of a panel of LU and QR
+  kPanelThreads = 1024,
+  kTileBytes4 = 16384  // a matrix of at most this size is factored in threadgroup memory
+};
+
+// Strides of a batch of matrices, in elements.
+struct MatrixStrides {
+  int64_t row, column, batch;
+};
+
+struct CholeskyParams {
+  MatrixStrides a;
+  uint32_t n;       // rows of the diagonal block
+  uint32_t offset;  // its first row in the matrix
+};
+
+// X of op(A) X = B, over B.
+struct TriangularParams {
+  MatrixStrides a, b;
+  uint32_t n, columns;
+  uint32_t upper, unit, conjugate;
+  uint32_t unused;
+};
+
+// Columns [offset, offset + columns) of a matrix, from row `offset` on: rows x columns.
+struct LuParams {
+  MatrixStrides a;
+  int64_t pivots;  // per matrix
+  uint32_t rows, columns;
+  uint32_t offset;
+  uint32_t unused;
+};
+
+// Row exchanges of a panel of `panel` columns at `offset`, in the `columns` columns of the matrix outside of it.
+struct LuSwapParams {
+  MatrixStrides a;
+  int64_t pivots;
+  uint32_t offset, panel, columns;
+  uint32_t unused;
+};
+
+struct LuSolveParams {
+  MatrixStrides lu, b;
+  int64_t pivots;
+  uint32_t n, columns;
+  uint32_t transposed, conjugate;
+};
+
+struct PermutationParams {
+  uint32_t pivots, size;  // per matrix
+};
+
+struct QrParams {
+  MatrixStrides a, v;
+  int64_t tau, t;  // per matrix
+  uint32_t rows, columns;
+  uint32_t keeps_block;  // whether v and t are written
+  uint32_t unused;
+};
+
+struct ReflectorParams {
+  MatrixStrides v;
+  int64_t tau;  // per matrix
+  uint32_t rows, columns;
+};

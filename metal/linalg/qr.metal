@@ -1,0 +1,110 @@
+// Householder QR: panels of columns, and the triangular factors of blocks of reflectors.
+#include "lib/instantiate.h"
+#include "linalg/reflector.h"
+
+// The norm of x[0 .. count), of any magnitude.
+template <typename T>
+inline float column_norm(device const T* x, long stride, uint first, uint end, threadgroup float* scratch,
+                         GroupThread g) {
+  float sum = 0.0f;
+  for (uint i = first + g.index; i < end; i += g.count) sum += squared_modulus(x[long(i) * stride]);
+  sum = tg_sum(sum, scratch, g);
+  if (sum > 1e-30f && sum < 1e37f) return precise::sqrt(sum);
+  float largest = 0.0f;
+  for (uint i = first + g.index; i < end; i += g.count) {
+    const T value = x[long(i) * stride];
+    largest = propagating_max(largest, propagating_max(fabs(real_part(value)), fabs(imaginary_part(value))));
+  }
+  largest = tg_max(largest, scratch, g);
+  if (largest == 0.0f || !isfinite(largest)) return largest;
+  sum = 0.0f;
+  for (uint i = first + g.index; i < end; i += g.count) sum += squared_modulus(x[long(i) * stride] / largest);
+  return largest * precise::sqrt(tg_sum(sum, scratch, g));
+}
+
+// A panel of at most kPanel columns in device memory. One threadgroup per matrix. A SIMD group takes a column: right of
+// the reflector it applies it, left of it adds up the product of both reflectors for T.
+template <typename T>
+kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
+                     device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const SimdGroup s = simd_group_of(g);
+  threadgroup T gram[kPanel * kTPitch], factor[kPanel * kTPitch], tau[kPanel];
+  threadgroup float scratch[kScratch];
+  const uint rows = p.rows, columns = p.columns, reflectors = min(rows, columns), batch = g.group.x;
+  device T* a = matrices + long(batch) * p.a.batch;
+  const long down = p.a.row, across = p.a.column;
+  for (uint k = 0; k < reflectors; ++k) {
+    device T* x = a + long(k) * across;
+    const T alpha = x[long(k) * down];
+    const float norm = column_norm(x, down, k + 1, rows, scratch, g);
+    const Reflector<T> h = reflector(alpha, norm);
+    tg_all_barrier();  // alpha was read
+    for (uint i = k + 1 + g.index; i < rows; i += g.count) x[long(i) * down] = product(x[long(i) * down], h.scale);
+    if (g.index == 0) {
+      x[long(k) * down] = field_number<T>(h.beta, 0.0f);
+      tau[k] = h.tau;
+      taus[long(batch) * p.tau + k] = h.tau;
+    }
+    tg_all_barrier();
+    for (uint j = s.index; j < columns; j += s.count) {
+      device T* y = a + long(j) * across;
+      if (j > k) {
+        T sum = s.lane == 0 ? y[long(k) * down] : field_number<T>(0.0f, 0.0f);
+        for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
+          sum += product(conjugate(x[long(i) * down]), y[long(i) * down]);
+        const T scaled = product(conjugate(h.tau), sg_sum(sum));
+        for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
+          y[long(i) * down] -= product(x[long(i) * down], scaled);
+        if (s.lane == 0) y[long(k) * down] -= scaled;
+      } else if (j < k && p.keeps_block) {
+        T sum = s.lane == 0 ? conjugate(y[long(k) * down]) : field_number<T>(0.0f, 0.0f);
+        for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
+          sum += product(conjugate(y[long(i) * down]), x[long(i) * down]);
+        sum = sg_sum(sum);
+        if (s.lane == 0) gram[j * kTPitch + k] = sum;
+      }
+    }
+    tg_all_barrier();
+  }
+  if (!p.keeps_block) return;
+  device T* own = v + long(batch) * p.v.batch;
+  for (uint e = g.index; e < rows * reflectors; e += g.count) {
+    const uint i = e % rows, j = e / rows;
+    const T below = i > j ? a[long(i) * down + long(j) * across] : field_number<T>(i == j ? 1.0f : 0.0f, 0.0f);
+    own[long(i) * p.v.row + long(j) * p.v.column] = below;
+  }
+  block_factor(factor, gram, tau, reflectors, t + long(batch) * p.t, g);
+}
+
+// T of each block of kPanel reflectors, whose vectors v has in full. Grid: (blocks, batch).
+template <typename T>
+kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffer(1)]],
+                            device const T* taus [[buffer(2)]], constant ReflectorParams& p [[buffer(3)]],
+                            MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  const SimdGroup s = simd_group_of(g);
+  threadgroup T gram[kPanel * kTPitch], factor[kPanel * kTPitch], tau[kPanel];
+  const uint block = g.group.x, blocks = (p.columns + kPanel - 1) / kPanel, first = block * kPanel;
+  const uint columns = min(uint(kPanel), p.columns - first);
+  device const T* a = v + (long(g.group.y) * p.v.batch + long(first) * p.v.column);
+  for (uint j = g.index; j < columns; j += g.count) tau[j] = taus[long(g.group.y) * p.tau + first + j];
+  for (uint e = s.index; e < columns * columns; e += s.count) {
+    const uint i = e / columns, j = e % columns;
+    if (i >= j) continue;
+    T sum = field_number<T>(0.0f, 0.0f);
+    for (uint r = first + j + s.lane; r < p.rows; r += s.lanes)
+      sum += product(conjugate(a[long(r) * p.v.row + long(i) * p.v.column]),
+                     a[long(r) * p.v.row + long(j) * p.v.column]);
+    sum = sg_sum(sum);
+    if (s.lane == 0) gram[i * kTPitch + j] = sum;
+  }
+  tg_barrier();
+  block_factor(factor, gram, tau, columns, t + (ulong(g.group.y) * blocks + block) * (kPanel * kPanel), g);
+}
+
+#define MPSX_QR(T, TAG)                        \
+  MPSX_KERNEL("qr_panel_" #TAG, qr_panel<T>)   \
+  MPSX_KERNEL("reflector_block_" #TAG, reflector_block<T>)
+MPSX_QR(float, f32)
+MPSX_QR(float2, c64)

@@ -1,0 +1,64 @@
+// Launchers of metal/linalg/triangular.metal.
+#include <ATen/native/BatchLinearAlgebra.h>
+#include <ATen/native/TransposeType.h>
+
+#include <algorithm>
+
+#include "ops/linalg/linalg.h"
+
+namespace mpsx::ops::linalg {
+namespace {
+
+void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
+  static const KernelSet kernels("triangular_block");
+  const TriangularParams p{strides_of(a), strides_of(b), uint32_t(b.size(1)), uint32_t(b.size(2)),
+                           upper,         unit,          conjugate,           0};
+  Launch(kernels.get(tag_of(b)))
+      .pointer(b.mutable_data_ptr())
+      .pointer(a.const_data_ptr())
+      .bytes(p)
+      .groups({uint32_t(ceil_div(p.columns, kSolveColumns)), uint32_t(b.size(0))}, 256)
+      .work(uint64_t(p.n) * p.n * kSolveColumns / 2)
+      .run();
+}
+
+}  // namespace
+
+void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
+  if (b.numel() == 0) return;
+  checked_size("solve_triangular", std::max(b.size(1), b.size(2)));
+  const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b), blocks = (n + block - 1) / block;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t first = (upper ? blocks - 1 - i : i) * block, rows = std::min(block, n - first), last = first + rows;
+    const Tensor x = part(b, first, 0, rows, columns);
+    solve_block(part(a, first, first, rows, rows), x, upper, unit, conjugate);
+    const int64_t rest = upper ? 0 : last, rest_rows = upper ? first : n - last;
+    if (rest_rows == 0) continue;
+    const Tensor factor = part(a, rest, first, rest_rows, rows);
+    multiply_add(part(b, rest, 0, rest_rows, columns), conjugate && a.is_complex() ? factor.conj() : factor, x, -1, 1);
+  }
+}
+
+// X of op(A) X = B, or of X op(A) = B if not `left`, over B.
+static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool upper,
+                             at::native::TransposeType transpose, bool unitriangular) {
+  if (B.numel() == 0) return;
+  using at::native::TransposeType;
+  Tensor a = matrices(A), b = written_matrices("triangular_solve", B);
+  // As for BLAS, a matrix is its memory column after column, whatever its strides say.
+  if (a.stride(1) != 1) a = transposed(a);
+  const bool transposes = transpose != TransposeType::NoTranspose;
+  // X op(A) = B is op(A)^T X^T = B^T.
+  if (transposes == left) {
+    a = transposed(a);
+    upper = !upper;
+  }
+  if (!left) b = transposed(b);
+  solve_triangular(a, b, upper, unitriangular, transpose == TransposeType::ConjTranspose);
+}
+
+}  // namespace mpsx::ops::linalg
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(triangular_solve_stub, &mpsx::ops::linalg::triangular_solve)
+}  // namespace at::native

@@ -1,0 +1,49 @@
+"""Factorizations of matrices and systems solved with them: within a block, and of several blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from kernel_cases import Case, case, values
+
+
+def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
+    """Random matrices with a heavy diagonal."""
+    x = values(*shape, low=-1, high=1, seed=seed)
+    if dtype.is_complex:
+        x = torch.complex(x, values(*shape, low=-1, high=1, seed=seed + 1))
+    x.diagonal(0, -2, -1).add_(2)
+    return x
+
+
+def hermitian(x: torch.Tensor) -> torch.Tensor:
+    """A positive definite matrix."""
+    return x @ x.mH / x.shape[-1] + torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def triangular(x: torch.Tensor) -> torch.Tensor:
+    """A lower triangular matrix."""
+    return (x / x.shape[-1]).tril() + torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
+    """P, L, U of a matrix."""
+    return list(torch.linalg.lu(a))
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
+        for n in (13, 70):
+            a, b = matrices(dtype, 2, n, n), matrices(dtype, 2, n, 35, seed=5)
+            reference = "exact" if dtype == torch.float32 else "same"
+            name = f"{tag} of {n}"
+            yield case(f"cholesky {name}", torch.linalg.cholesky, hermitian(a), reference=reference)
+            yield case(f"solve_triangular {name}", lambda a, b: torch.linalg.solve_triangular(a, b, upper=False),
+                       triangular(a), b, reference=reference)  # fmt: skip
+            yield case(f"lu {name}", unpacked, a, reference=reference)
+            yield case(f"solve {name}", torch.linalg.solve, a, b, reference=reference)
+            yield case(f"qr {name}", torch.linalg.qr, b, reference=reference)
+            yield case(f"inv {name}", torch.linalg.inv, a, reference=reference)
