@@ -37,7 +37,9 @@ BARS: dict[str, tuple[float, float | None]] = {
     "pool": (1.1, None),
     "sort": (2.0, None),
     "matrix": (math.inf, None),
+    "linalg": (3.0, None),
 }
+BATCHED_LINALG = 1.5  # the bar of a batch of small matrices
 TERAFLOPS = {("matmul", "f32"): 15, ("matmul", "f16"): 100, ("matmul", "bf16"): 100,
              ("attention", "f16"): 60, ("attention", "bf16"): 60}  # fmt: skip
 LARGE = 2.0**35.5  # operations, from which on these count
@@ -62,6 +64,8 @@ class Row:
     def missed(self) -> bool:
         """Slower than the bars of its category allow."""
         most, least = BARS[self.section]
+        if self.section == "linalg" and self.shape.count("x") == 2:
+            most = BATCHED_LINALG
         kind = (self.name.removesuffix("_nt"), self.dtype)
         large = self.teraflops * self.mpsx * 1e6 >= LARGE
         return (round(self.ratio, 2) > most or (least is not None and 0 < round(self.copy, 2) < least)
@@ -123,6 +127,8 @@ def summary(rows: list[Row]) -> list[str]:
         if here:
             mean = math.exp(statistics.mean(math.log(row.ratio) for row in here))
             bar = f"at most {most:g} of torch's time" + (f", at least {least:.0%} of a copy" if least else "")
+            if section == "linalg":
+                bar += f", {BATCHED_LINALG:g} of a batch"
             if math.isinf(most):
                 bar = "large ones at least 15 TFLOP/s in f32, 100 in f16 and bf16, attention 60"
             missed = sum(row.missed for row in here)

@@ -174,6 +174,32 @@ def matrix_cases(dtype: str) -> Iterator[Case]:
             yield Case("matrix", name, make, dtype, (64, 2048, width), operations=work)
 
 
+def positive_definite(x: torch.Tensor) -> torch.Tensor:
+    """A batch of symmetric positive definite matrices."""
+    return x @ x.mT / x.shape[-1] + torch.eye(x.shape[-1], device=x.device)
+
+
+def well_conditioned(x: torch.Tensor) -> torch.Tensor:
+    """A batch of lower triangular matrices."""
+    return x.tril() / x.shape[-1] + torch.eye(x.shape[-1], device=x.device)
+
+
+LINALG: dict[str, Matrix] = {
+    "cholesky": lambda x: partial(torch.linalg.cholesky_ex, positive_definite(x)),
+    "solve_triangular": lambda x: partial(torch.linalg.solve_triangular, well_conditioned(x), x, upper=False),
+    "lu_factor": lambda x: partial(torch.linalg.lu_factor_ex, x),
+    "inv": lambda x: partial(torch.linalg.inv_ex, x),
+    "solve": lambda x: partial(torch.linalg.solve_ex, x, x[..., : min(32, x.shape[-1])].clone()),
+    "qr": lambda x: partial(torch.linalg.qr, x),
+}
+LINALG_SHAPES = [(512, 32, 32), (2048, 2048)]
+
+
+def linalg_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
+    """A factorization of normal numbers."""
+    return make(random(device, "f32", *shape))
+
+
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
     """Operators of a matrix."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
@@ -197,6 +223,10 @@ def cases(dtypes: list[str]) -> Iterator[Case]:
         yield from table_cases("columns", COLUMNS, dtype, square)
     for dtype in dtypes:
         yield from matrix_cases(dtype)
+    if "f32" in dtypes:
+        for name, make in LINALG.items():
+            for shape in LINALG_SHAPES:
+                yield Case("linalg", name, partial(linalg_case, make, shape), "f32", shape)
     for dtype in dtypes:
         yield from table_cases("index", INDEX, dtype, (ELEMENTS // 4096, 1024))
         yield from table_cases("pool", POOL, dtype, (2**13, 2**12))
