@@ -1,8 +1,8 @@
 """Other libraries keep lists of the devices they know; these modules add mpsx to them.
 
-There is a module here per library, whose PATCHES lists, for each of the library's modules, what changes in it once it
-has been imported. Nothing is imported for it, and no library but torch is changed on a machine with CUDA, where they
-choose that. MPSX_INTEGRATIONS=0 switches all of it off.
+There is a module here per library, and default_device.py for those in which a line is enough. PATCHES lists, for each
+of the library's modules, what changes in it once it has been imported. Nothing is imported for it, and no library but
+torch is changed on a machine with CUDA, where they choose that. MPSX_INTEGRATIONS=0 switches all of it off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ LIBRARIES = {
     "pytorch_lightning": "lightning",
     "lightning_fabric": "lightning",
     "torch": "torch_lists",
-}
+    "ignite": "ignite",
+    "fastai": "fastai",
+    "ultralytics": "ultralytics",
+} | dict.fromkeys(
+    "keras diffusers torch_geometric stable_baselines3 torchrl tianshou skrl d3rlpy lm_eval flair stanza setfit "
+    "whisper speechbrain litgpt thinc easyocr kornia open_clip open_clip_train mmengine pytorch_tabnet gluonts pykeen "
+    "sbi pytorch_metric_learning".split(),
+    "default_device",
+)
 
 misfits: list[str] = []  # what was warned about
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import textwrap
 from collections.abc import Callable
@@ -29,9 +30,12 @@ def _function(module: ModuleType, name: str) -> FunctionType:
 
 
 def _code_in(code: CodeType, name: str) -> CodeType:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            return constant if constant.co_name == name else _code_in(constant, name)
+    """The code of the function `name` that `code` defines, at any depth (default arguments may be functions too)."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    for candidate in inner:
+        if candidate.co_name == name:
+            return candidate
+        inner.extend(constant for constant in candidate.co_consts if isinstance(constant, CodeType))
     raise ValueError(f"no function {name}")
 
 
@@ -62,6 +66,18 @@ def line(where: str, old: str, new: str) -> Patch:
             return source.replace(old, new)
 
         _change(_function(module, where), edit)
+
+    return patch
+
+
+def constant(name: str, value: object, unless: str | None = None) -> Patch:
+    """The module's variable `name` becomes `value`, unless the environment variable `unless` has chosen it."""
+
+    def patch(module: ModuleType) -> None:
+        if not hasattr(module, name):
+            raise ValueError(f"{module.__name__} has changed, expected a variable {name!r}")
+        if unless is None or unless not in os.environ:
+            setattr(module, name, value)
 
     return patch
 
