@@ -198,6 +198,32 @@ def test_graph_of_doubles() -> None:
     torch.testing.assert_close(result.cpu(), (x.sin() * 2 + x.cos()).sum(-1))
 
 
+def quantized(x: torch.Tensor, codes: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """As an optimizer keeps its state: scaled (here exactly), rounded, written into a tensor that stays, read again."""
+    codes.copy_((x * 0.25).to(dtype))
+    return codes.float() * 4, codes.view(-1)[::3], torch.zeros(3, dtype=dtype, device=x.device)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_graph_of_float8(dtype: torch.dtype) -> None:
+    special = torch.tensor([0.0, -0.0, 1e-30, 0.01, 2000, -3e38, float("inf"), float("nan")])
+    x = torch.cat([torch.randn(56) * 100, special]).view(4, 16).to("mpsx")
+    codes = [torch.zeros(4, 16, dtype=dtype, device="mpsx") for _ in range(2)]
+    eager = quantized(x, codes[0], dtype)
+    compiled = torch.compile(quantized, fullgraph=True)(x, codes[1], dtype)
+    for there, expected in zip((*compiled, codes[1]), (*eager, codes[0]), strict=True):
+        assert there.dtype == expected.dtype
+        torch.testing.assert_close(there.cpu().float(), expected.cpu().float(), rtol=0, atol=0, equal_nan=True)
+    on_cpu = (x.cpu() * 0.25).to(dtype)
+    torch.testing.assert_close(codes[1].cpu().float(), on_cpu.float(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_graph_of_unsigned_integers(dtype: torch.dtype) -> None:
+    x = torch.arange(7.0, device="mpsx")
+    assert torch.equal(torch.compile(lambda v: v.to(dtype).float() * 2, fullgraph=True)(x), x * 2)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_flex_attention(dynamic: bool) -> None:

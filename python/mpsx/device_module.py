@@ -51,6 +51,13 @@ def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: ob
     return _torch.contiguous_format
 
 
+def _has_metal_type(dtype: _torch.dtype) -> bool:
+    """Whether Inductor's generator for Metal knows the type."""
+    from torch._inductor.codegen.mps import DTYPE_TO_METAL
+
+    return dtype.is_complex or dtype in DTYPE_TO_METAL
+
+
 def _register() -> None:
     """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""
     _torch._register_device_module("mpsx", _sys.modules[__name__])

@@ -86,9 +86,10 @@ PATCHES = {
     "torch._subclasses.fake_impls": (
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
-    # Metal has no double: such graphs are made of calls, each of which falls back.
+    # Metal has no double and no float8: nodes of such types are calls of the operators, as they are without compiling.
     "torch._inductor.lowering": (
-        line("unsupported_input_tensor", "if t.is_meta:", "if t.is_meta or (t.is_mpsx and t.dtype == torch.float64):"),
+        line("unsupported_input_tensor", "if t.is_meta:",
+             "if t.is_meta or (t.is_mpsx and not torch.mpsx._has_metal_type(t.dtype)):"),
     ),
 }
 if _METAL_FLEX:
