@@ -13,6 +13,11 @@ import mpsx
 from mpsx import kernel_library
 
 sys.path.insert(0, str(Path(__file__).parent))  # layouts.py, tables.py
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+import own_programs
+
+own_programs.prefer()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import emulated_metal
+import own_programs
 from msl.compiler import LEVELS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,6 +89,7 @@ def main() -> None:
     runner.add_argument("--metal", action="store_true", help="the Metal driver, on an emulated Metal")
     runner.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
+    own_programs.prefer()
     if arguments.command == "build":
         build(arguments.isas, arguments.jobs)
         return

@@ -106,6 +106,8 @@ class Cross:
         # Nothing is renamed: libraries are linked with the names and paths that they are installed with.
         script(tools / "install_name_tool", "#!/bin/sh\nexit 1\n")
         script(tools / "xcrun", XCRUN.format(python=sys.executable, log=str(self.xcrun_log), metal=self.metal))
+        # CMake 3.25 writes run paths only where this names macOS 10.5 or later.
+        script(tools / "sw_vers", "#!/bin/sh\necho 14.0\n")
         stubs = self.folder / "frameworks"
         write_stubs(stubs)
         (self.folder / "toolchain.cmake").write_text(TOOLCHAIN.format(bin=tools, stand_in=STAND_IN, stubs=stubs))
