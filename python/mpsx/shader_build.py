@@ -86,6 +86,10 @@ def compiler_stamp() -> str:
     return ""
 
 
+class NoCompilerError(RuntimeError):
+    """There is none, or it does not work."""
+
+
 def compiler_of(store: Cache) -> Compiler:
     """The compiler, which is asked for its version once and not by every process."""
     from .msl.compiler import Compiler, find_compiler
@@ -97,7 +101,7 @@ def compiler_of(store: Cache) -> Compiler:
         try:
             found = find_compiler()
         except MslError as error:
-            raise RuntimeError(f"{error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
+            raise NoCompilerError(f"{error} (`pip install 'mpsx[shader]'` installs ziglang)") from None
         known = {"command": list(found.command), "description": found.description}
         store.write(name, known)
     return Compiler(tuple(known["command"]), known["description"])
@@ -149,7 +153,11 @@ def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = 
     found = lookup(store, key, target, name)
     if found:
         return found
-    return shader_cache.with_room(store, lambda store: Builder(store, target, includes, name).build(source, key))
+
+    def built(store: Cache) -> Built:
+        return Builder(store, target, includes, name, source).build(source, key)
+
+    return shader_cache.with_room(store, built)
 
 
 def preprocessed(store: Cache, shader: ShaderSource) -> Source:
@@ -158,7 +166,7 @@ def preprocessed(store: Cache, shader: ShaderSource) -> Source:
     from .shader_compiler import Builder
 
     includes = [*map(os.path.abspath, shader.include_dirs), torch_include()]
-    builder = Builder(store, Target("baseline", "simt"), includes, shader.name)
+    builder = Builder(store, Target("baseline", "simt"), includes, shader.name, shader.text)
     with builder.working() as folder:
         return Source(builder.preprocess(shader.text, folder)[0])
 

@@ -30,13 +30,14 @@ KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 class Builder:
     """One build of the source `name`."""
 
-    def __init__(self, store: Cache, target: shader_build.Target, includes: list[str], name: str) -> None:
+    def __init__(self, store: Cache, target: shader_build.Target, includes: list[str], name: str, text: str) -> None:
         self.store, self.target, self.includes, self.name = store, target, includes, name
-        self.kernels: list[str] = []  # that it is about, for messages
+        self.kernels = KERNEL.findall(text)  # that it is about, for messages
         self.seconds = processes.time_limit()
         try:
-            self.compiler = shader_build.compiler_of(store)
-        except RuntimeError as error:
+            with self.limited():
+                self.compiler = shader_build.compiler_of(store)
+        except shader_build.NoCompilerError as error:
             raise RuntimeError(f"mpsx.compile_shader: {error}") from None
         self.clang = self.compiler.clang
         self.started: list[processes.Process] = []
@@ -48,7 +49,6 @@ class Builder:
         from .msl.source import MslError, Source
 
         texts = {self.name: source}
-        self.kernels = KERNEL.findall(source)
         on_gpu = self.target.mode == "cuda"
         with self.working() as folder:
             header, calls = (None, None) if on_gpu else self.start_parts(folder)
@@ -135,15 +135,22 @@ class Builder:
             self.run([*self.clang, *self.flags(), *readable], source + exports)
 
     @contextlib.contextmanager
-    def working(self) -> Iterator[Path]:
-        """A folder to write in; it goes in the end, and so does every process that was started."""
-        folder = Path(self.store.temporary())
+    def limited(self) -> Iterator[None]:
+        """Says whose compiler it is that took too long."""
         try:
-            yield folder
+            yield
         except processes.TimeLimitError as error:
             kernels = f", kernels {', '.join(self.kernels[:8])}" if self.kernels else ""
             more = f" and {len(self.kernels) - 8} more" if len(self.kernels) > 8 else ""
             raise RuntimeError(f"mpsx.compile_shader: {self.name}{kernels}{more}: {error}") from None
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[Path]:
+        """A folder to write in; it goes in the end, and so does every process that was started."""
+        folder = Path(self.store.temporary())
+        try:
+            with self.limited():
+                yield folder
         finally:
             for process in self.started:
                 process.end()

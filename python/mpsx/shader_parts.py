@@ -33,7 +33,7 @@ class Parts:
         def compiled(store: Cache) -> str:
             found = store.get(name)
             if found is None:
-                builder = Builder(store, self.target, [], self.name)
+                builder = Builder(store, self.target, [], self.name, "")
                 found = builder.build_part(self.source, self.exports[kernel], kernel, name)
             return str(found)
 

@@ -170,7 +170,7 @@ def writes_ptx(compiler):
 def describe(command):
     try:
         status, out, said = processes.run([*command, "--version"], seconds=processes.time_limit())
-    except (OSError, processes.TimeLimitError) as e:
+    except OSError as e:
         raise MslError(f"{shlex.join(command)}: not a working compiler: {e}") from None
     if status:
         raise MslError(f"{shlex.join(command)}: not a working compiler: {said.strip() or f'status {status}'}")
