@@ -248,14 +248,24 @@ class Builder:
         code.write_text(text)
         # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
         flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
-        self.run([*self.compiler.command, *flags, "-S", str(code), "-o", f"{code}.ptx"],
-                 env=processes.with_caches_in(folder))  # fmt: skip
+        env = processes.with_caches_in(folder)
+        self.limited([*self.compiler.command, *flags], code, env)
+        self.run([*self.compiler.command, *flags, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
         missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
         if missing:
             function = shader_build.undefined(f"undefined symbol: {missing[1]}")
             raise SyntaxError(f"{self.name}: error: function '{function}' is called, but not defined")
         pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
         return library
+
+    def limited(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
+        """Compiles C++ to LLVM IR before any optimization, in which functions that would make a kernel too large are
+        calls."""
+        from .msl.code_size import limited
+
+        ir = Path(f"{code}.ll")
+        self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
+        ir.write_text(limited(ir.read_text(), self.target.mode))
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""
@@ -264,8 +274,12 @@ class Builder:
         readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
         code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
         code.write_text(text)
-        command = [*self.clang, *self.flags(), *readable, "-c", str(code), "-o", str(written)]
-        self.run([*command, "-include-pch", str(header)] if header else command)
+        command = [*self.clang, *self.flags(), *readable]
+        if "clang" in self.compiler.description:
+            self.limited([*command, "-include-pch", str(header)] if header else command, code)
+            self.run([*command, "-c", "-x", "ir", f"{code}.ll", "-o", str(written)])
+        else:
+            self.run([*command, "-c", str(code), "-o", str(written)])
         libraries = [] if self.compiler.is_zig else ["-lgcc"]
         self.run([*self.compiler.link(), str(written), str(calls), "-o", str(library), *libraries])
         return library

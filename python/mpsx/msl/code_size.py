@@ -1,0 +1,236 @@
+"""Keeps compile times in check: how large a kernel gets once its calls are inlined and its loops unrolled, and which
+functions stay calls when that is too large.
+
+Every function of a shader is inlined, or the loop over threads could not be vectorized. That multiplies: a curve's
+addition has a hundred products of big integers, each of which has a thousand instructions once unrolled. So clang first
+writes unoptimized LLVM IR as text; the sizes are estimated from it, callees first; and where a kernel or a library
+exceeds its limit, functions of some size that are expanded several times become calls, whose cost vanishes beside a
+body of that size. Smaller shaders compile to the same code as without this step.
+
+A function that may wait for other threads stays inline: the SIMT engine tells such calls apart by their address."""
+
+import re
+from dataclasses import dataclass, field
+
+# Estimated instructions of one kernel, of all kernels above a third of that together, and of a function in which loops
+# are unrolled. 10,000 take one to three seconds. A call keeps the loop over threads from being vectorized, which mode
+# auto alone does, so its limits are higher.
+LIMITS = {"auto": (8000, 16000, 20000)}
+OTHER_LIMITS = (6000, 12000, 8000)
+CALL_AT_LEAST = 200  # a function below this size is inlined whatever the total
+# The estimated size up to which LLVM may unroll a loop, with `#pragma unroll` and without. Its own limits are lower, of
+# 16384 and 600 with a factor of up to 4, but it counts what is left after simplification.
+ASKED_UNROLL_LIMIT = 65536
+UNROLL_LIMIT = 2400
+
+DEFINE = re.compile(r"^define [^\n]*?@(\"[^\"]+\"|[\w.$]+)\([^\n]*?\) [^\n{]*?#(\d+)[^\n{]*\{\n(.*?)^\}", re.M | re.S)
+ATTRIBUTES = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.M)
+METADATA = re.compile(r"^(!\d+) = (?:distinct )?!\{(.*)\}$", re.M)
+LABEL = re.compile(r"^(\"[^\"]+\"|[\w.$-]+):")
+CALL = re.compile(r"\b(?:call|invoke) .*?@(\"[^\"]+\"|[\w.$]+)\(")
+BACK_EDGE = re.compile(r"^  br .*!llvm\.loop (!\d+)")
+TARGETS = re.compile(r"label %(\"[^\"]+\"|[\w.$-]+)")
+COMPARE = re.compile(r"icmp \w+ i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
+LOAD = re.compile(r"%\S+ = load i\d+, ptr (%\S+?),")
+STEP = re.compile(r" = (?:add|sub)(?: nsw| nuw)* i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
+# What a later pass removes, or turns into an operand of something else.
+FREE = re.compile(r"^(?:%\S+ = (?:alloca|load|getelementptr|bitcast|addrspacecast)|store|br|ret|unreachable|switch"
+                  r"|#dbg_\w+|call void @llvm\.(?:lifetime|dbg))\b")  # fmt: skip
+COPY = re.compile(r"@llvm\.mem\w+\..*, i64 (\d+),")
+MEETING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|match|redux)|asm (?:sideeffect|volatile)")
+
+
+@dataclass
+class Loop:
+    begin: int  # line of its header
+    end: int  # line after its back edge
+    metadata: str
+    trips: int  # 0: unknown
+
+
+@dataclass
+class Function:
+    name: str
+    group: str  # of attributes
+    inlined: bool  # wherever it is called
+    lines: list
+    loops: list = field(default_factory=list)
+    calls: list = field(default_factory=list)  # (line, name)
+    weights: list = field(default_factory=list)  # of the lines, without what their calls expand to
+    copies: list = field(default_factory=list)  # of each line, once loops are unrolled
+    meets: bool = False  # whether it may wait for other threads, itself
+    size: int = 0
+
+
+def functions_of(text):
+    """The defined functions, by name."""
+    groups = dict(ATTRIBUTES.findall(text))
+    found = {}
+    for name, group, body in DEFINE.findall(text):
+        words = groups.get(group, "").split()
+        f = Function(name, group, "alwaysinline" in words, [line.rstrip() for line in body.split("\n")])
+        labels = {}
+        for i, line in enumerate(f.lines):
+            if label := LABEL.match(line):
+                labels[label[1]] = i
+            elif call := CALL.search(line):
+                f.calls.append((i, call[1]))
+                f.meets = f.meets or bool(MEETING.search(line))
+            elif "asm " in line:
+                f.meets = f.meets or bool(MEETING.search(line))
+            if edge := BACK_EDGE.match(line):
+                heads = [labels[t] for t in TARGETS.findall(line) if t in labels]
+                if heads:
+                    f.loops.append(Loop(min(heads), i + 1, edge[1], trips(f.lines, min(heads), i)))
+            f.weights.append(weight(line))
+        found[name] = f
+    return found
+
+
+def weight(line):
+    """The instructions that a line of LLVM IR becomes, without what its call expands to."""
+    if not line or LABEL.match(line) or FREE.match(line.lstrip()):
+        return 0
+    if copied := COPY.search(line):
+        return 1 + int(copied[1]) // 8
+    return 1 + 8 * len(re.findall(r"\b(?:byval|sret)\(", line))
+
+
+def trips(lines, head, back):
+    """How often a loop runs whose bounds are numbers: `for (i = 0; i < 8; ++i)`; 0 where they are not."""
+    for i in range(head, back + 1):
+        compare = COMPARE.search(lines[i])
+        if not compare or i + 1 >= len(lines) or not lines[i + 1].lstrip().startswith("br i1"):
+            continue
+        variable = next((m[1] for k in range(i - 1, max(head, i - 5), -1) if (m := LOAD.search(lines[k]))), None)
+        if variable is None:
+            return 0
+        start = re.compile(rf"store i\d+ (-?\d+), ptr {re.escape(variable)},")
+        first = next((int(m[1]) for k in range(head - 1, -1, -1) if (m := start.search(lines[k]))), None)
+        stored = re.compile(rf"store i\d+ %\S+, ptr {re.escape(variable)},")
+        step = next((m for k in range(back, head, -1) if stored.search(lines[k])
+                     for j in range(k - 1, max(head, k - 4), -1) if (m := STEP.search(lines[j]))), None)
+        if first is None or step is None or not step[1] or int(step[1]) == 0:
+            return 0
+        return max(1, -(-abs(int(compare[1]) - first) // abs(int(step[1]))))
+    return 0
+
+
+class Estimate:
+    """The sizes of a module's functions, given which stay calls and which loops are not unrolled."""
+
+    def __init__(self, text, mode):
+        self.kernel_limit, self.library_limit, self.unroll_limit = LIMITS.get(mode, OTHER_LIMITS)
+        self.functions = functions_of(text)
+        self.metadata = dict(METADATA.findall(text))
+        self.calls, self.rolled = set(), set()  # functions that stay calls; metadata of loops
+        self.order = self.callees_first()
+        self.meeting = set()
+        for f in self.order:
+            if f.meets or any(name in self.meeting for _, name in f.calls):
+                self.meeting.add(f.name)
+        self.measure()
+
+    def callees_first(self):
+        order, seen = [], set()
+        for root in self.functions:
+            todo = [(root, False)]
+            while todo:
+                name, done = todo.pop()
+                if done:
+                    order.append(self.functions[name])
+                elif name in self.functions and name not in seen:
+                    seen.add(name)
+                    todo.append((name, True))
+                    todo += [(callee, False) for _, callee in self.functions[name].calls]
+        return order
+
+    def roots(self):
+        """The functions that nobody calls, kernels' entry points among them."""
+        called = {name for f in self.order for _, name in f.calls}
+        return [f for f in self.order if f.name not in called or not f.inlined]
+
+    def is_unrolled(self, loop, size):
+        said = " ".join(self.metadata.get(m, "") for m in re.findall(r"!\d+", self.metadata.get(loop.metadata, "")))
+        if not loop.trips or "unroll.disable" in said or loop.metadata in self.rolled:
+            return False
+        asked = "unroll.full" in said or "unroll.enable" in said or "unroll.count" in said
+        return loop.trips * size <= (ASKED_UNROLL_LIMIT if asked else UNROLL_LIMIT)
+
+    def measure(self):
+        for f in self.order:
+            f.size = self.size_of(f)
+
+    def size_of(self, f):
+        """The instructions of a function; those of a loop count as often as it is unrolled, inner loops first."""
+        weights, f.copies = [*f.weights], [1] * len(f.lines)
+        for i, name in f.calls:
+            callee = self.functions.get(name)
+            if callee and callee.inlined and name not in self.calls and callee is not f:
+                weights[i] = callee.size
+        for loop in sorted(f.loops, key=lambda loop: loop.end - loop.begin):
+            size = sum(weights[loop.begin : loop.end])
+            if self.is_unrolled(loop, size):
+                for k in range(loop.begin, loop.end):
+                    weights[k] *= loop.trips
+                    f.copies[k] *= loop.trips
+        return sum(weights)
+
+    def is_large(self):
+        sizes = [f.size for f in self.roots()]
+        counted = sum(s for s in sizes if 3 * s > self.kernel_limit)
+        return max(sizes, default=0) > self.kernel_limit or counted > self.library_limit
+
+    def reduce(self):
+        """Makes calls of functions, smallest first, until the kernels are small enough; then stops unrolling loops of
+        functions that are too large by themselves. Smallest first, since a small body is expanded most often."""
+        if not self.is_large():
+            return
+        candidates = sorted((f for f in self.order if f.inlined and f.size >= CALL_AT_LEAST
+                             and f.name not in self.meeting), key=lambda f: f.size)  # fmt: skip
+        for f in candidates:
+            if not self.is_large():
+                break
+            self.measure()
+            if f.size >= CALL_AT_LEAST and self.expansions(f) > 1:
+                self.calls.add(f.name)
+                self.measure()
+        for f in self.order:
+            for loop in sorted(f.loops, key=lambda loop: loop.begin - loop.end):
+                if f.size > self.unroll_limit:
+                    self.rolled.add(loop.metadata)
+                    self.measure()
+
+    def expansions(self, f):
+        """How many copies of a function its callers have, unrolled loops included."""
+        return sum(g.copies[i] for g in self.order for i, name in g.calls if name == f.name)
+
+
+def edited(text, estimate):
+    """The module with the estimate's decisions."""
+    groups = dict(ATTRIBUTES.findall(text))
+    names, added = {}, []
+    for name in estimate.calls:
+        group = estimate.functions[name].group
+        if group not in names:
+            names[group] = str(len(groups) + len(names) + 1000)
+            words = " ".join("noinline" if w == "alwaysinline" else w for w in groups[group].split(" "))
+            added.append(f"attributes #{names[group]} = {{ {words} }}")
+        head = re.compile(rf"^(define [^\n]*?@{re.escape(name)}\([^\n]*?\) [^\n{{]*?)#{group}\b", re.M)
+        text = head.sub(lambda m, group=group: f"{m[1]}#{names[group]}", text)
+    number = max(map(int, re.findall(r"^!(\d+) = ", text, re.M)), default=0) + 1
+    for loop in estimate.rolled:
+        kept = [m for m in re.findall(r"!\d+", estimate.metadata[loop])
+                if m != loop and "llvm.loop.unroll" not in estimate.metadata.get(m, "")]  # fmt: skip
+        text = re.sub(rf"^{loop} = .*$", f"{loop} = distinct !{{{', '.join([loop, *kept, f'!{number}'])}}}", text,
+                      flags=re.M)  # fmt: skip
+    if estimate.rolled:
+        added.append(f'!{number} = !{{!"llvm.loop.unroll.disable"}}')
+    return text + "\n".join(["", *added, ""]) if added else text
+
+
+def limited(text, mode):
+    """LLVM IR, as text, whose kernels compile in bounded time. `mode` is the translator's."""
+    estimate = Estimate(text, mode)
+    estimate.reduce()
+    return edited(text, estimate)
