@@ -206,7 +206,8 @@ def test_a_function_called_in_an_unrolled_loop(compiled: Callable) -> None:
     x = np.random.default_rng(0).integers(0, 2**32, (40, 8), np.uint32)
     on = torch.from_numpy(x.view(np.int32).copy()).to("mpsx")
     lib.k(on, threads=40)
-    for current, got in zip(x.tolist(), on.cpu().numpy().view(np.uint32).tolist(), strict=True):
+    for begin, got in zip(x.tolist(), on.cpu().numpy().view(np.uint32).tolist(), strict=True):
+        current = begin
         for k in range(25):
             r = [*current]
             for i in range(8):
