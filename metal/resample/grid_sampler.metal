@@ -23,22 +23,29 @@ struct GridCoordinate {
   float x, rate;
 };
 
-// Reflection at the edges, or at the centres of the pixels there. `rate` changes its sign where x runs backwards.
+// Reflection at the edges, or at the centers of the pixels there. `rate` changes its sign where x runs backwards.
 inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) {
-  const float low = align_corners ? 0.0f : -0.5f, span = align_corners ? size - 1.0f : size;
+  const float low = align_corners ? 0.0f : -0.5f, period = 2.0f * (align_corners ? size - 1.0f : size);
   const float from_low = c.x - low, distance = fabs(from_low);
-  const float flips = span > 0.0f ? floor(distance / span) : 0.0f;
-  const float rest = span > 0.0f ? distance - span * flips : 0.0f;
-  const bool odd = flips - 2.0f * floor(flips * 0.5f) != 0.0f;
-  return {(odd ? span - rest : rest) + low, odd != (from_low < 0.0f) ? -c.rate : c.rate};
+  const float forth = period > 0.0f ? distance - period * floor(distance / period) : 0.0f, back = period - forth;
+  const bool flipped = forth > back;
+  return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
+
+// Which coordinate is taken for NaN under border and reflection padding. The CPU's 2-D kernels take the first pixel.
+// Its 3-D kernels take the last one forward, and none backward.
+enum : int { kNanFirst, kNanLast, kNanNone };
+
+template <int NAN_RULE>
 inline GridCoordinate clip(GridCoordinate c, float size) {
-  const bool below = !(c.x > 0.0f), above = c.x >= size - 1.0f;  // NaN is below
+  const bool below = NAN_RULE == kNanFirst ? !(c.x > 0.0f) : c.x <= 0.0f;
+  const bool above = NAN_RULE == kNanLast ? !(c.x < size - 1.0f) : c.x >= size - 1.0f;
   return {below ? 0.0f : (above ? size - 1.0f : c.x), below || above ? 0.0f : c.rate};
 }
+template <int NAN_RULE>
 inline GridCoordinate pad(GridCoordinate c, float size, constant GridSamplerParams& p) {
   if (p.padding == kGridReflection) c = reflect(c, size, p.align_corners != 0);
-  return p.padding == kGridZeros ? c : clip(c, size);
+  return p.padding == kGridZeros ? c : clip<NAN_RULE>(c, size);
 }
 
 // The convolution kernel of R. Keys, "Cubic convolution interpolation for digital image processing", with a = -3/4.
@@ -48,13 +55,15 @@ inline float cubic_far(float s) { return fma(fma(fma(kA, s, -5.0f * kA), s, 8.0f
 inline float slope_near(float s) { return fma(3.0f * (kA + 2.0f), s, -2.0f * (kA + 3.0f)) * s; }
 inline float slope_far(float s) { return fma(fma(3.0f * kA, s, -10.0f * kA), s, 8.0f * kA); }
 
+template <int NAN_RULE>
 inline void set_taps(thread GridAxis<1>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
-  axis.place[0] = place_of(rint(pad(c, size, p).x), size, step);
+  axis.place[0] = place_of(rint(pad<NAN_RULE>(c, size, p).x), size, step);
   axis.weight[0] = 1.0f;
   axis.slope[0] = 0.0f;
 }
+template <int NAN_RULE>
 inline void set_taps(thread GridAxis<2>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
-  c = pad(c, size, p);
+  c = pad<NAN_RULE>(c, size, p);
   const float base = floor(c.x), t = c.x - base;
   axis.place[0] = place_of(base, size, step);
   axis.place[1] = place_of(base + 1.0f, size, step);
@@ -63,6 +72,7 @@ inline void set_taps(thread GridAxis<2>& axis, GridCoordinate c, float size, int
   axis.slope[0] = -c.rate;
   axis.slope[1] = c.rate;
 }
+template <int NAN_RULE>
 inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
   const float base = floor(c.x), t = c.x - base, u = 1.0f - t, rate = c.rate;
   axis.weight[0] = cubic_far(1.0f + t);
@@ -74,12 +84,12 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   axis.slope[2] = -slope_near(u) * rate;
   axis.slope[3] = -slope_far(1.0f + u) * rate;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) axis.place[k] = place_of(pad({base + float(k - 1), rate}, size, p).x, size, step);
+  for (int k = 0; k < 4; ++k) axis.place[k] = place_of(pad<NAN_RULE>({base + float(k - 1), rate}, size, p).x, size, step);
 }
 
 // All taps of a pixel in D dimensions, 2 or 3, with TAPS a dimension. Loops over them are unrolled, so that they are in
 // registers.
-template <int D, int TAPS>
+template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
   enum : int { count = TAPS * TAPS * (D == 3 ? TAPS : 1) };
   GridAxis<TAPS> axis[D];
@@ -94,7 +104,7 @@ struct GridTaps {
       const float size = float(p.size[d]), moved = float(grid[d]) + 1.0f;
       const GridCoordinate c = {p.align_corners ? moved * 0.5f * (size - 1.0f) : (moved * size - 1.0f) * 0.5f,
                                 (p.align_corners ? size - 1.0f : size) * 0.5f};
-      set_taps(axis[d], c, size, step, p);
+      set_taps<NAN_RULE>(axis[d], c, size, step, p);
       step *= p.size[d];
     }
 #pragma unroll
@@ -109,6 +119,14 @@ struct GridTaps {
       }
     }
   }
+  // The pixel at tap t times `factor`. Outside the image, the CPU's 2-D kernels multiply 0 by the factor, which may be
+  // NaN; its 3-D kernels skip the tap.
+  template <typename T>
+  float term(device const T* x, int t, float factor) const {
+    const bool inside = place[t] >= 0;
+    const float value = inside ? float(x[place[t]]) : 0.0f;
+    return D == 2 || inside ? value * factor : 0.0f;
+  }
   // Which of a dimension's taps is part of tap t.
   static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
@@ -118,7 +136,7 @@ template <typename T, int D, int TAPS>
 kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                          device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
                          uint3 gid [[thread_position_in_grid]]) {
-  const GridTaps<D, TAPS> taps(grid + (ulong(gid.z) * p.pixels + gid.x) * D, p);
+  const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanLast> taps(grid + (ulong(gid.z) * p.pixels + gid.x) * D, p);
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
@@ -128,8 +146,7 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
     }
     float sum = 0.0f;
 #pragma unroll
-    for (int t = 0; t < taps.count; ++t)
-      if (taps.place[t] >= 0) sum += float(x[taps.place[t]]) * taps.weight[t];
+    for (int t = 0; t < taps.count; ++t) sum += taps.term(x, t, taps.weight[t]);
     out[plane * p.pixels + gid.x] = T(sum);
   }
 }
@@ -141,7 +158,7 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
                                    uint2 gid [[thread_position_in_grid]]) {
   const uint begin = gid.x * kGridChannels, end = min(begin + kGridChannels, p.channels);
   for (uint pixel = 0; pixel < p.pixels; ++pixel) {
-    const GridTaps<D, TAPS> taps(grid + (ulong(gid.y) * p.pixels + pixel) * D, p);
+    const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + (ulong(gid.y) * p.pixels + pixel) * D, p);
     for (uint c = begin; c < end; ++c) {
       const ulong plane = ulong(gid.y) * p.channels + c;
       device float* to = grad_in + plane * p.plane;
@@ -159,8 +176,8 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
                                   device const T* in [[buffer(2)]], device const T* grid [[buffer(3)]],
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
-  const GridTaps<D, TAPS> taps(grid + pixel * D, p);
-  float dot[GridTaps<D, TAPS>::count];  // of the gradient and what a tap takes, over the channels
+  const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
+  float dot[taps.count];  // of the gradient and what a tap takes, over the channels
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {
@@ -168,15 +185,14 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
     device const T* x = in + plane * p.plane;
     const float g = float(grad_out[plane * p.pixels + gid.x]);
 #pragma unroll
-    for (int t = 0; t < taps.count; ++t)
-      if (taps.place[t] >= 0) dot[t] += float(x[taps.place[t]]) * g;
+    for (int t = 0; t < taps.count; ++t) dot[t] += taps.term(x, t, g);
   }
 #pragma unroll
   for (int d = 0; d < D; ++d) {
     float sum = 0.0f;
 #pragma unroll
     for (int t = 0; t < taps.count; ++t) {
-      if (taps.place[t] < 0) continue;
+      if (D == 3 && taps.place[t] < 0) continue;
       float others = 1.0f;
 #pragma unroll
       for (int e = 1; e < D; ++e) others *= taps.axis[(d + e) % D].weight[taps.digit(t, (d + e) % D)];
