@@ -5,6 +5,7 @@
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
+#include <c10/core/InferenceMode.h>
 
 #include "backend/alias.h"
 #include "backend/device.h"
@@ -29,7 +30,11 @@ void fill_coo(SparseTensorImpl* to, SparseTensorImpl* from, const at::Tensor& in
   to->set_coalesced(from->coalesced());
 }
 
+// The other device's container has the source's autograd keys: AutogradNestedTensor is in no backend's set, and whether
+// a tensor is an inference tensor is its own property, not the thread's mode. Sparse constructors derive the keys from
+// the mode, so make_coo and make_compressed set the mode.
 at::Tensor make_coo(const at::Tensor& from, DispatchKey key, const at::Tensor& indices, const at::Tensor& values) {
+  const c10::InferenceMode mode(from.is_inference());
   auto made = c10::make_intrusive<SparseTensorImpl>(DispatchKeySet(key), from.dtype());
   fill_coo(made.get(), coo(from), indices, values);
   return at::Tensor(std::move(made));
@@ -37,23 +42,27 @@ at::Tensor make_coo(const at::Tensor& from, DispatchKey key, const at::Tensor& i
 
 at::Tensor make_compressed(const at::Tensor& from, DispatchKey key, c10::Device device, const at::Tensor& compressed_i,
                            const at::Tensor& plain_i, const at::Tensor& values) {
+  const c10::InferenceMode mode(from.is_inference());
   auto made = c10::make_intrusive<SparseCsrTensorImpl>(DispatchKeySet(key), device, from.layout(), from.dtype());
   made->set_member_tensors(compressed_i, plain_i, values, from.sizes());
   return at::Tensor(std::move(made));
 }
 
-at::Tensor make_nested(const at::Tensor& from, DispatchKey key, StoragePtr storage) {
+at::Tensor make_nested(const at::Tensor& from, c10::Device device, StoragePtr storage) {
   auto* source = static_cast<NestedTensorImpl*>(from.unsafeGetTensorImpl());
-  return at::Tensor(c10::make_intrusive<NestedTensorImpl>(c10::Storage(std::move(storage)), DispatchKeySet(key),
-                                                          from.dtype(), source->get_nested_sizes(),
-                                                          source->get_nested_strides(), source->get_storage_offsets()));
+  auto made = c10::make_intrusive<NestedTensorImpl>(c10::TensorImpl::VIEW, from, source->get_nested_sizes(),
+                                                    source->get_nested_strides(), source->get_storage_offsets());
+  made->set_storage_keep_dtype(c10::Storage(std::move(storage)));
+  made->_change_backend_component_keys(device);
+  return at::Tensor(std::move(made));
 }
 
-at::Tensor make_quantized(const at::Tensor& from, DispatchKey key, StoragePtr storage) {
+at::Tensor make_quantized(const at::Tensor& from, c10::Device device, StoragePtr storage) {
   auto* source = static_cast<at::QTensorImpl*>(from.unsafeGetTensorImpl());
-  auto made = c10::make_intrusive<at::QTensorImpl>(c10::Storage(std::move(storage)), DispatchKeySet(key), from.dtype(),
-                                                   source->quantizer());
+  auto made = c10::make_intrusive<at::QTensorImpl>(c10::TensorImpl::VIEW, c10::Storage(std::move(storage)),
+                                                   source->key_set(), from.dtype(), source->quantizer());
   made->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  made->_change_backend_component_keys(device);
   return at::Tensor(std::move(made));
 }
 
@@ -70,9 +79,9 @@ at::Tensor CpuAliases::alias_layout(const at::Tensor& t, bool written) {
   }
   auto twin = cpu_twin(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
   bytes_ += twin->nbytes();
-  if (t.is_nested()) return make_nested(t, DispatchKey::NestedTensorCPU, std::move(twin));
+  if (t.is_nested()) return make_nested(t, c10::Device(c10::kCPU), std::move(twin));
   TORCH_CHECK(t.is_quantized(), "mpsx: no CPU alias for a tensor of layout ", t.layout());
-  return make_quantized(t, DispatchKey::QuantizedCPU, std::move(twin));
+  return make_quantized(t, c10::Device(c10::kCPU), std::move(twin));
 }
 
 at::Tensor CpuAliases::view_layout(const at::Tensor& t) {
@@ -85,9 +94,9 @@ at::Tensor CpuAliases::view_layout(const at::Tensor& t) {
   }
   if (t.is_mkldnn()) return t;
   auto storage = device_storage(t.unsafeGetTensorImpl()->unsafe_storage());
-  if (t.is_nested()) return make_nested(t, DispatchKey::NestedTensorPrivateUse1, std::move(storage));
+  if (t.is_nested()) return make_nested(t, this_device(), std::move(storage));
   TORCH_CHECK(t.is_quantized(), "mpsx: no device view for a tensor of layout ", t.layout());
-  return make_quantized(t, DispatchKey::QuantizedPrivateUse1, std::move(storage));
+  return make_quantized(t, this_device(), std::move(storage));
 }
 
 void CpuAliases::write_back_layout(Pair& pair) {
