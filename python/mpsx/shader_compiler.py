@@ -249,7 +249,7 @@ class Builder:
         # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
         flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
         env = processes.with_caches_in(folder)
-        self.limited([*self.compiler.command, *flags], code, env)
+        self.write_ir([*self.compiler.command, *flags], code, env)
         self.run([*self.compiler.command, *flags, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
         missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
         if missing:
@@ -258,7 +258,7 @@ class Builder:
         pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
         return library
 
-    def limited(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
+    def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
         """Compiles C++ to LLVM IR before any optimization, in which functions that would make a kernel too large are
         calls."""
         from .msl.code_size import limited
@@ -276,7 +276,7 @@ class Builder:
         code.write_text(text)
         command = [*self.clang, *self.flags(), *readable]
         if "clang" in self.compiler.description:
-            self.limited([*command, "-include-pch", str(header)] if header else command, code)
+            self.write_ir([*command, "-include-pch", str(header)] if header else command, code)
             self.run([*command, "-c", "-x", "ir", f"{code}.ll", "-o", str(written)])
         else:
             self.run([*command, "-c", str(code), "-o", str(written)])
