@@ -1,6 +1,6 @@
 // Every operator of binary.def.
+#include "elementwise/fused.h"
 #include "elementwise/kernels.h"
-#include "lib/arithmetic.h"
 
 // By as many bits as the type has, or more, all of them leave; a negative count is a large one. In two steps: of one,
 // and the comparison, LLVM makes a shift on NVIDIA's GPUs that looks at 32 bits of a 64-bit count.

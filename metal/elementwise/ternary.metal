@@ -1,26 +1,27 @@
 // Operators of three tensors.
+#include "elementwise/fused.h"
 #include "elementwise/kernels.h"
-#include "lib/arithmetic.h"
 #include "lib/math.h"
 
 struct where_op {
   template <typename A, typename C>
   static C apply(A condition, C a, C b, Scalars<C>) { return condition ? a : b; }
 };
-// s.a is `value`; products are rounded as PyTorch rounds them.
+// s.a is `value`. It multiplies the first factor, and products are fused with the sum, as in PyTorch's vectors: both
+// decide where a result overflows.
 struct addcmul_op {
   template <typename A, typename C>
-  static C apply(A x, C a, C b, Scalars<C> s) { return add_scaled(C(x), multiply(a, b), s.a); }
+  static C apply(A x, C a, C b, Scalars<C> s) { return add_fused(C(x), b, multiply(s.a, a)); }
 };
 struct addcdiv_op {
   template <typename A, typename C>
-  static C apply(A x, C a, C b, Scalars<C> s) { return C(x) + s.a * (a / b); }
+  static C apply(A x, C a, C b, Scalars<C> s) { return C(x) + s.a * a / b; }
 };
-// The form that is exact at both ends.
+// The form that is exact at both ends. It overflows only where the result or b - a does.
 struct lerp_op {
   template <typename A, typename C>
   static C apply(A a, C b, C w, Scalars<C>) {
-    return fabs(w) < C(0.5f) ? C(a) + w * (b - C(a)) : b - (b - C(a)) * (C(1.0f) - w);
+    return fabs(w) < C(0.5f) ? fma(w, b - C(a), C(a)) : fma(w - C(1.0f), b - C(a), b);
   }
 };
 // The weight is a number, s.a.
@@ -33,7 +34,7 @@ struct glu_gate_backward_op {
   template <typename A, typename C>
   static C apply(A grad, C first, C x, Scalars<C>) {
     const C gate = sigmoid(x);
-    return C(grad) * first * gate * (C(1.0f) - gate);
+    return (C(1.0f) - gate) * gate * first * C(grad);  // the small factors first: the others' product may overflow
   }
 };
 struct clamp_op {

@@ -92,9 +92,9 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   MPSX_GROUP_PACKS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
-// As PyTorch: from the nearer end, so that weight 1 gives exactly the end.
+// From the nearer end, so that weight 1 gives exactly the end, with the product fused, as in PyTorch.
 inline float interpolate(float x, float y, float weight) {
-  return fabs(weight) < 0.5f ? x + weight * (y - x) : y - (y - x) * (1.0f - weight);
+  return fabs(weight) < 0.5f ? fma(weight, y - x, x) : fma(weight - 1.0f, y - x, y);
 }
 struct Lerp {
   static float apply(float x, float y, float s) { return interpolate(x, y, s); }

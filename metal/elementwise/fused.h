@@ -1,0 +1,10 @@
+// Sums with a scaled operand, as PyTorch's vectors have them: for floats the product is fused with the sum, since it
+// may overflow where the result does not.
+#pragma once
+
+#include "lib/arithmetic.h"
+
+template <typename T> inline T add_fused(T a, T b, T alpha) { return add_scaled(a, b, alpha); }
+inline float add_fused(float a, float b, float alpha) { return fma(alpha, b, a); }
+template <typename T> inline T subtract_fused(T a, T b, T alpha) { return subtract_scaled(a, b, alpha); }
+inline float subtract_fused(float a, float b, float alpha) { return fma(-alpha, b, a); }
