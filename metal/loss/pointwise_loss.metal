@@ -9,7 +9,7 @@
 
 struct mse {
   static float loss(float x, float t, float) { return (x - t) * (x - t); }
-  static float slope(float x, float t, float) { return 2.0f * (x - t); }
+  static float slope(float x, float t, float) { return x - t; }  // p.scale includes the factor 2
 };
 struct smooth_l1 {
   static float loss(float x, float t, float beta) {
@@ -133,7 +133,8 @@ inline void gradients(PackLoop<N, true> d, device T* grad_in, device const T* gr
     if (weighted) w = load_packs(d, weight, 1);
     MPSX_UNROLL for (uint i = 0; i < y.count; ++i) {
       const float slope = Op::slope(float(a.at[i]), float(b.at[i]), p.parameter);
-      y.at[i] = T(p.scale * float(g.at[i]) * slope * (weighted ? float(w.at[i]) : 1.0f));
+      // The slope is scaled before the gradient multiplies it, as in PyTorch: a mean then overflows where it does.
+      y.at[i] = T(p.scale * slope * float(g.at[i]) * (weighted ? float(w.at[i]) : 1.0f));
     }
     store_packs(d, grad_in, 1, y);
   }

@@ -167,12 +167,13 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   runtime::check_device_errors();
 }
 
+// `factor`: of the gradient, beside the kernel's slope.
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
-                const MaybeTensor& weight, int64_t reduction, double parameter) {
+                const MaybeTensor& weight, int64_t reduction, double parameter, float factor = 1.0f) {
   Operands o(input, target, weight, parameter);
   PointwiseLossParams& p = o.params;
   const bool reduced = grad_output.numel() == 1;
-  p.scale = mean_scale(reduction, p.count);
+  p.scale = factor * mean_scale(reduction, p.count);
   const Tensor grad_input = at::empty_like(o.x);
   const Tensor grad = reduced ? grad_output.contiguous() : alike(grad_output, o.x);
   p.packed = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
@@ -196,7 +197,7 @@ bool mse_loss(const Tensor& self, const Tensor& target, int64_t reduction, Tenso
 }
 bool mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
   return has_kernel(self, target) && same_kind(self, grad) &&
-         deliver("mse_loss_backward", backward(mse(), grad, self, target, {}, reduction, 0), out);
+         deliver("mse_loss_backward", backward(mse(), grad, self, target, {}, reduction, 0, 2.0f), out);
 }
 
 bool smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
