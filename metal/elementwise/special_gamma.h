@@ -60,7 +60,7 @@ inline float trigamma(float x) {
     // At the poles PyTorch's kernel gives large numbers, because pi x is rounded; so does this.
     const float s = x == floor(x) ? precise::sin(M_PI_F * x) : sin_pi(x);
     sign = -1.0f;
-    sum = -(M_PI_F * M_PI_F) / (s * s);
+    sum = -(M_PI_F / s) * (M_PI_F / s);
     x = 1.0f - x;
   }
   for (uint i = 0; i < 6; ++i, x += 1.0f) sum += 1.0f / (x * x);
@@ -89,6 +89,7 @@ inline float hurwitz_zeta(float x, float q) {
     b = precise::pow(a, -x);
     // With what rounding takes: below zero, terms of both signs all but cancel.
     const float next = sum + b;
+    if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
     sum = next;
     if (fabs(b) <= kLeast * fabs(sum)) return sum + lost;
@@ -114,6 +115,7 @@ inline float hurwitz_zeta(float x, float q) {
 __attribute__((noinline)) inline float polygamma_of(float n, float x) {
   if (n == 0.0f) return digamma(x);
   if (n == 1.0f) return trigamma(x);
-  const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f;
-  return sign * precise::exp(log_gamma(n + 1.0f)) * hurwitz_zeta(n + 1.0f, x);
+  // n! may overflow where its product with a small zeta does not: it multiplies in two halves.
+  const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f, root = precise::exp(0.5f * log_gamma(n + 1.0f));
+  return sign * root * hurwitz_zeta(n + 1.0f, x) * root;
 }
