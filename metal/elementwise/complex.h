@@ -21,15 +21,22 @@ inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
 inline float2 over_i(float2 z) { return float2(z.y, -z.x); }
 inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 
-// Both are divided by the larger part of b, so that its square does not pass the range. Of an infinite b only the
-// direction counts, and a quotient by zero is what dividing the parts of a by it gives.
+// A part of a divisor over its magnitude. As in PyTorch, a divisor with one infinite part has a direction, and one with
+// two is not a number.
+inline float direction_of(float part, float scale) {
+  return isinf(part) && isinf(scale) ? copysign(1.0f, part) : part / scale;
+}
+// Both are divided by the larger part of b, so that its square does not pass the range; a only afterwards, if it would
+// be infinite. A quotient by zero is what dividing the parts of a by it gives.
 inline float2 complex_quotient(float2 a, float2 b) {
   const float scale = fmax(fabs(b.x), fabs(b.y));
-  const float2 direction = float2(copysign(isinf(b.x) ? 1.0f : 0.0f, b.x), copysign(isinf(b.y) ? 1.0f : 0.0f, b.y));
-  const float2 c = a / scale, d = isinf(scale) ? direction : b / scale;
-  const float square = d.x * d.x + d.y * d.y;
-  const float2 quotient = float2((c.x * d.x + c.y * d.y) / square, (c.y * d.x - c.x * d.y) / square);
-  return b.x == 0.0f && b.y == 0.0f ? c : quotient;
+  const bool two = isinf(b.x) && isinf(b.y);
+  const float2 c = a / scale, d = float2(direction_of(b.x, two ? NAN : scale), direction_of(b.y, scale));
+  const bool late = isinf(c.x) || isinf(c.y);
+  const float2 n = float2(late ? 0.25f * a.x : c.x, late ? 0.25f * a.y : c.y);
+  const float square = d.x * d.x + d.y * d.y, rest = late ? scale : 1.0f, back = late ? 4.0f : 1.0f;
+  const float2 quotient = float2((n.x * d.x + n.y * d.y) / square, (n.y * d.x - n.x * d.y) / square);
+  return b.x == 0.0f && b.y == 0.0f ? c : float2(quotient.x / rest * back, quotient.y / rest * back);
 }
 
 inline float modulus(float2 z) {
@@ -39,15 +46,15 @@ inline float modulus(float2 z) {
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
-// exp(z) / over: a part may be finite where exp(z.x) is not.
+// exp(z) / over: a part may be finite where exp(z.x) is not, up to where the least float is the sine.
 inline float2 complex_exp_over(float2 z, thread float& over) {
   const bool large = z.x > 88.0f;
-  const float scale = precise::exp(large ? z.x - 40.0f : z.x);
-  over = large ? 2.35385267e17f : 1.0f;  // exp(40)
+  const float scale = precise::exp(large ? z.x - 110.0f : z.x);
+  over = large ? 7.69478527e23f : 1.0f;  // exp(55), which multiplies twice
   if (z.x == -INFINITY && !isfinite(z.y)) return float2(0.0f);
   if (z.x == INFINITY && !isfinite(z.y)) return float2(INFINITY, NAN);
-  if (z.y == 0.0f) return float2(scale, z.y);
-  return float2(scale * precise::cos(z.y), scale * precise::sin(z.y));
+  if (z.y == 0.0f) return float2(over * scale, z.y);
+  return float2(precise::cos(z.y) * over * scale, precise::sin(z.y) * over * scale);
 }
 inline float2 complex_exp(float2 z) {
   float over;
@@ -60,10 +67,13 @@ inline float2 complex_expm1(float2 z) {
   return float2(part - lost * (part + 1.0f), (part + 1.0f) * precise::sin(z.y));
 }
 // log(sqrt(x^2 + y^2)); about 1 by what is more than 1, where the logarithm of the rounded modulus would lose digits.
+// The modulus itself may overflow, or lose digits where it is subnormal.
 inline float log_modulus(float x, float y) {
   const float a = fmax(fabs(x), fabs(y)), b = fmin(fabs(x), fabs(y));
-  if (a > 0.5f && a < 2.0f) return 0.5f * log1p(fma(b, b, (a - 1.0f) * (a + 1.0f)));
-  return precise::log(modulus(float2(x, y)));
+  const bool number = x == x && y == y, large = a > 0x1p126f, small = a < 0x1p-100f;
+  if (a > 0.5f && a < 2.0f && number) return 0.5f * log1p(fma(b, b, (a - 1.0f) * (a + 1.0f)));
+  const float scale = large ? 0.25f : (small ? 0x1p64f : 1.0f);
+  return precise::log(modulus(float2(x, y) * scale)) + (large ? 1.38629436f : (small ? -44.3614197f : 0.0f));
 }
 inline float2 complex_log(float2 z) { return float2(log_modulus(z.x, z.y), precise::atan2(z.y, z.x)); }
 inline float2 complex_log1p(float2 z) {
@@ -124,30 +134,46 @@ inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
   if (isinf(z.y)) return float2(INFINITY, z.y);
+  const float most = fmax(fabs(z.x), fabs(z.y));
+  const bool large = most > 0x1p126f, small = most < 0x1p-100f;
+  z *= large ? 0x1p-4f : (small ? 0x1p64f : 1.0f);
   const float half_sum = 0.5f * fabs(z.x) + 0.5f * modulus(z);
   const float root = precise::sqrt(half_sum), other = 0.5f * fabs(z.y) / root;
-  return z.x >= 0.0f ? float2(root, copysign(other, z.y)) : float2(other, copysign(root, z.y));
+  const float2 scaled = z.x >= 0.0f ? float2(root, copysign(other, z.y)) : float2(other, copysign(root, z.y));
+  return scaled * (large ? 4.0f : (small ? 0x1p-32f : 1.0f));
 }
+// From here on asin and its relatives are their leading terms, to the last digit.
+inline bool is_far(float2 z) { return fmax(fabs(z.x), fabs(z.y)) > 0x1p30f && !isnan(z.x) && !isnan(z.y); }
+inline float log_twice(float2 z) { return log_modulus(z.x, z.y) + M_LN2_F; }
 inline float2 complex_acos(float2 z) {
+  if (z.x == 0.0f && isnan(z.y)) return float2(0.5f * M_PI_F, NAN);
   if (is_infinite(z)) return float2(precise::atan2(fabs(z.y), z.x), -copysign(INFINITY, z.y));
+  if (is_far(z)) return float2(precise::atan2(fabs(z.y), z.x), -copysign(log_twice(z), z.y));
   const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
   return float2(2.0f * precise::atan2(below.x, above.x), precise::asinh(complex_product(conjugate(above), below).y));
 }
 inline float2 complex_asin(float2 z) {
+  if (z.x == 0.0f && isnan(z.y)) return z;
   if (is_infinite(z)) return float2(precise::atan2(z.x, fabs(z.y)), copysign(INFINITY, z.y));
+  if (is_far(z)) return float2(precise::atan2(z.x, fabs(z.y)), copysign(log_twice(z), z.y));
   const float2 below = complex_sqrt(float2(1.0f - z.x, -z.y)), above = complex_sqrt(float2(1.0f + z.x, z.y));
   return float2(precise::atan2(z.x, complex_product(below, above).x),
                 precise::asinh(complex_product(conjugate(below), above).y));
 }
 inline float2 complex_acosh(float2 z) {
+  if (z.x == 0.0f && isnan(z.y)) return float2(NAN, 0.5f * M_PI_F);
   if (is_infinite(z)) return float2(INFINITY, precise::atan2(z.y, z.x));
+  if (is_far(z)) return float2(log_twice(z), precise::atan2(z.y, z.x));
   const float2 below = complex_sqrt(float2(z.x - 1.0f, z.y)), above = complex_sqrt(float2(z.x + 1.0f, z.y));
   return float2(precise::asinh(complex_product(conjugate(below), above).x), 2.0f * precise::atan2(below.y, above.x));
 }
 inline float2 complex_atanh(float2 z) {
   if (is_infinite(z)) return float2(copysign(0.0f, z.x), isnan(z.y) ? z.y : copysign(0.5f * M_PI_F, z.y));
+  if (is_far(z)) return float2(complex_quotient(float2(1.0f, 0.0f), z).x, copysign(0.5f * M_PI_F, z.y));
   const float x = fabs(z.x), rest = 1.0f - x, square = z.y * z.y;
-  return float2(copysign(0.25f * log1p(4.0f * x / (rest * rest + square)), z.x),
+  const float real = rest == 0.0f && fabs(z.y) < 1e-10f ? 0.5f * (M_LN2_F - precise::log(fabs(z.y)))
+                                                        : 0.25f * log1p(4.0f * x / (rest * rest + square));
+  return float2(z.x == 0.0f ? z.x : copysign(real, z.x),
                 0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));
 }
 
@@ -156,9 +182,11 @@ inline float2 complex_sinh(float2 z) {
   if (!(fabs(z.x) <= 80.0f)) {
     float over;
     const float2 half_exp = 0.5f * complex_exp_over(float2(fabs(z.x), z.y), over);
-    return float2(copysign(1.0f, z.x) * half_exp.x, half_exp.y) * over;
+    const float sign = isinf(z.x) && !isfinite(z.y) ? 1.0f : copysign(1.0f, z.x);
+    return float2(sign * half_exp.x, half_exp.y) * over;
   }
-  return float2(precise::sinh(z.x) * precise::cos(z.y), precise::cosh(z.x) * precise::sin(z.y));
+  const float real = z.x == 0.0f ? z.x : precise::sinh(z.x) * precise::cos(z.y);
+  return float2(real, precise::cosh(z.x) * precise::sin(z.y));
 }
 inline float2 complex_cosh(float2 z) {
   if (!(fabs(z.x) <= 80.0f)) {
@@ -166,12 +194,16 @@ inline float2 complex_cosh(float2 z) {
     const float2 half_exp = 0.5f * complex_exp_over(float2(fabs(z.x), z.y), over);
     return float2(half_exp.x, copysign(1.0f, z.x) * half_exp.y) * over;
   }
-  return float2(precise::cosh(z.x) * precise::cos(z.y), precise::sinh(z.x) * precise::sin(z.y));
+  const float imaginary = z.x == 0.0f && !isfinite(z.y) ? 0.0f : precise::sinh(z.x) * precise::sin(z.y);
+  return float2(precise::cosh(z.x) * precise::cos(z.y), imaginary);
 }
 // sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on the real part is 1 to the last digit.
 inline float2 complex_tanh(float2 z) {
+  if (z.x == 0.0f && !isfinite(z.y)) return float2(z.x, NAN);
   const float s = precise::sin(z.y), c = precise::cos(z.y);
-  if (fabs(z.x) > 10.0f) return float2(copysign(1.0f, z.x), 4.0f * s * c * precise::exp(-2.0f * fabs(z.x)));
+  if (isinf(z.x)) return float2(copysign(1.0f, z.x), copysign(0.0f, isfinite(z.y) ? s * c : z.y));
+  if (fabs(z.x) > 10.0f && isfinite(z.y))
+    return float2(copysign(1.0f, z.x), 4.0f * s * c * precise::exp(-2.0f * fabs(z.x)));
   const float sh = precise::sinh(z.x), ch = precise::cosh(z.x), square = sh * sh + c * c;
   return float2(sh * ch / square, s * c / square);
 }
