@@ -6,22 +6,38 @@
 
 enum : uint { kVarLines = 32, kVarMean = 1, kVarRoot = 2 };  // the last two: bits of p.both
 
-// Moments are those of x - pivot, with an element as the pivot: a mean far from zero then costs no digits.
-inline float pivot_of(float x) { return is_nan(x) || is_infinite(x) ? 0.0f : x; }
-
-template <typename T>
-inline void var_finish(device T* var, device T* mean, long o, Moments m, float pivot, constant ReduceParams& p) {
-  const bool full = is_nan(m.m2) && !is_nan(m.mean) && !is_infinite(m.mean);  // inf - inf of finite elements
-  const float v = full ? INFINITY : m.m2 / max(p.count - p.p, 0.0f);
-  var[o] = T(p.both & kVarRoot ? precise::sqrt(v) : v);
-  if (p.both & kVarMean) mean[o] = T(m.mean + pivot);
+// Moments are those of scale * x - pivot, with an element as the pivot: a mean far from zero then costs no digits.
+// Parts of a split reduction keep their mean at scale 1, where its distance from a huge pivot might overflow.
+inline float pivot_of(float x, constant ReduceParams& p) {
+  return is_nan(x) || is_infinite(x) || (p.splits > 1 && fabs(x) > 0x1p126f) ? 0.0f : x;
 }
 
-// Of a row (or, of a split one, a part), as the mean of x - pivot. Each thread sums distances from the mean of its
-// first pack, or from its first element, and their squares; where that is far from the others, this costs the squares
-// log2(n / k) bits, of a thread's n elements and k of them in the shift.
+// The scale at which a sum of squares neither overflows nor vanishes, by the one found at scale 1. Fewer than 2^32
+// elements overflow only if one of them is beyond 2^47. If the sum is below 2^-80, all of them are within 2^-40 of the
+// pivot, and differ from it only if it is small itself.
+inline float moment_scale(float m2, float pivot) {
+  const bool vanishes = m2 < 0x1p-80f && fabs(pivot) < 0x1p-16f;
+  return vanishes ? 0x1p96f : (m2 <= FLT_MAX ? 1.0f : 0x1p-96f);
+}
+
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+inline void var_finish(device T* var, device T* mean, long o, Moments m, float pivot, float scale,
+                       constant ReduceParams& p) {
+  const float back = 1.0f / scale, v = m.m2 / max(p.count - p.p, 0.0f);
+  var[o] = T(p.both & kVarRoot ? precise::sqrt(v) * back : v * back * back);
+  if (p.both & kVarMean) mean[o] = T((m.mean + pivot) * back);
+}
+
+// A part of a split reduction: the root of its squares' sum, which is always in range.
+inline Moments var_part(Moments m, float scale) {
+  return {m.count, m.mean / scale, precise::sqrt(m.m2) / scale};
+}
+
+// Of a row (or, of a split one, a part), as the mean of scale * x - pivot. Each thread sums distances from the mean of
+// its first pack, or from its first element, and their squares; where that is far from the others, this costs the
+// squares log2(n / k) bits, of a thread's n elements and k of them in the shift.
+template <typename T>
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot, float scale,
                            threadgroup float* scratch, Team team, GroupThread g) {
   enum : uint { kPack = Run<T>::kPack };
   const bool dense = p.inner_stride == 1;
@@ -38,7 +54,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
       } else {
         shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]);
       }
-      shift = pivot_of(shift);
+      shift = is_nan(shift) || is_infinite(shift) ? 0.0f : shift * scale;
     }
     for (; more; run.advance(), more = run.load()) {
       float2 part = float2(0.0f);
@@ -47,7 +63,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
         if (!run.holds(k)) continue;
 #pragma unroll
         for (uint j = 0; j < kPack; ++j) {
-          const float d = float(run.value(k, j)) - shift;
+          const float d = fma(float(run.value(k, j)), scale, -shift);
           part = float2(part.x + d, fma(d, d, part.y));
         }
         count += float(kPack);
@@ -55,7 +71,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
       sum += part.x, squares += part.y;
     }
     for (uint e = team.index; e < (dense ? run.edges : n); e += team.count) {
-      const float d = float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
+      const float d = fma(float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]), scale, -shift);
       sum += d, squares = fma(d, d, squares), count += 1.0f;
     }
   }
@@ -75,15 +91,53 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  const float pivot = pivot_of(float(x[r.input]));
-  const Moments total = row_moments(x, p, r, pivot, scratch, team, g);
+  const float pivot = pivot_of(float(x[r.input]), p);
+  float scale = 1.0f, used;
+  Moments total;
+#pragma nounroll
+  do {  // again at another scale, if need be
+    used = scale;
+    total = row_moments(x, p, r, pivot * scale, scale, scratch, team, g);
+    scale = used == 1.0f ? moment_scale(total.m2, pivot) : used;
+  } while (scale != used);
   if (team.index != 0) return;
   if (p.splits == 1) {
-    var_finish(var, mean, r.output, total, pivot, p);
+    var_finish(var, mean, r.output, total, pivot * scale, scale, p);
     return;
   }
-  parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = total;
+  parts[ulong(g.group.y) * p.outputs + ulong(r.output)] = var_part(total, scale);
   if (g.group.y == 0) parts[ulong(p.splits) * p.outputs + ulong(r.output)].mean = pivot;
+}
+
+// The moments of columns c, g.index from the first on and g.count apart, each with a scale and a pivot of its own.
+template <bool SCALED, typename T>
+inline void column_moments(threadgroup Moments* total, threadgroup float* block_mean, threadgroup float* block_m2,
+                           threadgroup const float* pivot, threadgroup const float* scale, device const T* x,
+                           constant ReduceParams& p, ReduceRange r, GroupThread g) {
+  const uint n = uint(r.end - r.begin);
+  for (uint c = g.index; c < n; c += g.count) total[c] = Moments{0.0f, 0.0f, 0.0f};
+  for (ulong first = r.first; first < r.last; first += kVarLines) {
+    const ulong last = smaller(first + kVarLines, r.last);
+    const float count = float(last - first);
+    for (uint c = g.index; c < n; c += g.count) block_mean[c] = 0.0f, block_m2[c] = 0.0f;
+    for (ulong line = first; line < last; ++line) {
+      device const T* row = x + (r.input + line_offset(p, line) + long(r.begin));
+      MPSX_VECTORIZE
+      for (uint c = g.index; c < n; c += g.count)
+        block_mean[c] += (SCALED ? float(row[c]) * scale[c] : float(row[c])) - pivot[c];
+    }
+    for (uint c = g.index; c < n; c += g.count) block_mean[c] /= count;
+    for (ulong line = first; line < last; ++line) {
+      device const T* row = x + (r.input + line_offset(p, line) + long(r.begin));
+      MPSX_VECTORIZE
+      for (uint c = g.index; c < n; c += g.count) {
+        const float d = (SCALED ? float(row[c]) * scale[c] : float(row[c])) - pivot[c] - block_mean[c];
+        block_m2[c] += d * d;
+      }
+    }
+    for (uint c = g.index; c < n; c += g.count)
+      total[c] = CombineMoments::apply(total[c], Moments{count, block_mean[c], block_m2[c]});
+  }
 }
 
 template <typename T>
@@ -92,42 +146,50 @@ kernel void var_columns(device T* var [[buffer(0)]], device T* mean [[buffer(1)]
                         MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments total[kReduceColumns];
-  threadgroup float block_mean[kReduceColumns], block_m2[kReduceColumns], pivot[kReduceColumns];
+  threadgroup float block_mean[kReduceColumns], block_m2[kReduceColumns], pivot[kReduceColumns], scale[kReduceColumns];
   const ReduceRange r = reduce_column_range(p, g.group);
   const uint n = uint(r.end - r.begin);
   device const T* top = x + (r.input + long(r.begin));
-  for (uint c = g.index; c < n; c += g.count) total[c] = Moments{0.0f, 0.0f, 0.0f}, pivot[c] = pivot_of(float(top[c]));
-  for (ulong first = r.first; first < r.last; first += kVarLines) {
-    const ulong last = smaller(first + kVarLines, r.last);
-    const float count = float(last - first);
-    for (uint c = g.index; c < n; c += g.count) block_mean[c] = 0.0f, block_m2[c] = 0.0f;
-    for (ulong line = first; line < last; ++line) {
-      device const T* row = x + (r.input + line_offset(p, line) + long(r.begin));
-      MPSX_VECTORIZE
-      for (uint c = g.index; c < n; c += g.count) block_mean[c] += float(row[c]) - pivot[c];
-    }
-    for (uint c = g.index; c < n; c += g.count) block_mean[c] /= count;
-    for (ulong line = first; line < last; ++line) {
-      device const T* row = x + (r.input + line_offset(p, line) + long(r.begin));
-      MPSX_VECTORIZE
-      for (uint c = g.index; c < n; c += g.count) {
-        const float d = float(row[c]) - pivot[c] - block_mean[c];
-        block_m2[c] += d * d;
-      }
-    }
-    for (uint c = g.index; c < n; c += g.count)
-      total[c] = CombineMoments::apply(total[c], Moments{count, block_mean[c], block_m2[c]});
+  for (uint c = g.index; c < n; c += g.count) pivot[c] = pivot_of(float(top[c]), p);
+  column_moments<false>(total, block_mean, block_m2, pivot, scale, x, p, r, g);
+  bool again = false;
+  for (uint c = g.index; c < n; c += g.count) {
+    scale[c] = moment_scale(total[c].m2, pivot[c]);
+    pivot[c] *= scale[c];
+    again = again || scale[c] != 1.0f;
   }
+  if (again) column_moments<true>(total, block_mean, block_m2, pivot, scale, x, p, r, g);  // of this thread's columns
   for (uint c = g.index; c < n; c += g.count) {
     const long o = r.output + long(r.begin + c) * p.inner_out;
     if (p.splits == 1) {
-      var_finish(var, mean, o, total[c], pivot[c], p);
+      var_finish(var, mean, o, total[c], pivot[c], scale[c], p);
     } else {
-      parts[ulong(g.group.y) * p.outputs + ulong(o)] = total[c];
-      if (g.group.y == 0) parts[ulong(p.splits) * p.outputs + ulong(o)].mean = pivot[c];
+      parts[ulong(g.group.y) * p.outputs + ulong(o)] = var_part(total[c], scale[c]);
+      if (g.group.y == 0) parts[ulong(p.splits) * p.outputs + ulong(o)].mean = pivot[c] / scale[c];
     }
   }
 }
+
+// Lines of var_part's results, at a scale for each column.
+struct PartLine {
+  template <uint> using Raw = Moments;
+  device const Moments* x;
+  threadgroup const float* scale;
+  template <uint> Moments fetch(uint c) const { return one(c, 0); }
+  template <uint> Moments value(Moments raw, uint, uint) const { return raw; }
+  Moments one(uint c, uint) const {
+    const Moments m = x[c];
+    const float root = m.m2 * scale[c];
+    return {m.count, m.mean * scale[c], root * root};
+  }
+};
+struct PartLinesAtScale {
+  typedef PartLine Line;
+  device const Moments* x;
+  ulong pitch;
+  threadgroup const float* scale;
+  Line line(ulong i) const { return {x + i * pitch, scale}; }
+};
 
 // The splits of each output become its result. After them the parts hold the pivots.
 template <typename T>
@@ -136,12 +198,25 @@ kernel void var_merge(device T* var [[buffer(0)]], device T* mean [[buffer(1)]],
                       MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup Moments total[kFoldColumns], scratch[kFoldThreads];
+  threadgroup float scale[kMergeColumns];
+  threadgroup uint any[kScratch];
   const ulong begin = ulong(g.group.x) * kMergeColumns;
   const uint n = uint(smaller(p.outputs - begin, kMergeColumns));
-  fold_columns<CombineMoments, 1, 1>(total, scratch, PartialLines<Moments>{parts + begin, p.outputs}, 0, p.splits, n,
-                                     g);
+  device const Moments* pivots = parts + (ulong(p.splits) * p.outputs + begin);
+  for (uint c = g.index; c < n; c += g.count) scale[c] = 1.0f;
+  for (bool first = true;; first = false) {
+    tg_barrier();
+    fold_columns<CombineMoments, 1, 1>(total, scratch, PartLinesAtScale{parts + begin, p.outputs, scale}, 0, p.splits,
+                                       n, g);
+    bool again = false;
+    for (uint c = g.index; first && c < n; c += g.count) {
+      scale[c] = moment_scale(total[c].m2, pivots[c].mean);
+      again = again || scale[c] != 1.0f;
+    }
+    if (!tg_any(again, any, g)) break;
+  }
   for (uint c = g.index; c < n; c += g.count)
-    var_finish(var, mean, long(begin + c), total[c], parts[ulong(p.splits) * p.outputs + begin + c].mean, p);
+    var_finish(var, mean, long(begin + c), total[c], pivots[c].mean * scale[c], scale[c], p);
 }
 
 #define MPSX_VAR(T, TAG, ...)                     \

@@ -8,7 +8,7 @@ enum : uint { kVarBlock = 8192, kVarRun = 64 };
 // shorter sums with smaller rounding errors.
 template <bool DENSE, typename T>
 inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong first, ulong last, uint n,
-                             float pivot) {
+                             float pivot, float scale) {
   typedef Fold<CombineSum> Exact;
   const long stride = DENSE ? 1 : p.inner_stride;
   const float count = float((last - first) * n);
@@ -20,7 +20,7 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
       const uint end = min(b + run, n);
       float sum = 0.0f;
       MPSX_REDUCE(+ : sum)
-      for (uint i = b; i < end; ++i) sum += float(from[long(i) * stride]) - pivot;
+      for (uint i = b; i < end; ++i) sum += float(from[long(i) * stride]) * scale - pivot;
       Exact::add(total, total_low, sum);
     }
   }
@@ -32,7 +32,7 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
       float rest = 0.0f, square = 0.0f;
       MPSX_REDUCE(+ : rest, square)
       for (uint i = b; i < end; ++i) {
-        const float d = float(from[long(i) * stride]) - near;
+        const float d = float(from[long(i) * stride]) * scale - near;
         rest += d;
         square += d * d;
       }
@@ -40,12 +40,13 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
       Exact::add(squares, squares_low, square);
     }
   }
-  const float off = Exact::settle(rests, rests_low) / count;
-  return {count, (near - pivot) + off, Exact::settle(squares, squares_low) - off * off * count};
+  const float off = is_infinite(near) ? 0.0f : Exact::settle(rests, rests_low) / count;
+  const float m2 = propagating_max(Exact::settle(squares, squares_low) - off * off * count, 0.0f);
+  return {count, (near - pivot) + off, m2};
 }
 
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot, float scale,
                            threadgroup float*, Team, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
   const ulong lines = max(ulong(kVarBlock) / max(r.end - r.begin, ulong(1)), ulong(1));
@@ -54,8 +55,8 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
     for (ulong b = r.begin; b < r.end; b += kVarBlock) {
       device const T* from = x + (r.input + long(b) * p.inner_stride);
       const uint n = uint(smaller(r.end - b, kVarBlock));
-      const Moments m = p.inner_stride == 1 ? block_moments<true>(from, p, first, last, n, pivot)
-                                            : block_moments<false>(from, p, first, last, n, pivot);
+      const Moments m = p.inner_stride == 1 ? block_moments<true>(from, p, first, last, n, pivot, scale)
+                                            : block_moments<false>(from, p, first, last, n, pivot, scale);
       total = CombineMoments::apply(total, m);
     }
   }
