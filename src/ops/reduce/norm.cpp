@@ -34,6 +34,13 @@ bool norm_fits(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, Scalar
   return true;
 }
 
+// Whether no element is added to another one: the norm is then the absolute value, which does not overflow.
+bool is_single(const Tensor& x, const DimMask& mask) {
+  for (int64_t d = 0; d < x.dim(); ++d)
+    if (mask[size_t(d)] && x.size(d) != 1) return false;
+  return true;
+}
+
 bool vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool keepdim,
                  std::optional<ScalarType> dtype, Tensor& out) {
   if (is_plain_complex(x) && (!dtype || *dtype == x.scalar_type()) && x.numel() > 0)
@@ -42,8 +49,12 @@ bool vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool
   const ScalarType result = c10::toRealValueType(type);
   TORCH_CHECK(takes(out, result), "linalg_vector_norm: Expected out tensor to have dtype ", result, ", but got ",
               out.scalar_type(), " instead");
-  return norm_fits(x, p, dim, type) &&
-         accumulate(norm_kernels(p.toDouble()), x, mask_of(dim, x), keepdim, type, 0, out, float(p.toDouble()));
+  if (!norm_fits(x, p, dim, type)) return false;
+  if (const DimMask mask = mask_of(dim, x); p.toDouble() != 0 && is_single(x, mask)) {
+    const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
+    return deliver("linalg_vector_norm", at::abs(x).to(result).reshape(shape), out);
+  }
+  return accumulate(norm_kernels(p.toDouble()), x, mask_of(dim, x), keepdim, type, 0, out, float(p.toDouble()));
 }
 bool norm(const Tensor& x, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim, Tensor& out) {
   return vector_norm(x, p.value_or(2), dim, keepdim, {}, out);
