@@ -57,14 +57,17 @@ struct SoftmaxGradient {
   float sum;
   float at(thread const Pair& v, float) const { return v.b * (v.a - sum); }
 };
-// dx = dy - exp(y) * sum(dy).
+// dx = dy - exp(y) * sum(dy), of a sum that is scaled: it may overflow where dx does not.
+constant float kSumScale = 0x1p-16f;
 struct PairFirst {
-  float at(thread const Pair& v) const { return v.a; }
+  float at(thread const Pair& v) const { return v.a * kSumScale; }
 };
 template <typename O>
 struct LogSoftmaxGradient {
   float sum;
-  float at(thread const Pair& v, float) const { return v.a - exp_nonpositive_as<O>(v.b) * sum; }
+  float at(thread const Pair& v, float) const {
+    return fma(exp_nonpositive_as<O>(v.b) * sum, -1.0f / kSumScale, v.a);
+  }
 };
 
 // Y: the type of the result and its gradient, O: of the input's gradient. Term: what is summed.
@@ -130,6 +133,9 @@ struct ColumnExp {  // of an element less the column's largest, times a number
 struct ColumnMinus {
   static float at(Pair x, Pair column) { return x.a - column.a - column.b; }
 };
+struct ColumnScaled {
+  static float at(Pair x, Pair) { return x.a * kSumScale; }
+};
 struct ColumnProduct {
   static float at(Pair x, Pair) { return x.a * x.b; }
 };
@@ -137,7 +143,7 @@ struct ColumnGradient {
   static float at(Pair x, Pair column) { return x.b * (x.a - column.a); }
 };
 struct ColumnLogGradient {
-  static float at(Pair x, Pair column) { return x.a - exp_nonpositive(x.b) * column.a; }
+  static float at(Pair x, Pair column) { return fma(exp_nonpositive(x.b) * column.a, -1.0f / kSumScale, x.a); }
 };
 
 template <typename Combine, uint N, typename Lines>
@@ -214,7 +220,7 @@ kernel void softmax_backward_columns(device O* out [[buffer(0)]], device const Y
   MPSX_KERNEL("log_softmax_backward_rows_" GRADIENT_NAMES,                                                \
               softmax_backward_rows<O, T, PairFirst, LogSoftmaxGradient<T>>)                              \
   MPSX_KERNEL("log_softmax_backward_columns_" GRADIENT_NAMES,                                             \
-              softmax_backward_columns<O, T, ColumnValue, ColumnLogGradient>)
+              softmax_backward_columns<O, T, ColumnScaled, ColumnLogGradient>)
 MPSX_SOFTMAX("f32", "f32", float, float)
 MPSX_SOFTMAX("f16", "f16", half, half)
 MPSX_SOFTMAX("bf16", "bf16", bfloat, bfloat)
