@@ -78,14 +78,20 @@ struct Itself {
 struct Nothing {
   template <typename V> float at(thread const V&) const { return 0.0f; }
 };
+// Of scale * x: where squares of the values themselves would leave the range.
 struct Distance {
-  float from;
-  float at(float x) const { return x - from; }
+  float from, scale;
+  float at(float x) const { return fma(x, scale, -from); }
 };
 struct SquaredDistance {
-  float from;
-  float at(float x) const { return (x - from) * (x - from); }
+  float from, scale;
+  float at(float x) const {
+    const float d = fma(x, scale, -from);
+    return d * d;
+  }
 };
+// With these sums of samples do not overflow, nor do squares of what has overflowed without.
+constant float kSampleScale = 0x1p-32f, kSquareScale = 0x1p-96f;
 template <typename F>
 struct Times {
   F f;
@@ -146,19 +152,21 @@ struct Row {
     return true;
   }
 
-  // The sum of a few of this thread's values, and how many they are, before any pass. The mean of all threads' is one
-  // to take distances from: n values are at most as far from that of k of them as costs the squares log2(n / k) bits.
+  // The sum of a few of this thread's values, times kSampleScale, and how many they are, before any pass. The mean of
+  // all threads' is one to take distances from: n values are at most as far from that of k of them as costs the squares
+  // log2(n / k) bits.
   float2 sample() const {
     float sum = 0.0f, taken = 0.0f;
     if (packs == 0) {
-      for (uint e = index; e < edges && taken < float(kPack); e += count) sum += in.one(edge(e)), taken += 1.0f;
+      for (uint e = index; e < edges && taken < float(kPack); e += count)
+        sum = fma(in.one(edge(e)), kSampleScale, sum), taken += 1.0f;
       return float2(sum, taken);
     }
     if (index >= packs) return float2(0.0f);
     V v[kPack];
     values(v, 0);
 #pragma unroll
-    for (uint j = 0; j < kPack; ++j) sum += v[j];
+    for (uint j = 0; j < kPack; ++j) sum = fma(v[j], kSampleScale, sum);
     return float2(sum, float(kPack));
   }
 

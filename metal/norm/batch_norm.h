@@ -49,6 +49,10 @@ inline ColumnTile column_tile(constant BatchNormParams& p, uint2 at) {
   return {column, count, rows, tail, span, p.chunks / p.span_chunks, row * width + column, width};
 }
 
+// Whether the mean joins the bias of (x - mean) * scale + bias, as PyTorch's always does: the difference may overflow
+// near the largest float, and infinities then give NaN as they do there.
+inline bool must_fold(float mean, float scale) { return !(fabs(mean) < 0x1p100f && fabs(scale) <= FLT_MAX); }
+
 // Of a gradient and the input beside it.
 struct First {
   float at(Pair v) const { return v.a; }

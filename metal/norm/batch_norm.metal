@@ -12,34 +12,40 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float scratch[kScratch];
   const uint c = g.group.x, slots = p.chunks * p.fold;
-  float mean, var;
+  float mean, invstd;
   if (p.train) {
     const ulong quantity = ulong(p.channels) * slots;
     device const float* counts = partial + ulong(c) * slots;
     device const float* means = counts + quantity;
-    device const float* squares = means + quantity;
-    const float count = float(ulong(p.images) * p.plane), base = slots > 0 ? means[0] : 0.0f;
-    float sum = 0.0f, m2 = 0.0f;
-    MPSX_REDUCE(+ : sum)
-    for (uint i = g.index; i < slots; i += g.count) sum += counts[i] * (means[i] - base);
-    mean = base + tg_sum(sum, scratch, g) / count;
-    MPSX_REDUCE(+ : m2)
-    for (uint i = g.index; i < slots; i += g.count) {
-      const float d = means[i] - mean;
-      m2 += squares[i] + counts[i] * (d * d);
+    device const float* roots = means + quantity;
+    const float count = float(ulong(p.images) * p.plane), base = slots > 0 && !is_infinite(means[0]) ? means[0] : 0.0f;
+    float m2 = 0.0f, scale = 1.0f;
+    for (;; scale = kSquareScale) {  // times the values, where squares overflow without
+      float sum = 0.0f;
+      m2 = 0.0f;
+      MPSX_REDUCE(+ : sum)
+      for (uint i = g.index; i < slots; i += g.count) sum += counts[i] * (means[i] * scale - base * scale);
+      mean = base * scale + tg_sum(sum, scratch, g) / count;
+      MPSX_REDUCE(+ : m2)
+      for (uint i = g.index; i < slots; i += g.count) {
+        const float d = means[i] * scale - mean, root = roots[i] * scale;
+        m2 += root * root + counts[i] * (d * d);
+      }
+      m2 = tg_sum(m2, scratch, g);
+      if (m2 <= FLT_MAX || scale < 1.0f) break;
     }
-    m2 = tg_sum(m2, scratch, g);
-    var = m2 / count;
+    const float var = m2 / count;
+    mean /= scale;
+    invstd = var == 0.0f && p.eps == 0.0f ? 0.0f : scale / precise::sqrt(var + p.eps * scale * scale);
     if (p.has_running && g.index == 0) {
       const float m = p.momentum, unbiased = m2 / (count - 1.0f);
       running_mean[c] = W(m * mean + (1.0f - m) * float(running_mean[c]));
-      running_var[c] = W(m * unbiased + (1.0f - m) * float(running_var[c]));
+      running_var[c] = W(m * unbiased / scale / scale + (1.0f - m) * float(running_var[c]));
     }
   } else {
     mean = float(running_mean[c]);
-    var = float(running_var[c]);
+    invstd = 1.0f / precise::sqrt(float(running_var[c]) + p.eps);
   }
-  const float invstd = var == 0.0f && p.eps == 0.0f && p.train ? 0.0f : 1.0f / precise::sqrt(var + p.eps);
   if (p.train && g.index == 0) {
     save_mean[c] = W(mean);
     save_invstd[c] = W(invstd);
@@ -47,9 +53,12 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
   const ulong width = ulong(p.channels) * p.fold;
   for (uint f = g.index; f < p.fold; f += g.count) {
     device float* to = coefficients + (ulong(f) * p.channels + c);
-    to[0] = mean;
-    to[width] = p.has_weight ? invstd * float(weight[c]) : invstd;
-    to[2 * width] = p.has_bias ? float(bias[c]) : 0.0f;
+    const float weighted = p.has_weight ? invstd * float(weight[c]) : invstd;
+    const float shift = p.has_bias ? float(bias[c]) : 0.0f;
+    const bool folds = must_fold(mean, weighted);
+    to[0] = folds ? 0.0f : mean;
+    to[width] = weighted;
+    to[2 * width] = folds ? shift - mean * weighted : shift;
   }
 }
 

@@ -3,7 +3,7 @@
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/types.h"
-#include "norm/batch_norm_params.h"
+#include "norm/batch_norm.h"
 
 // group = (group of channels, image). Three numbers per image and channel: (x - mean) * scale + bias.
 template <typename W>
@@ -18,20 +18,27 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   const ulong pitch = p.channel_slots, quantity = ulong(p.channels) * p.images * slots;
   device const float* counts = partial + (ulong(first) * pitch + ulong(g.group.y) * p.image_slots);
   device const float* means = counts + quantity;
-  device const float* squares = means + quantity;
-  const float count = float(p.plane * p.group_channels), base = means[0];
-  float sum = 0.0f, m2 = 0.0f;
-  for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
-    const ulong at = k / slots * pitch + k % slots;
-    sum += counts[at] * (means[at] - base);
+  device const float* roots = means + quantity;
+  const float count = float(p.plane * p.group_channels), base = is_infinite(means[0]) ? 0.0f : means[0];
+  float mean = 0.0f, m2 = 0.0f, scale = 1.0f;
+  for (;; scale = kSquareScale) {  // times the values, where squares overflow without
+    float sum = 0.0f;
+    m2 = 0.0f;
+    for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
+      const ulong at = k / slots * pitch + k % slots;
+      sum += counts[at] * (means[at] * scale - base * scale);
+    }
+    mean = base * scale + tg_sum(sum, scratch, g) / count;
+    for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
+      const ulong at = k / slots * pitch + k % slots;
+      const float d = means[at] * scale - mean, root = roots[at] * scale;
+      m2 += root * root + counts[at] * (d * d);
+    }
+    m2 = tg_sum(m2, scratch, g);
+    if (m2 <= FLT_MAX || scale < 1.0f) break;
   }
-  const float mean = base + tg_sum(sum, scratch, g) / count;
-  for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
-    const ulong at = k / slots * pitch + k % slots;
-    const float d = means[at] - mean;
-    m2 += squares[at] + counts[at] * (d * d);
-  }
-  const float rstd = 1.0f / precise::sqrt(tg_sum(m2, scratch, g) / count + p.eps);
+  mean /= scale;
+  const float rstd = scale / precise::sqrt(m2 / count + p.eps * scale * scale);
   if (g.index == 0) {
     out_means[ulong(g.group.y) * p.groups + g.group.x] = W(mean);
     out_rstds[ulong(g.group.y) * p.groups + g.group.x] = W(rstd);
@@ -39,10 +46,12 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
   const ulong width = ulong(p.images) * p.channels;
   device float* to = coefficients + (ulong(g.group.y) * p.channels + first);
   for (uint c = g.index; c < p.group_channels; c += g.count) {
-    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    to[c] = mean;
-    to[width + c] = scale;
-    to[2 * width + c] = p.has_bias ? float(bias[first + c]) : 0.0f;
+    const float weighted = p.has_weight ? rstd * float(weight[first + c]) : rstd;
+    const float shift = p.has_bias ? float(bias[first + c]) : 0.0f;
+    const bool folds = must_fold(mean, weighted);
+    to[c] = folds ? 0.0f : mean;
+    to[width + c] = weighted;
+    to[2 * width + c] = folds ? shift - mean * weighted : shift;
   }
 }
 

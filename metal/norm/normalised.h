@@ -14,9 +14,9 @@ template <typename T>
 inline Normalised normalised(thread Row<Plain<T>>& row, float n, float eps, threadgroup float2* scratch, Team team,
                              GroupThread g) {
   const float2 some = team_reduce<CombineSum>(row.sample(), scratch, team, g);
-  const float near = some.x / some.y;
-  const float2 rest =
-      team_reduce<CombineSum>(row.sums(Distance{near}, SquaredDistance{near}), scratch, team, g) / float2(n);
-  const float variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
-  return {near + rest.x, 1.0f / precise::sqrt(variance + eps)};
+  const float near = some.x / some.y / kSampleScale;
+  const float2 sums = row.sums(Distance{near, 1.0f}, SquaredDistance{near, 1.0f});
+  const float2 rest = team_reduce<CombineSum>(sums, scratch, team, g) / float2(n);
+  const float variance = is_infinite(rest.y) ? rest.y : propagating_max(rest.y - rest.x * rest.x, 0.0f);
+  return {is_infinite(near) ? near : near + rest.x, 1.0f / precise::sqrt(variance + eps)};
 }

@@ -1,9 +1,6 @@
 // Root mean square normalisation of rows and its gradients. W: the type of the weight; rstd is float.
 #include "norm/fused_gradients.h"
 
-struct Square {
-  float at(float x) const { return x * x; }
-};
 struct ScaledBy {
   float rstd;
   float at(float x, Pair parameters) const { return x * rstd * parameters.a; }
@@ -20,8 +17,12 @@ kernel void rms_norm(device T* out [[buffer(0)]], device float* rstds [[buffer(1
   const ulong start = ulong(team.row) * p.shape.size;
   Row<Plain<T>> row;
   row.open({in + start}, p.shape, team);
-  const float squares = team_reduce<CombineSum>(row.sum(Square()), scratch, team, g);
-  const float rstd = 1.0f / precise::sqrt(squares / float(p.shape.size) + p.eps);
+  float rstd = 0.0f;
+  for (float scale = 1.0f;; scale = kSquareScale) {  // times the values, where squares overflow without
+    const float squares = team_reduce<CombineSum>(row.sum(SquaredDistance{0.0f, scale}), scratch, team, g);
+    rstd = scale / precise::sqrt(squares / float(p.shape.size) + p.eps * scale * scale);
+    if (squares <= FLT_MAX || scale < 1.0f) break;
+  }
   if (team.index == 0) rstds[team.row] = rstd;
   row.store(out + start, Parameters<W>{weight, weight, p.has_weight != 0, false}, ScaledBy{rstd});
 }

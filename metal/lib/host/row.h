@@ -25,7 +25,7 @@ struct Row {
   void begin(In from, uint, uint size, bool, Team) { in = from, n = size; }
   void open(In from, constant RowShape& s, Team) { in = from, n = s.size; }
 
-  float2 sample() const { return float2(sum(Itself()), float(n)); }
+  float2 sample() const { return float2(sum(Distance{0.0f, kSampleScale}), float(n)); }
 
   // Of numbers: a NaN may come out or not, as on a GPU, where its sum tells.
   float largest() const {

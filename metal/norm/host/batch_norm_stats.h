@@ -26,11 +26,17 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
   const GroupThread g = MPSX_GROUP_THREAD;
   const uint chunk = g.group.x, channel = g.group.y;
   const PlaneChunk s = plane_chunk(p, chunk, channel);
-  const float count = float((s.last - s.first) * s.length), first = float(in[s.offset]);
-  const float mean = first + sum_of_planes(in, s, Distance{first}) / count;
+  const float count = float((s.last - s.first) * s.length), head = float(in[s.offset]);
   const ulong quantity = ulong(p.channels) * p.chunks;
   device float* to = partial + (ulong(channel) * p.chunks + chunk);
-  to[0] = count;
-  to[quantity] = mean;
-  to[2 * quantity] = sum_of_planes(in, s, SquaredDistance{mean});
+  for (float scale = 1.0f;; scale = kSquareScale) {
+    const float first = is_infinite(head) ? 0.0f : head * scale;
+    const float mean = first + sum_of_planes(in, s, Distance{first, scale}) / count;
+    const float squares = sum_of_planes(in, s, SquaredDistance{mean, scale});
+    if (scale == 1.0f && !(squares <= FLT_MAX)) continue;
+    to[0] = count;
+    to[quantity] = mean / scale;
+    to[2 * quantity] = precise::sqrt(squares) / scale;
+    return;
+  }
 }

@@ -1,6 +1,17 @@
 // group_norm where a threadgroup is one thread: a loop for every channel.
 #pragma once
 
+// What becomes of a channel's values: (x - mean) * scale + bias, or, where infinities or overflow are near, the same
+// with the mean in the bias, as in PyTorch.
+struct Affine {
+  float mean, scale, bias;
+};
+inline Affine channel_affine(Normalised f, float weight, float bias) {
+  const float scale = f.rstd * weight;
+  const bool folds = must_fold(f.mean, scale);
+  return {folds ? 0.0f : f.mean, scale, folds ? bias - f.mean * scale : bias};
+}
+
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -14,24 +25,24 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
   const float n = float(p.shape.size);
   Row<Plain<T>> row;
   row.begin({x}, 0, p.shape.size, true, Team{index, 0, 1, true});
-  const float near = row.sum(Itself()) / n;
-  const float2 rest = row.sums(Distance{near}, SquaredDistance{near}) / float2(n);
-  const float mean = near + rest.x, variance = propagating_max(rest.y - rest.x * rest.x, 0.0f);
-  const float rstd = 1.0f / precise::sqrt(variance + p.eps);
-  means[index] = W(mean), rstds[index] = W(rstd);
+  threadgroup float2 scratch[kScratch];
+  const Normalised f = normalised(row, n, p.eps, scratch, Team{index, 0, 1, true}, g);
+  means[index] = W(f.mean), rstds[index] = W(f.rstd);
   const uint first = index % p.groups * p.channels;
   if (p.plane == 1 && p.has_weight && p.has_bias) {
     MPSX_VECTORIZE
-    for (uint c = 0; c < p.channels; ++c)
-      y[c] = T(fma((float(x[c]) - mean) * rstd, float(weight[first + c]), float(bias[first + c])));
+    for (uint c = 0; c < p.channels; ++c) {
+      const Affine a = channel_affine(f, float(weight[first + c]), float(bias[first + c]));
+      y[c] = T(fma(float(x[c]) - a.mean, a.scale, a.bias));
+    }
     return;
   }
   for (uint c = 0; c < p.channels; ++c) {
-    const float scale = p.has_weight ? rstd * float(weight[first + c]) : rstd;
-    const float shift = p.has_bias ? float(bias[first + c]) : 0.0f;
+    const Affine a = channel_affine(f, p.has_weight ? float(weight[first + c]) : 1.0f,
+                                    p.has_bias ? float(bias[first + c]) : 0.0f);
     device const T* from = x + ulong(c) * p.plane;
     device T* to = y + ulong(c) * p.plane;
     MPSX_VECTORIZE
-    for (uint i = 0; i < p.plane; ++i) to[i] = T(fma(float(from[i]) - mean, scale, shift));
+    for (uint i = 0; i < p.plane; ++i) to[i] = T(fma(float(from[i]) - a.mean, a.scale, a.bias));
   }
 }
