@@ -82,5 +82,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", record_stream);
 }
 
+// The fallback would hand the CPU's kernel a storage of this device.
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("set_.source_Storage_storage_offset", set_storage_offset);
+}
+
 }  // namespace
 }  // namespace mpsx::backend

@@ -1,0 +1,22 @@
+// Quantized tensors: what torch leaves to the device instead of to a kernel for quantized CPU tensors.
+#include <ATen/ops/copy_native.h>
+#include <torch/library.h>
+
+#include "backend/alias.h"
+
+namespace mpsx::backend {
+namespace {
+
+// copy_ ends here if either tensor is on this device; `to` takes over the quantizer.
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
+  CpuAliases aliases;
+  at::Tensor target = aliases.cpu(to, /*written=*/true);
+  at::native::copy_(target, aliases.cpu(self), non_blocking);
+  aliases.write_back();
+  return to;
+}
+
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("_copy_from", copy_from); }
+
+}  // namespace
+}  // namespace mpsx::backend
