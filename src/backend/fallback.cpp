@@ -130,6 +130,25 @@ Handles& handles() {
 // Operators that must not take their composite kernel although they have no CPU kernel, or only one for out=.
 constexpr std::string_view kNotComposite[] = {
     "aten::mode.values",  // refuses devices it does not know
+    // These composite kernels read and write the memory of their arguments themselves.
+    "aten::_grid_sampler_2d_cpu_fallback",
+    "aten::_grid_sampler_2d_cpu_fallback_backward",
+    "aten::_reshape_from_tensor",
+    "aten::_rowwise_prune",
+    "aten::_saturate_weight_to_fp16",
+    "aten::_sobol_engine_draw",
+    "aten::_sobol_engine_ff_",
+    "aten::_sobol_engine_initialize_state_",
+    "aten::_sobol_engine_scramble_",
+    "aten::choose_qparams_optimized",
+    "aten::fbgemm_linear_fp16_weight",
+    "aten::fbgemm_linear_fp16_weight_fp32_activation",
+    "aten::fbgemm_linear_int8_weight",
+    "aten::fbgemm_linear_int8_weight_fp32_activation",
+    "aten::fbgemm_linear_quantize_weight",
+    "aten::fbgemm_pack_gemm_matrix_fp16",
+    "aten::fbgemm_pack_quantized_matrix",
+    "aten::fbgemm_pack_quantized_matrix.KN",
     // These resize their result midway, and the composite kernel warns about that.
     "aten::mse_loss",
     "aten::smooth_l1_loss",
