@@ -1,4 +1,6 @@
 // Memory, kernels and launches.
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "check.h"
@@ -73,6 +75,41 @@ CASE(compiles_once_and_keeps_it_on_disk) {
   Device newer(directory);
   newer.kernel("plain");
   CHECK(gpu().compiled == 3);
+}
+
+CASE(compiles_again_what_is_damaged_on_disk) {
+  namespace fs = std::filesystem;
+  const auto compiled = [&](std::initializer_list<const char*> kernels) {
+    Device device(directory);
+    const int before = gpu().compiled;
+    for (const char* name : kernels) device.kernel(name);
+    return gpu().compiled - before;
+  };
+  CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(std::getenv("MPSX_CACHE_DIR")))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  CHECK(files.size() == 1);
+  const auto read = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+  };
+  const std::string data = read(files[0]);
+  std::string changed = data;
+  changed[data.size() / 2] ^= 1;
+  for (const std::string& damaged :
+       {std::string(), data.substr(0, data.size() / 2), data.substr(1), data + "x", changed, std::string(200, 'x')}) {
+    std::ofstream(files[0], std::ios::binary) << damaged;
+    CHECK(compiled({"limited"}) == 1 && compiled({"limited"}) == 0 && read(files[0]) == data);
+  }
+  // Another kernel's, whole.
+  CHECK(compiled({"plain"}) == 1);
+  for (const auto& entry : fs::directory_iterator(files[0].parent_path()))
+    if (entry.path() != files[0]) fs::copy_file(entry.path(), files[0], fs::copy_options::overwrite_existing);
+  CHECK(compiled({"limited"}) == 1 && read(files[0]) == data);
+  CHECK((fs::status(files[0].parent_path()).permissions() & fs::perms::all) == fs::perms::owner_all);
+  fs::permissions(files[0].parent_path(), fs::perms::all);  // others can write to it
+  CHECK(compiled({"limited"}) == 1);
 }
 
 CASE(says_what_the_compiler_said) {

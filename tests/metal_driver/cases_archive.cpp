@@ -64,6 +64,40 @@ BARE_CASE(keeps_pipelines_on_disk) {
   CHECK(compiled(directory + "/sources", {"fill"}) == 1 && cache.files().size() == 2);
 }
 
+BARE_CASE(begins_again_where_an_archive_is_damaged) {
+  const Cache cache;
+  CHECK(compiled(directory, {"fill", "add"}) == 2);
+  std::ifstream whole(cache.files().at(0), std::ios::binary);
+  const std::string data((std::istreambuf_iterator<char>(whole)), {});
+  // Truncated where the format allows it, longer, of other bytes, empty; and half of a file that was being written.
+  for (const std::string& damaged :
+       {data.substr(0, data.rfind('\n')), data + "\nmore", std::string(99, 'x'), std::string()}) {
+    std::ofstream(cache.files().at(0), std::ios::binary) << damaged;
+    std::ofstream(cache.files().at(0).substr(0, cache.files().at(0).rfind('/')) + "/tmp-left") << data;
+    CHECK(compiled(directory, {"fill", "add"}) == 2);
+    CHECK(compiled(directory, {"fill", "add"}) == 0 && cache.files().size() == 2);
+  }
+  // Another archive's.
+  CHECK(compiled(directory + "/sources", {"fill"}) == 1);
+  std::vector<std::string> files = cache.files();
+  std::erase_if(files, [](const std::string& file) { return file.find("tmp-") != file.npos; });
+  CHECK(files.size() == 2 && std::rename(files[0].c_str(), (files[0] + ".x").c_str()) == 0 &&
+        std::rename(files[1].c_str(), files[0].c_str()) == 0 &&
+        std::rename((files[0] + ".x").c_str(), files[1].c_str()) == 0);
+  CHECK(compiled(directory, {"fill", "add"}) == 2 && compiled(directory, {"fill", "add"}) == 0);
+}
+
+BARE_CASE(keeps_nothing_where_others_can_write) {
+  const Cache cache;
+  CHECK(compiled(directory, {"fill"}) == 1 && cache.files().size() == 1);
+  struct stat facts {};
+  CHECK(stat((cache.path + "/deep/down/metal").c_str(), &facts) == 0 && (facts.st_mode & 0777) == 0700);
+  chmod((cache.path + "/deep/down/metal").c_str(), 0777);
+  CHECK(compiled(directory, {"fill"}) == 1 && compiled(directory, {"fill"}) == 1);
+  chmod((cache.path + "/deep/down/metal").c_str(), 0700);
+  CHECK(compiled(directory, {"fill"}) == 0);
+}
+
 BARE_CASE(does_without_an_archive) {
   {
     const Cache cache;

@@ -9,8 +9,8 @@
 
 namespace mpsx::driver::cuda {
 
-// Files in $MPSX_CACHE_DIR (else $XDG_CACHE_HOME/mpsx, ~/.cache/mpsx), in a folder for each kind of GPU and version of
-// its driver. MPSX_CUDA_CACHE=0 turns it off. Whatever goes wrong with files, kernels are compiled again.
+// Files in the cache folder (driver/cache_folder.h), in a folder for each kind of GPU and version of its driver.
+// MPSX_CUDA_CACHE=0 turns it off. Whatever goes wrong with files, kernels are compiled again.
 class CubinCache {
  public:
   explicit CubinCache(const Device&);
@@ -19,7 +19,7 @@ class CubinCache {
   void store(std::string_view unit, const std::string& symbol, std::string_view cubin) const;
 
  private:
-  std::string path(std::string_view unit, const std::string& symbol) const;
+  static std::string name(std::string_view unit, const std::string& symbol);
   std::string folder_;  // empty: there is none
 };
 

@@ -27,9 +27,10 @@ class PipelineArchive {
  private:
   void open();
   void write();
+  std::string find() const;
 
   const Owned<id<MTLDevice>> device_;
-  std::string path_;  // empty: nothing is kept
+  std::string folder_, name_;  // files are <name>.<hash of the contents>.binarchive; no name: nothing is kept
   std::mutex mutex_;
   Owned<id<MTLBinaryArchive>> archive_;
   bool changed_ = false;

@@ -5,7 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
+#include <utility>
+
+#include "driver/cache_folder.h"
 
 namespace mpsx::driver::metal {
 namespace {
@@ -31,18 +37,29 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// As for compiled shaders: python/mpsx/shader_cache.py.
-std::string cache_directory() {
-  if (const auto own = environment("MPSX_CACHE_DIR"); !own.empty()) return own;
-  if (const auto all = environment("XDG_CACHE_HOME"); !all.empty()) return all + "/mpsx";
-  const auto home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/mpsx";
+constexpr const char* kSuffix = ".binarchive";
+
+// The end of the name of a file with these contents.
+std::string ending_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string data((std::istreambuf_iterator<char>(file)), {});
+  return "." + to_hex(content_hash(data)) + kSuffix;
 }
 
-bool make_directories(const std::string& path) {
-  for (size_t at = 1; at <= path.size(); ++at)
-    if (at == path.size() || path[at] == '/') mkdir(path.substr(0, at).c_str(), 0777);
-  return access(path.c_str(), W_OK) == 0;
+// Goes with its owner, also when Metal throws.
+struct TemporaryFile {
+  std::string path;
+  ~TemporaryFile() { unlink(path.c_str()); }
+};
+
+// The files of an archive, with the times when they were written.
+std::map<std::string, std::filesystem::file_time_type> files_of(const std::string& folder, const std::string& name) {
+  std::map<std::string, std::filesystem::file_time_type> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, gone))
+    if (entry.path().filename().string().rfind(name + ".", 0) == 0)
+      if (const auto when = entry.last_write_time(gone); !gone) found[entry.path().string()] = when;
+  return found;
 }
 
 // A name for what a pipeline depends on: the kernels, the GPU, the compiler, which is macOS's.
@@ -52,11 +69,7 @@ std::string name_of(id<MTLDevice> device, const std::string& library) {
   const std::string text = library + '|' + std::to_string(file.st_size) + '|' + std::to_string(file.st_mtime) + '|' +
                            to_string(device.name) + '|' +
                            to_string(NSProcessInfo.processInfo.operatingSystemVersionString);
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  char name[32];
-  std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(hash));
-  return name;
+  return to_hex(content_hash(text));
 }
 
 Owned<MTLComputePipelineDescriptor*> describe_pipeline(id<MTLFunction> function, id<MTLBinaryArchive> archive) {
@@ -70,10 +83,10 @@ Owned<MTLComputePipelineDescriptor*> describe_pipeline(id<MTLFunction> function,
 
 PipelineArchive::PipelineArchive(Owned<id<MTLDevice>> device, const std::string& library) : device_(std::move(device)) {
   AutoreleasePool pool;
-  const std::string directory = cache_directory();
-  if (library.empty() || environment("MPSX_METAL_ARCHIVE") == "0" || directory.empty()) return;
-  if (!make_directories(directory + "/metal")) return;
-  path_ = directory + "/metal/" + name_of(device_.get(), library) + ".binarchive";
+  if (library.empty() || environment("MPSX_METAL_ARCHIVE") == "0") return;
+  folder_ = cache_folder("metal");
+  if (folder_.empty()) return;
+  name_ = name_of(device_.get(), library);
   open();
   std::lock_guard<std::mutex> lock(archives().mutex);
   static const int registered = std::atexit(save_all);
@@ -88,15 +101,28 @@ PipelineArchive::~PipelineArchive() {
   if (!is_forked()) save();
 }
 
+// The newest whole file; damaged ones go.
+std::string PipelineArchive::find() const {
+  std::string newest;
+  std::filesystem::file_time_type last;
+  for (const auto& [path, when] : files_of(folder_, name_))
+    if (path != folder_ + "/" + name_ + ending_of(path))
+      unlink(path.c_str());
+    else if (newest.empty() || when > last)
+      newest = path, last = when;
+  return newest;
+}
+
 void PipelineArchive::open() {
+  const std::string path = find();
   const auto descriptor = Owned<MTLBinaryArchiveDescriptor*>::taking([[MTLBinaryArchiveDescriptor alloc] init]);
-  if (access(path_.c_str(), R_OK) == 0) descriptor.get().url = [NSURL fileURLWithPath:to_ns(path_)];
+  if (!path.empty()) descriptor.get().url = [NSURL fileURLWithPath:to_ns(path)];
   NSError* error = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
   if (archive_ || !descriptor.get().url) return;
-  // Truncated, or of another macOS: start over.
-  unlink(path_.c_str());
+  // Of another macOS: start over.
+  unlink(path.c_str());
   descriptor.get().url = nil;
   archive_ = Owned<id<MTLBinaryArchive>>::taking([device_.get() newBinaryArchiveWithDescriptor:descriptor.get()
                                                                                          error:&error]);
@@ -150,12 +176,19 @@ void PipelineArchive::write() {
   if (!changed_) return;
   changed_ = false;
   // Readers see either the old file or the new one.
-  const std::string fresh = path_ + "." + std::to_string(getpid());
+  const TemporaryFile fresh{temporary_file(folder_)};
   NSError* error = nil;
-  if ([archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh)] error:&error])
-    std::rename(fresh.c_str(), path_.c_str());
-  else
-    unlink(fresh.c_str());
+  if (fresh.path.empty()) return;
+  unlink(fresh.path.c_str());  // Metal makes it
+  if (![archive_.get() serializeToURL:[NSURL fileURLWithPath:to_ns(fresh.path)] error:&error]) return;
+  const std::string path = folder_ + "/" + name_ + ending_of(fresh.path);
+  if (std::rename(fresh.path.c_str(), path.c_str()) != 0) return;
+  // Of processes that write at once, the last one's stays.
+  const auto files = files_of(folder_, name_);
+  const auto mine = files.find(path);
+  for (const auto& other : files)
+    if (mine != files.end() && std::pair(other.second, other.first) < std::pair(mine->second, mine->first))
+      unlink(other.first.c_str());
 }
 
 }  // namespace mpsx::driver::metal
