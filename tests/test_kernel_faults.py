@@ -94,7 +94,7 @@ def test_in_threads_of_python() -> None:
     assert len(said) == 16
 
 
-# What a program does that faults outside of any kernel, after it has run kernels and recovered from a fault in one.
+# A program that faults outside of any kernel, after it has run kernels and recovered from a fault in one.
 PROGRAM = """
 import ctypes, faulthandler, os, signal, sys, mpsx
 {early}

@@ -45,7 +45,7 @@ inline void tg_all_barrier() { threadgroup_barrier(mem_flags::mem_device | mem_f
 struct SimdGroup {
   uint index, count, lane, lanes;
 };
-inline SimdGroup simd_group_of(GroupThread g) {
+inline SimdGroup sg_position(GroupThread g) {
   const uint index = g.index / g.width, count = (g.count + g.width - 1) / g.width;
   return {index, count, g.lane, min(g.width, g.count - index * g.width)};
 }

@@ -16,7 +16,7 @@ inline float imaginary_part(float) { return 0.0f; }
 inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
-// What LAPACK compares when it chooses a pivot.
+// The size by which LAPACK chooses a pivot.
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
 template <typename T> inline T field_number(float real, float imaginary);

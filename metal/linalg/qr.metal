@@ -28,7 +28,7 @@ template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const SimdGroup s = simd_group_of(g);
+  const SimdGroup s = sg_position(g);
   threadgroup T gram[kPanel * kTPitch], factor[kPanel * kTPitch], tau[kPanel];
   threadgroup float scratch[kScratch];
   const uint rows = p.rows, columns = p.columns, reflectors = min(rows, columns), batch = g.group.x;
@@ -83,7 +83,7 @@ kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffe
                             device const T* taus [[buffer(2)]], constant ReflectorParams& p [[buffer(3)]],
                             MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const SimdGroup s = simd_group_of(g);
+  const SimdGroup s = sg_position(g);
   threadgroup T gram[kPanel * kTPitch], factor[kPanel * kTPitch], tau[kPanel];
   const uint block = g.group.x, blocks = (p.columns + kPanel - 1) / kPanel, first = block * kPanel;
   const uint columns = min(uint(kPanel), p.columns - first);

@@ -84,7 +84,9 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   axis.slope[2] = -slope_near(u) * rate;
   axis.slope[3] = -slope_far(1.0f + u) * rate;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) axis.place[k] = place_of(pad<NAN_RULE>({base + float(k - 1), rate}, size, p).x, size, step);
+  for (int k = 0; k < 4; ++k) {
+    axis.place[k] = place_of(pad<NAN_RULE>({base + float(k - 1), rate}, size, p).x, size, step);
+  }
 }
 
 // All taps of a pixel in D dimensions, 2 or 3, with TAPS a dimension. Loops over them are unrolled, so that they are in

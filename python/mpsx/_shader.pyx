@@ -10,6 +10,8 @@ import warnings
 
 import torch
 
+from mpsx.shader_constants import constant_texts
+
 cdef object Tensor = torch.Tensor
 cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
 
@@ -69,20 +71,6 @@ cdef int check(const char* message) except -1:
 cdef class Shader
 
 
-cdef str constant_text(str kernel, object name, object value):
-    """The value of a function constant as it stands in a kernel's key."""
-    if isinstance(value, (list, tuple)):
-        return ",".join([constant_text(kernel, name, one) for one in value])
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if hasattr(value, "__index__"):
-        return str(value.__index__())
-    if hasattr(value, "__float__") and not isinstance(value, str):
-        return repr(float(value))
-    raise TypeError(f"{kernel}: function constant {name}: expected a number, a bool or a list of them, got "
-                    f"{type(value).__name__}")
-
-
 cdef class Kernel:
     """A kernel of a shader library. Call it with tensors on mpsx, numbers and lists of numbers, in buffer order; None
     stands for a buffer that a function constant leaves out.
@@ -103,7 +91,7 @@ cdef class Kernel:
     cdef dict facts       # what its source says, where that is known: see shader_build.Built
     cdef tuple shared     # indices of its [[threadgroup(n)]] arguments, or None where that is not known
     cdef object optional  # those of buffers that a function constant may leave out; all where that is not known
-    cdef list seen        # by index, the dtype of the last tensor that was checked; None where there is nothing to check
+    cdef list seen        # by index, the dtype of the last tensor that was checked; None: there is nothing to check
     cdef str trouble      # why it cannot be called yet
     cdef mpsx_shader_kernel_info info
 
@@ -130,19 +118,11 @@ cdef class Kernel:
         return self.info.static_threadgroup_bytes
 
     def with_constants(self, constants=None, /, **named):
-        """The kernel with values for its function constants, by name or by index:
-
-            lib.axpy.with_constants(has_bias=True, tile=[8, 4])
-            lib.axpy.with_constants({"has_bias": True, 3: 2.0})
-
-        What was given before stays unless it is given again. A constant that a kernel uses and that its source does
-        not ask about with `is_function_constant_defined` needs a value."""
-        given = dict(self.constants)
-        for name, value in {**(constants or {}), **named}.items():
-            if not (isinstance(name, str) and name.isidentifier()) and not (type(name) is int and name >= 0):
-                raise TypeError(f"{self.name}: expected a function constant's name or index, got {name!r}")
-            given[name] = constant_text(self.name, name, value)
-        return self.shader.kernel(self.name, self.facts, given)
+        """The kernel with values for its function constants, by name or by index: `(has_bias=True, tile=[8, 4])` or
+        `({"has_bias": True, 3: 2.0})`. Values given before stay unless they are given again. A constant that a kernel
+        uses and that its source does not ask about with `is_function_constant_defined` needs a value."""
+        given = constant_texts(self.name, {**(constants or {}), **named})
+        return self.shader.kernel(self.name, self.facts, self.constants | given)
 
     cdef int check_usable(self) except -1:
         if self.handle == NULL:

@@ -46,7 +46,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
 
 
 def mismatches(kernel: dict, arguments: tuple) -> list[str]:
-    """What to say of the tensors among a kernel's arguments that do not fit; `kernel`: see msl/library.py."""
+    """A warning about the tensors among a kernel's arguments that do not fit; `kernel`: see msl/library.py."""
     found = []
     for buffer, element in zip(kernel["buffers"], kernel["elements"], strict=True):
         index = buffer["index"]

@@ -1,7 +1,7 @@
 // group_norm where a threadgroup is one thread: a loop for every channel.
 #pragma once
 
-// What becomes of a channel's values: (x - mean) * scale + bias, or, where infinities or overflow are near, the same
+// The map of a channel's values: (x - mean) * scale + bias, or, where infinities or overflow are near, the same
 // with the mean in the bias, as in PyTorch.
 struct Affine {
   float mean, scale, bias;

@@ -33,7 +33,7 @@ TARGETS = re.compile(r"label %(\"[^\"]+\"|[\w.$-]+)")
 COMPARE = re.compile(r"icmp \w+ i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
 LOAD = re.compile(r"%\S+ = load i\d+, ptr (%\S+?),")
 STEP = re.compile(r" = (?:add|sub)(?: nsw| nuw)* i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
-# What a later pass removes, or turns into an operand of something else.
+# Instructions that a later pass removes, or turns into an operand of another.
 FREE = re.compile(r"^(?:%\S+ = (?:alloca|load|getelementptr|bitcast|addrspacecast)|store|br|ret|unreachable|switch"
                   r"|#dbg_\w+|call void @llvm\.(?:lifetime|dbg))\b")  # fmt: skip
 COPY = re.compile(r"@llvm\.mem\w+\..*, i64 (\d+),")

@@ -27,7 +27,7 @@ struct Fault {
   const void* address = nullptr;  // the faulting access
   bool on_stack = false;          // that address is within or just below the kernel's part of the thread's stack
 };
-// What happened, for a message.
+// Describes the fault for a message.
 std::string describe(const Fault&);
 
 // While it lives, the thread that made it runs a kernel: on its own stack, where a fault or an interrupt jumps to
