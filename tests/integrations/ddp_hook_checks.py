@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 from collections.abc import Callable
@@ -131,3 +132,27 @@ def ddp_sparse_gradients(rank: int) -> None:
     total = torch.sparse_coo_tensor([[rank, 2]], [1.0, 2.0], (4,), device=DEVICE)
     dist.all_reduce(total)
     assert total.to_dense().tolist() == [1, 1, 4, 0]
+
+
+@check
+def ddp_sync_batch_norm(rank: int) -> None:
+    """Statistics of the whole batch: as one process computes them on the CPU."""
+    whole = torch.randn(6, 3, 5, 4, generator=torch.Generator().manual_seed(2)) * 3 + 1
+    for layout in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(0)
+        plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain)).to(DEVICE, memory_format=layout)
+        parallel = DistributedDataParallel(model)
+        parts = [whole[:4], whole[4:]]  # ranks may have batches of different sizes
+        for _ in range(2):
+            expected = plain(whole)
+            expected.square().sum().backward()
+            found = parallel(parts[rank].to(DEVICE, memory_format=layout))
+            torch.testing.assert_close(found.cpu(), expected.split([4, 2])[rank], rtol=1e-4, atol=1e-5)
+            found.square().sum().mul(2).backward()  # DDP averages over two processes
+        for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-3, atol=1e-3)
+        for one, other in zip(model.buffers(), plain.buffers(), strict=True):
+            torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
+        model.eval()
+        torch.testing.assert_close(model(whole.to(DEVICE)).cpu(), plain.eval()(whole), rtol=1e-4, atol=1e-5)
