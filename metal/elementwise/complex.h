@@ -200,6 +200,7 @@ inline float2 complex_cosh(float2 z) {
 // sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on the real part is 1 to the last digit.
 inline float2 complex_tanh(float2 z) {
   if (z.x == 0.0f && !isfinite(z.y)) return float2(z.x, NAN);
+  if (isnan(z.x) && z.y == 0.0f) return z;
   const float s = precise::sin(z.y), c = precise::cos(z.y);
   if (isinf(z.x)) return float2(copysign(1.0f, z.x), copysign(0.0f, isfinite(z.y) ? s * c : z.y));
   if (fabs(z.x) > 10.0f && isfinite(z.y))

@@ -1,0 +1,41 @@
+"""Operators at the ends of their types' ranges, against the CPU and float64: a part every time, and, in a sweep, all
+with new values."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+from extremes.families import FAMILIES
+from extremes.judge import check
+from extremes.reasons import reason
+
+pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
+
+# Of how many cases of a family one is tried every time.
+EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_binary": 1, "reductions": 8, "norms": 16,
+         "losses": 32}  # fmt: skip
+
+
+def wrong(family: str, seed: int, every: int = 1) -> list[str]:
+    """The results without a reason."""
+    found = []
+    for i, case in enumerate(FAMILIES[family](torch.Generator().manual_seed(seed))):
+        case.seed = seed + i
+        if i % every == 0:
+            found += [line for line in check(case) if reason(line) is None]
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fixed(family: str) -> None:
+    assert wrong(family, 7, EVERY[family]) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("family", FAMILIES)
+def test_new(family: str) -> None:
+    first = int(time.time())
+    for seed in range(first, first + 20):
+        assert wrong(family, seed) == [], f"seed {seed}"
