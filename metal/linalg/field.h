@@ -1,8 +1,8 @@
 // Arithmetic of float and of complex numbers (float2) under one name, and tiles of matrices in threadgroup memory.
 #pragma once
 
-#include "elementwise/complex.h"
 #include "lib/collective.h"
+#include "lib/complex.h"
 #include "linalg/params.h"
 
 inline float product(float a, float b) { return a * b; }
