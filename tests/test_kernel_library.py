@@ -41,7 +41,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def objects(tmp_path: Path) -> set[str]:
-    return {path.name for path in (tmp_path / "cache" / "objects").iterdir()}
+    return {path.name for path in (tmp_path / "cache" / "objects").glob("*.o")}
 
 
 @pytest.mark.parametrize("name", ["simt", "baseline"])

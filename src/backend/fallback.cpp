@@ -1,5 +1,7 @@
 #include "backend/fallback.h"
 
+#include <ATen/Parallel.h>
+
 #include <chrono>
 #include <string_view>
 
@@ -189,6 +191,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* st
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKey cpu_key, Stack* stack, runtime::RouteEntry& route,
                 bool timed, CpuKernel* better) {
+  // MKL and oneDNN learn torch.set_num_threads in a new thread only when ATen first reads the setting there.
+  (void)at::get_num_threads();
   run(op, cpu_key, stack, facts_of(op), route, timed, better);
 }
 
@@ -201,8 +205,8 @@ void register_fallback() {
     const auto dot = std::min(name.find('.'), name.size());
     const c10::OperatorName op{std::string(name.substr(0, dot)),
                                std::string(name.substr(std::min(dot + 1, name.size())))};
-    if (!dispatcher.findSchemaOrThrow(op.name.c_str(), op.overload_name.c_str())
-             .hasKernelForDispatchKey(DispatchKey::PrivateUse1))
+    const auto handle = dispatcher.findSchema(op);  // none: this version of torch lacks the operator
+    if (handle && !handle->hasKernelForDispatchKey(DispatchKey::PrivateUse1))
       register_operator<DispatchKey::PrivateUse1, DispatchKey::CPU>(dispatcher, op);
   }
   register_key<DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU>(false);
