@@ -25,7 +25,7 @@ kernel void cholesky_block(device T* matrices [[buffer(0)]], device int* info [[
     for (uint j = k + 1 + s.column; j < n; j += s.columns) {
       const T multiplier = conjugate(a[j * kPitch + k]) / pivot;
       for (uint i = k + 1 + s.row; i < n; i += s.rows)
-        if (i >= j) a[i * kPitch + j] -= product(a[i * kPitch + k], multiplier);
+        if (i >= j) a[i * kPitch + j] = product_sum(a[i * kPitch + k], -multiplier, a[i * kPitch + j]);
     }
     tg_barrier();
   }

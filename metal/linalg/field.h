@@ -7,6 +7,11 @@
 
 inline float product(float a, float b) { return a * b; }
 inline float2 product(float2 a, float2 b) { return complex_product(a, b); }
+// a b + c.
+inline float product_sum(float a, float b, float c) { return fma(a, b, c); }
+inline float2 product_sum(float2 a, float2 b, float2 c) {
+  return float2(fma(a.x, b.x, fma(-a.y, b.y, c.x)), fma(a.x, b.y, fma(a.y, b.x, c.y)));
+}
 inline float quotient(float a, float b) { return a / b; }
 inline float2 quotient(float2 a, float2 b) { return complex_quotient(a, b); }
 inline float conjugate(float a) { return a; }
@@ -16,6 +21,7 @@ inline float imaginary_part(float) { return 0.0f; }
 inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
+typedef Indexed<float, uint> Pivot;
 // The size by which LAPACK chooses a pivot.
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
@@ -49,6 +55,15 @@ inline Spread spread_over(uint width, GroupThread g) {
   return {row < rows ? row : 0x40000000u, g.index % columns, rows, columns};
 }
 
+// The largest key of the SIMD group, in lane 0.
+inline Pivot sg_argmax(Pivot v, SimdGroup s) {
+  for (uint distance = 1; distance < s.lanes; distance *= 2) {
+    const Pivot other = lane_above(v, ushort(distance));
+    if (s.lane + distance < s.lanes) v = CombineArgMax::apply(v, other);
+  }
+  return v;
+}
+
 // Copies rows x columns elements to a tile in the order in which they are adjacent in memory.
 template <typename T>
 inline void load_tile(threadgroup T* to, uint pitch, device const T* from, long row_stride, long column_stride,
@@ -73,25 +88,45 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   }
 }
 
-// Solves op(a) x = x for a tile of right-hand sides by substitution, one barrier per row. `a` has n x n elements, of
-// which the lower or upper triangle is read; other rows of x subtract row k as soon as it is known.
+// Solves a x = b over b for a tile of right-hand sides by substitution, one barrier per row. `a` has n x n elements, of
+// which the lower or upper triangle is read. Products are summed before they are subtracted from b, kSums rows at a
+// time: subtracting one product after the other would round each time at the size of b.
+// sums: kSums rows of x_pitch elements. A thread has the same elements of them from beginning to end.
 template <typename T>
-inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, uint n, uint columns,
-                       bool upper, bool unit, GroupThread g) {
+inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
+                       uint n, uint columns, bool upper, bool unit, GroupThread g) {
   const Spread s = spread_over(kSolveColumns, g);
-  for (uint step = 0; step < n; ++step) {
-    const uint k = upper ? n - 1 - step : step;
-    const uint first = upper ? 0 : k + 1, last = upper ? k : n;
-    for (uint c = s.column; c < columns; c += s.columns) {
-      const T value = x[k * x_pitch + c], solved = unit ? value : quotient(value, a[k * a_pitch + k]);
-      for (uint i = first + s.row; i < last; i += s.rows)
-        x[i * x_pitch + c] -= product(a[i * a_pitch + k], solved);
+  const uint last = upper ? n - 1 : 0;  // row of step k: k, or last - k
+  for (uint first = 0; first < n; first += kSums) {
+    const uint end = min(first + kSums, n);
+    for (uint step = first + s.row; step < end; step += s.rows) {
+      const uint i = upper ? last - step : step;
+      for (uint c = s.column; c < columns; c += s.columns) {
+        T sum = field_number<T>(0.0f, 0.0f);
+        for (uint l = 0; l < first; ++l) {
+          const uint k = upper ? last - l : l;
+          sum = product_sum(a[i * a_pitch + k], x[k * x_pitch + c], sum);
+        }
+        sums[(step - first) * x_pitch + c] = sum;
+      }
     }
-    tg_barrier();
+    for (uint l = first; l < end; ++l) {
+      const uint k = upper ? last - l : l;
+      if ((l - first) % s.rows == s.row) {
+        for (uint c = s.column; c < columns; c += s.columns) {
+          const T value = x[k * x_pitch + c] - sums[(l - first) * x_pitch + c];
+          x[k * x_pitch + c] = unit ? value : quotient(value, a[k * a_pitch + k]);
+        }
+      }
+      tg_barrier();
+      for (uint step = first + s.row; step < end; step += s.rows) {
+        if (step <= l) continue;
+        const uint i = upper ? last - step : step;
+        for (uint c = s.column; c < columns; c += s.columns) {
+          threadgroup T* sum = sums + (step - first) * x_pitch + c;
+          *sum = product_sum(a[i * a_pitch + k], x[k * x_pitch + c], *sum);
+        }
+      }
+    }
   }
-  if (unit) return;
-  for (uint i = s.row; i < n; i += s.rows)
-    for (uint c = s.column; c < columns; c += s.columns)
-      x[i * x_pitch + c] = quotient(x[i * x_pitch + c], a[i * a_pitch + i]);
-  tg_barrier();
 }

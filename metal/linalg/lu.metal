@@ -2,47 +2,59 @@
 #include "lib/instantiate.h"
 #include "linalg/lu_panel.h"
 
-template <typename T> struct LuTile { enum : uint { elements = kTileBytes4 / sizeof(T) }; };
+template <typename T> struct LuTile { enum : uint { elements = kTileBytes / sizeof(T) }; };
 
-// A whole matrix in threadgroup memory. Multipliers stay unscaled until the end. One threadgroup per matrix.
+// A whole matrix in threadgroup memory. Multipliers stay unscaled until the end. One threadgroup per matrix. The first
+// SIMD group chooses the pivot and copies the two rows that are exchanged, so that a step needs two barriers.
 // info: the first pivot that is zero, counted from 1, or 0.
 template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T a[LuTile<T>::elements];
-  threadgroup Pivot scratch[kScratch];
-  const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns;
+  const SimdGroup simd = simd_group_of(g);
+  threadgroup T a[LuTile<T>::elements], pivot_row[2 * kSolveColumns], other_row[2 * kSolveColumns];
+  threadgroup Pivot chosen[1];
+  const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;  // odd: no bank conflicts
   device T* matrix = matrices + long(batch) * p.a.batch;
   load_tile(a, pitch, matrix, p.a.row, p.a.column, rows, columns, g);
   tg_barrier();
   const Spread s = spread_over(kSolveColumns, g);
   uint singular = 0;
   for (uint k = 0; k < min(rows, columns); ++k) {
-    Pivot best = {-1.0f, k};
-    for (uint i = k + g.index; i < rows; i += g.count) {
-      const float size = pivot_size(a[i * pitch + k]);
-      if (size > best.key) best = {size, i};
-    }
-    best = tg_reduce<CombineArgMax>(best, scratch, g);
-    const uint row = best.index;
-    if (row != k) {
-      for (uint j = g.index; j < columns; j += g.count) {
-        const T upper = a[k * pitch + j];
-        a[k * pitch + j] = a[row * pitch + j];
-        a[row * pitch + j] = upper;
+    if (simd.index == 0) {
+      Pivot best = {-1.0f, k};
+      for (uint i = k + simd.lane; i < rows; i += simd.lanes) {
+        const float size = pivot_size(a[i * pitch + k]);
+        if (size > best.key) best = {size, i};
+      }
+      best = sg_argmax(best, simd);
+      if (simd.lane == 0) {
+        chosen[0] = best;
+        pivots[long(batch) * p.pivots + k] = int(best.index + 1);
+      }
+      sg_barrier();
+      const uint row = chosen[0].index;
+      for (uint j = simd.lane; j < columns; j += simd.lanes) {
+        pivot_row[j] = a[row * pitch + j];
+        other_row[j] = a[k * pitch + j];
       }
     }
-    if (g.index == 0) pivots[long(batch) * p.pivots + k] = int(row + 1);
     tg_barrier();
-    if (best.key == 0.0f) {
-      singular = singular ? singular : k + 1;
-    } else {
-      const Divisor<T> pivot = divisor(a[k * pitch + k]);
-      for (uint i = k + 1 + s.row; i < rows; i += s.rows) {
-        const T multiplier = pivot.divide(a[i * pitch + k]);
-        for (uint j = k + 1 + s.column; j < columns; j += s.columns)
-          a[i * pitch + j] -= product(multiplier, a[k * pitch + j]);
+    const uint row = chosen[0].index;
+    const bool zero = chosen[0].key == 0.0f;
+    if (zero && singular == 0) singular = k + 1;
+    const Divisor<T> pivot = divisor(zero ? field_number<T>(1.0f, 0.0f) : pivot_row[k]);
+    for (uint i = k + s.row; i < rows; i += s.rows) {
+      if (i == k) {
+        for (uint j = s.column; j < columns; j += s.columns) a[i * pitch + j] = pivot_row[j];
+        continue;
+      }
+      const bool exchanged = i == row;
+      const T multiplier = pivot.divide(exchanged ? other_row[k] : a[i * pitch + k]);
+      for (uint j = s.column; j < columns; j += s.columns) {
+        if (!exchanged && j <= k) continue;
+        const T value = exchanged ? other_row[j] : a[i * pitch + j];
+        a[i * pitch + j] = j > k && !zero ? product_sum(multiplier, -pivot_row[j], value) : value;
       }
     }
     tg_barrier();
@@ -99,7 +111,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
       const T multiplier = pivot.divide(line[long(k) * across]);
       line[long(k) * across] = multiplier;
       for (uint j = k + 1; j < columns; ++j) {
-        const T value = line[long(j) * across] - product(multiplier, pivot_row[j]);
+        const T value = product_sum(multiplier, -pivot_row[j], line[long(j) * across]);
         line[long(j) * across] = value;
         if (j == k + 1) {
           const float size = pivot_size(value);
@@ -150,7 +162,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
                     constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   enum : uint { kPitch = kPanel + 1, kXPitch = kSolveColumns + 1 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T lower[kPanel * kPitch], x[2 * kPanel * kXPitch];
+  threadgroup T lower[kPanel * kPitch], x[2 * kPanel * kXPitch], sums[kSums * kXPitch];
   threadgroup uint to[2 * kPanel], from[2 * kPanel];
   const uint left_tiles = p.offset / kSolveColumns, panel = p.panel;
   const bool right = g.group.x >= left_tiles;
@@ -173,7 +185,7 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
     x[i * kXPitch + j] = a[long(from[i]) * p.a.row + long(j) * p.a.column];
   }
   tg_barrier();
-  if (right) solve_tile(lower, kPitch, x, kXPitch, panel, columns, false, true, g);
+  if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
     const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
     if (i >= panel && to[i] < panel) continue;  // among the first rows already
@@ -188,7 +200,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
                            MPSX_GROUP_PARAMETERS) {
   enum : uint { kPitch = Block<T>::rows + 1, kXPitch = kSolveColumns + 1 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T a[Block<T>::rows * kPitch], x[Block<T>::rows * kXPitch];
+  threadgroup T a[Block<T>::rows * kPitch], x[Block<T>::rows * kXPitch], sums[kSums * kXPitch];
   threadgroup uint from[Block<T>::rows];
   const uint n = p.n, first = g.group.x * kSolveColumns, columns = min(uint(kSolveColumns), p.columns - first);
   device const T* lu = factors + long(g.group.y) * p.lu.batch;
@@ -208,8 +220,8 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
   }
   tg_barrier();
   // The strides of a transposed matrix are exchanged: U is then the lower triangle.
-  solve_tile(a, kPitch, x, kXPitch, n, columns, false, !p.transposed, g);
-  solve_tile(a, kPitch, x, kXPitch, n, columns, true, p.transposed, g);
+  solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
+  solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (uint e = g.index; e < n * columns; e += g.count) {
     const uint i = p.b.row == 1 ? e % n : e / columns, j = p.b.row == 1 ? e / n : e % columns;
     b[long(p.transposed ? from[i] : i) * p.b.row + long(j) * p.b.column] = x[i * kXPitch + j];

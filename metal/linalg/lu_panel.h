@@ -3,8 +3,6 @@
 
 #include "linalg/field.h"
 
-typedef Indexed<float, uint> Pivot;
-
 // Rows that a thread holds, and how many columns of them: 32 numbers. The column to eliminate next comes first.
 template <uint ROWS>
 struct HeldRows {
@@ -63,7 +61,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
       const uint i = g.index + r * g.count;
       const float multiplier = i > k && i < p.rows ? p.a[long(i) * p.down + long(k) * p.across] : 0.0f;
       MPSX_UNROLL
-      for (uint j = 0; j < Rows::columns; ++j) held.x[r][j] -= multiplier * pivot_row[j];
+      for (uint j = 0; j < Rows::columns; ++j) held.x[r][j] = fma(multiplier, -pivot_row[j], held.x[r][j]);
     }
     tg_barrier();
   }
@@ -105,7 +103,8 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
       const float multiplier = pivot.divide(held.x[r][0]);
       if (i > k && i < p.rows) p.a[long(i) * p.down + long(k) * p.across] = multiplier;
       MPSX_UNROLL
-      for (uint j = 0; j + 1 < Rows::columns; ++j) held.x[r][j] = held.x[r][j + 1] - multiplier * pivot_row[j + 1];
+      for (uint j = 0; j + 1 < Rows::columns; ++j)
+        held.x[r][j] = fma(multiplier, -pivot_row[j + 1], held.x[r][j + 1]);
     }
   }
   tg_all_barrier();

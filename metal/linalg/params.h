@@ -11,7 +11,8 @@ enum : uint32_t {
   kSolveColumns = 32,  // right-hand sides per threadgroup
   kPanel = 32,         // columns of a panel of LU and QR
   kPanelThreads = 1024,
-  kTileBytes4 = 16384  // a matrix of at most this size is factored in threadgroup memory
+  kSums = 8,           // rows of sums of products that a solve has at a time
+  kTileBytes = 16640   // a matrix of at most this size is factored in threadgroup memory, 64 x 65 floats
 };
 
 // Strides of a batch of matrices, in elements.

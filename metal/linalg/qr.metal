@@ -52,15 +52,15 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
       if (j > k) {
         T sum = s.lane == 0 ? y[long(k) * down] : field_number<T>(0.0f, 0.0f);
         for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
-          sum += product(conjugate(x[long(i) * down]), y[long(i) * down]);
+          sum = product_sum(conjugate(x[long(i) * down]), y[long(i) * down], sum);
         const T scaled = product(conjugate(h.tau), sg_sum(sum));
         for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
-          y[long(i) * down] -= product(x[long(i) * down], scaled);
+          y[long(i) * down] = product_sum(x[long(i) * down], -scaled, y[long(i) * down]);
         if (s.lane == 0) y[long(k) * down] -= scaled;
       } else if (j < k && p.keeps_block) {
         T sum = s.lane == 0 ? conjugate(y[long(k) * down]) : field_number<T>(0.0f, 0.0f);
         for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
-          sum += product(conjugate(y[long(i) * down]), x[long(i) * down]);
+          sum = product_sum(conjugate(y[long(i) * down]), x[long(i) * down], sum);
         sum = sg_sum(sum);
         if (s.lane == 0) gram[j * kTPitch + k] = sum;
       }
@@ -94,8 +94,8 @@ kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffe
     if (i >= j) continue;
     T sum = field_number<T>(0.0f, 0.0f);
     for (uint r = first + j + s.lane; r < p.rows; r += s.lanes)
-      sum += product(conjugate(a[long(r) * p.v.row + long(i) * p.v.column]),
-                     a[long(r) * p.v.row + long(j) * p.v.column]);
+      sum = product_sum(conjugate(a[long(r) * p.v.row + long(i) * p.v.column]),
+                        a[long(r) * p.v.row + long(j) * p.v.column], sum);
     sum = sg_sum(sum);
     if (s.lane == 0) gram[i * kTPitch + j] = sum;
   }

@@ -13,7 +13,7 @@ inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgrou
   for (uint j = 0; j < columns; ++j) {
     for (uint i = g.index; i < columns; i += g.count) {
       T sum = field_number<T>(0.0f, 0.0f);
-      for (uint l = i; l < j; ++l) sum += product(t[i * kTPitch + l], gram[l * kTPitch + j]);
+      for (uint l = i; l < j; ++l) sum = product_sum(t[i * kTPitch + l], gram[l * kTPitch + j], sum);
       t[i * kTPitch + j] = i == j ? tau[j] : -product(tau[j], sum);  // 0 below the diagonal
     }
   }

@@ -8,7 +8,7 @@ kernel void triangular_block(device T* right [[buffer(0)]], device const T* matr
                              constant TriangularParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
   enum : uint { kPitch = Block<T>::rows + 1, kXPitch = kSolveColumns + 1 };
   const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T a[Block<T>::rows * kPitch], x[Block<T>::rows * kXPitch];
+  threadgroup T a[Block<T>::rows * kPitch], x[Block<T>::rows * kXPitch], sums[kSums * kXPitch];
   const uint n = p.n, first = g.group.x * kSolveColumns, columns = min(uint(kSolveColumns), p.columns - first);
   device const T* matrix = matrices + long(g.group.y) * p.a.batch;
   device T* b = right + (long(g.group.y) * p.b.batch + long(first) * p.b.column);
@@ -21,7 +21,7 @@ kernel void triangular_block(device T* right [[buffer(0)]], device const T* matr
   }
   load_tile(x, kXPitch, b, p.b.row, p.b.column, n, columns, g);
   tg_barrier();
-  solve_tile(a, kPitch, x, kXPitch, n, columns, p.upper, p.unit, g);
+  solve_tile(a, kPitch, x, kXPitch, sums, n, columns, p.upper, p.unit, g);
   store_tile(b, p.b.row, p.b.column, x, kXPitch, n, columns, g);
 }
 

@@ -9,6 +9,10 @@
 namespace mpsx::ops::linalg {
 namespace {
 
+// Columns that are factored before all columns to their right are updated, in one product that reads and writes those
+// once.
+constexpr int64_t kCholeskyPanel = 256;
+
 void factor_block(const Tensor& a, const Tensor& info, int64_t offset) {
   static const KernelSet kernels("cholesky_block");
   const CholeskyParams p{strides_of(a), uint32_t(a.size(1)), uint32_t(offset)};
@@ -28,14 +32,23 @@ void cholesky(const Tensor& self, const Tensor& info, bool upper) {
   // An upper factor is the transpose of the lower factor of the transpose.
   const Tensor batch = written_matrices("cholesky", self), a = upper ? transposed(batch) : batch;
   const int64_t n = a.size(1), block = block_rows(a);
+  // Subtracts what columns [first, last) contribute to columns [last, end), from row `last` on.
+  const auto update = [&](int64_t first, int64_t last, int64_t end) {
+    const Tensor left = part(a, last, first, n - last, last - first);
+    const Tensor top = part(left, 0, 0, end - last, last - first);
+    multiply_add(part(a, last, last, n - last, end - last), left, adjoint(top), -1, 1);
+  };
   for (int64_t first = 0; first < n; first += block) {
-    const int64_t rows = std::min(block, n - first), last = first + rows, rest = n - last;
-    const Tensor diagonal = part(a, first, first, rows, rows);
+    const int64_t last = std::min(first + block, n), panel = first / kCholeskyPanel * kCholeskyPanel;
+    const int64_t end = std::min(panel + kCholeskyPanel, n);
+    const Tensor diagonal = part(a, first, first, last - first, last - first);
     factor_block(diagonal, info, first);
-    if (rest == 0) break;
-    const Tensor below = part(a, last, first, rest, rows);
-    solve_triangular(diagonal, transposed(below), false, false, true);  // below L^H = A
-    multiply_add(part(a, last, last, rest, rest), below, adjoint(below), -1, 1);
+    if (last == n) break;
+    solve_triangular(diagonal, transposed(part(a, last, first, n - last, last - first)), false, false, true);
+    if (last < end)
+      update(first, last, end);
+    else
+      update(panel, end, n);
   }
 }
 

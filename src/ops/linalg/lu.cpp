@@ -54,7 +54,7 @@ void lu_factor(const Tensor& self, const Tensor& all_pivots, const Tensor& info,
   const int64_t rows = a.size(1), columns = a.size(2), count = std::min(rows, columns);
   checked_size("lu_factor", std::max(rows, columns));
   const Tensor pivots = all_pivots.view({a.size(0), 1, count});
-  if (rows * columns * a.element_size() <= kTileBytes4 && columns <= 2 * kSolveColumns) {
+  if (rows * (columns | 1) * a.element_size() <= kTileBytes && columns <= 2 * kSolveColumns) {
     factor_panel(tiles, a, pivots, info, 0, columns, 256);
     return;
   }

@@ -40,7 +40,7 @@ void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t col
   Launch launch(kernels.get(tag_of(a)));
   launch.pointer(panel.mutable_data_ptr()).pointer(part(tau, 0, first, 1, 1).mutable_data_ptr());
   launch.pointer(mutable_data_or_null(v)).pointer(mutable_data_or_null(t)).bytes(p);
-  launch.groups({uint32_t(a.size(0))}, rows > 256 ? kPanelThreads : 256);
+  launch.groups({uint32_t(a.size(0))}, rows > 256 ? uint32_t(kPanelThreads) : 256);
   launch.work(uint64_t(rows) * uint64_t(columns) * uint64_t(columns) * 2 + 1).run();
 }
 

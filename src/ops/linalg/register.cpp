@@ -19,10 +19,12 @@
 #include <ATen/ops/lu_unpack_native.h>
 #include <ATen/ops/triangular_solve_native.h>
 
+#include "backend/fallback.h"
 #include "ops/linalg/cholesky.h"
 #include "ops/linalg/linalg.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
+#include "runtime/profile.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops {
@@ -60,7 +62,7 @@ bool lu(const Tensor& A, bool pivot, Tensor& P, Tensor& L, Tensor& U) {
 }
 bool lu_unpack(const Tensor& LU, const Tensor& pivots, bool unpack_data, bool unpack_pivots, Tensor& P, Tensor& L,
                Tensor& U) {
-  return has_kernel(LU) && is_plain(pivots) &&
+  return (has_kernel(LU) || (is_plain(LU) && tag_of(LU) != Tag::none)) && is_plain(pivots) &&
          run<native::structured_lu_unpack_out>(std::tie(P, L, U), LU, pivots, unpack_data, unpack_pivots);
 }
 bool lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint, Tensor& out) {
@@ -142,14 +144,49 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   return deliver("_cholesky_solve_helper", result, out);
 }
 
+// LAPACK has no integers and no narrow floats. The CPU raises its own message about them, whatever the fallback's mode.
+class WithCpuRefusal final : public c10::OperatorKernel {
+ public:
+  WithCpuRefusal(runtime::RouteEntry& route, c10::KernelFunction kernel) : route_(route), kernel_(std::move(kernel)) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
+    const Tensor& first = torch::jit::peek(*stack, 0, op.schema().arguments().size()).toTensor();
+    const at::ScalarType type = at::toRealValueType(first.scalar_type());
+    if (first.layout() == at::kStrided && type != at::kFloat && type != at::kDouble)
+      backend::run_on_cpu(op, c10::DispatchKey::CPU, stack, route_, runtime::profiling);
+    else
+      kernel_.callBoxed(op, keys, stack);
+  }
+
+ private:
+  runtime::RouteEntry& route_;
+  c10::KernelFunction kernel_;
+};
+
+// Registers operators whose first argument is a matrix.
+class Library {
+ public:
+  explicit Library(torch::Library& m) : library_(m, vendor::kLapack) {}
+
+  Library& impl(const char* op, c10::KernelFunction kernel) {
+    auto& route = runtime::route_entry(std::string("aten::") + op, runtime::Route::vendor, vendor::kLapack);
+    library_.impl(op, c10::KernelFunction::makeFromBoxedFunctor(
+                          std::make_unique<WithCpuRefusal>(route, std::move(kernel))));
+    return *this;
+  }
+
+ private:
+  vendor::Library library_;
+};
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  vendor::Library(m, vendor::kLapack)
+  vendor::Library(m, vendor::kLapack).impl("lu_unpack.out", out_form("lu_unpack", &lu_unpack));
+  Library(m)
       .impl("linalg_cholesky_ex.L", out_form("linalg_cholesky_ex", &cholesky_ex))
       .impl("linalg_lu_factor_ex.out", out_form("linalg_lu_factor_ex", &lu_factor_ex))
       .impl("linalg_lu.out", out_form("linalg_lu", &lu))
-      .impl("lu_unpack.out", out_form("lu_unpack", &lu_unpack))
       .impl("linalg_lu_solve.out", out_form("linalg_lu_solve", &lu_solve))
       .impl("linalg_inv_ex.inverse", out_form("linalg_inv_ex", &inv_ex))
       .impl("_linalg_solve_ex.result", out_form("_linalg_solve_ex", &solve_ex))

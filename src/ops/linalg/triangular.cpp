@@ -24,19 +24,20 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
 
 }  // namespace
 
+// By halves: a row of b is then rounded once per level, rather than once per block.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
   if (b.numel() == 0) return;
   checked_size("solve_triangular", std::max(b.size(1), b.size(2)));
-  const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b), blocks = (n + block - 1) / block;
-  for (int64_t i = 0; i < blocks; ++i) {
-    const int64_t first = (upper ? blocks - 1 - i : i) * block, rows = std::min(block, n - first), last = first + rows;
-    const Tensor x = part(b, first, 0, rows, columns);
-    solve_block(part(a, first, first, rows, rows), x, upper, unit, conjugate);
-    const int64_t rest = upper ? 0 : last, rest_rows = upper ? first : n - last;
-    if (rest_rows == 0) continue;
-    const Tensor factor = part(a, rest, first, rest_rows, rows);
-    multiply_add(part(b, rest, 0, rest_rows, columns), conjugate && a.is_complex() ? factor.conj() : factor, x, -1, 1);
-  }
+  const int64_t n = b.size(1), columns = b.size(2), block = block_rows(b);
+  if (n <= block) return solve_block(a, b, upper, unit, conjugate);
+  const int64_t half = (n / block + 1) / 2 * block, rest = n - half;
+  const int64_t first = upper ? half : 0, second = half - first;  // the part to solve first, and the other
+  const Tensor x = part(b, first, 0, upper ? rest : half, columns);
+  const Tensor y = part(b, second, 0, upper ? half : rest, columns);
+  const Tensor factor = part(a, second, first, y.size(1), x.size(1));
+  solve_triangular(part(a, first, first, x.size(1), x.size(1)), x, upper, unit, conjugate);
+  multiply_add(y, conjugate && a.is_complex() ? factor.conj() : factor, x, -1, 1);
+  solve_triangular(part(a, second, second, y.size(1), y.size(1)), y, upper, unit, conjugate);
 }
 
 // X of op(A) X = B, or of X op(A) = B if not `left`, over B.
