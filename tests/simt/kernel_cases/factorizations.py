@@ -14,7 +14,7 @@ def matrices(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
     x = values(*shape, low=-1, high=1, seed=seed)
     if dtype.is_complex:
         x = torch.complex(x, values(*shape, low=-1, high=1, seed=seed + 1))
-    x.diagonal(0, -2, -1).add_(2)
+    x.diagonal(0, -2, -1).add_(2 * shape[-1] ** 0.5)
     return x
 
 
@@ -33,8 +33,19 @@ def unpacked(a: torch.Tensor) -> list[torch.Tensor]:
     return list(torch.linalg.lu(a))
 
 
+# Panels whose rows do not fit into a tile, of 3 to 8, or more, per thread of 32 to 1024.
+TALL = ((140, 33), (300, 33), (600, 7), (1500, 3), (2100, 3), (4200, 3), (8400, 3))
+
+
+def factored(a: torch.Tensor) -> list[torch.Tensor]:
+    """LU and pivots of a matrix."""
+    return list(torch.linalg.lu_factor(a))
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    for shape in TALL:
+        yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
         for n in (13, 70):
             a, b = matrices(dtype, 2, n, n), matrices(dtype, 2, n, 35, seed=5)
