@@ -11,7 +11,7 @@ template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  const SimdGroup simd = simd_group_of(g);
+  const SimdGroup simd = sg_position(g);
   threadgroup T a[LuTile<T>::elements], pivot_row[2 * kSolveColumns], other_row[2 * kSolveColumns];
   threadgroup Pivot chosen[1];
   const uint rows = p.rows, columns = p.columns, batch = g.group.x, pitch = columns | 1;  // odd: no bank conflicts
