@@ -118,7 +118,8 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
         if section in options.section:
             yield from ((section, name, "f32", 0, "") for name in names)
     if "models" in options.section:
-        yield from (("models", f"{name} {phase}", dtype, 0, "") for name, phase, dtype in models(MODELS))
+        rows = ((name, phase, dtype) for name, phase, dtype in models(MODELS) if dtype in options.dtypes)
+        yield from (("models", f"{name} {phase}", dtype, 0, "") for name, phase, dtype in rows)
 
 
 def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
