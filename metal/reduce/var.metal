@@ -20,24 +20,28 @@ inline float moment_scale(float m2, float pivot) {
   return vanishes ? 0x1p96f : (m2 <= FLT_MAX ? 1.0f : 0x1p-96f);
 }
 
+// 1 / scale, of a power of two, without a division.
+inline float inverse_power(float scale) { return as_type<float>(0x7F000000u - as_type<uint>(scale)); }
+
 template <typename T>
 inline void var_finish(device T* var, device T* mean, long o, Moments m, float pivot, float scale,
                        constant ReduceParams& p) {
-  const float back = 1.0f / scale, v = m.m2 / max(p.count - p.p, 0.0f);
+  const float back = inverse_power(scale), v = m.m2 / max(p.count - p.p, 0.0f);
   var[o] = T(p.both & kVarRoot ? precise::sqrt(v) * back : v * back * back);
   if (p.both & kVarMean) mean[o] = T((m.mean + pivot) * back);
 }
 
 // A part of a split reduction: the root of its squares' sum, which is always in range.
 inline Moments var_part(Moments m, float scale) {
-  return {m.count, m.mean / scale, precise::sqrt(m.m2) / scale};
+  const float back = inverse_power(scale);
+  return {m.count, m.mean * back, precise::sqrt(m.m2) * back};
 }
 
-// Of a row (or, of a split one, a part), as the mean of scale * x - pivot. Each thread sums distances from the mean of
+// Of a row (or, of a split one, a part), as the mean of x - pivot. Each thread sums distances from the mean of
 // its first pack, or from its first element, and their squares; where that is far from the others, this costs the
 // squares log2(n / k) bits, of a thread's n elements and k of them in the shift.
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot, float scale,
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
                            threadgroup float* scratch, Team team, GroupThread g) {
   enum : uint { kPack = Run<T>::kPack };
   const bool dense = p.inner_stride == 1;
@@ -54,7 +58,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
       } else {
         shift = float(x[start + long(min(team.index, n - 1)) * p.inner_stride]);
       }
-      shift = is_nan(shift) || is_infinite(shift) ? 0.0f : shift * scale;
+      shift = is_nan(shift) || is_infinite(shift) ? 0.0f : shift;
     }
     for (; more; run.advance(), more = run.load()) {
       float2 part = float2(0.0f);
@@ -63,7 +67,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
         if (!run.holds(k)) continue;
 #pragma unroll
         for (uint j = 0; j < kPack; ++j) {
-          const float d = fma(float(run.value(k, j)), scale, -shift);
+          const float d = float(run.value(k, j)) - shift;
           part = float2(part.x + d, fma(d, d, part.y));
         }
         count += float(kPack);
@@ -71,7 +75,7 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
       sum += part.x, squares += part.y;
     }
     for (uint e = team.index; e < (dense ? run.edges : n); e += team.count) {
-      const float d = fma(float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]), scale, -shift);
+      const float d = float(x[start + long(dense ? run.edge(e) : e) * p.inner_stride]) - shift;
       sum += d, squares = fma(d, d, squares), count += 1.0f;
     }
   }
@@ -83,6 +87,42 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
   return {total, mean, team_reduce<CombineSum>(m2, scratch, team, g)};
 }
 
+// line_offset for fewer than 2^32 lines. A 64-bit division is a call, and one in a divergent loop costs all of var_rows
+// its uniform registers.
+inline long short_line_offset(constant ReduceParams& p, uint line) {
+  const uint rest = line / p.line_size[0], i = line - rest * p.line_size[0];
+  const uint k = rest / p.line_size[1], j = rest - k * p.line_size[1];
+  return long(i) * p.line_stride[0] + long(j) * p.line_stride[1] + long(k) * p.line_stride[2];
+}
+
+// The moments of scale * x - pivot, where those at scale 1 overflow or vanish: one pass for the mean and one for the
+// squares, element by element, so that this rare path needs few registers.
+template <typename T>
+inline Moments row_moments_at_scale(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+                                    float scale, threadgroup float* scratch, Team team, GroupThread g) {
+  const uint n = uint(r.end - r.begin);
+  Moments total = {float((r.last - r.first) * n), 0.0f, 0.0f};
+#pragma nounroll
+  for (uint pass = 0; pass < 2; ++pass) {
+    float sum = 0.0f;
+#pragma nounroll
+    for (ulong line = r.first; line < r.last; ++line) {
+      device const T* from = x + (r.input + short_line_offset(p, uint(line)) + long(r.begin) * p.inner_stride);
+#pragma nounroll
+      for (uint e = team.index; e < n; e += team.count) {
+        const float d = fma(float(from[long(e) * p.inner_stride]), scale, -pivot) - total.mean;
+        sum = fma(d, pass == 0 ? 1.0f : d, sum);
+      }
+    }
+    sum = team_reduce<CombineSum>(sum, scratch, team, g);
+    if (pass == 0)
+      total.mean = sum / total.count;
+    else
+      total.m2 = sum;
+  }
+  return total;
+}
+
 template <typename T>
 kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], device Moments* parts [[buffer(2)]],
                      device const T* x [[buffer(3)]], constant ReduceParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
@@ -91,15 +131,11 @@ kernel void var_rows(device T* var [[buffer(0)]], device T* mean [[buffer(1)]], 
   const Team team = team_of(uint(p.outputs), p.team, g);
   if (team.row >= p.outputs) return;
   const ReduceRange r = reduce_row_range(p, uint2(team.row, g.group.y));
-  const float pivot = pivot_of(float(x[r.input]), p);
-  float scale = 1.0f, used;
-  Moments total;
-#pragma nounroll
-  do {  // again at another scale, if need be
-    used = scale;
-    total = row_moments(x, p, r, pivot * scale, scale, scratch, team, g);
-    scale = used == 1.0f ? moment_scale(total.m2, pivot) : used;
-  } while (scale != used);
+  // An element of the middle: the first ones often are unlike the rest, and the mean's error grows with the distance.
+  const float pivot = pivot_of(float(x[r.input + long(p.inner_size / 2) * p.inner_stride]), p);
+  Moments total = row_moments(x, p, r, pivot, scratch, team, g);
+  const float scale = moment_scale(total.m2, pivot);
+  if (scale != 1.0f) total = row_moments_at_scale(x, p, r, pivot * scale, scale, scratch, team, g);
   if (team.index != 0) return;
   if (p.splits == 1) {
     var_finish(var, mean, r.output, total, pivot * scale, scale, p);

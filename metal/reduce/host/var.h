@@ -46,8 +46,8 @@ inline Moments block_moments(device const T* x, constant ReduceParams& p, ulong 
 }
 
 template <typename T>
-inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot, float scale,
-                           threadgroup float*, Team, GroupThread) {
+inline Moments row_moments_at_scale(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+                                    float scale, threadgroup float*, Team, GroupThread) {
   Moments total = {0.0f, 0.0f, 0.0f};
   const ulong lines = max(ulong(kVarBlock) / max(r.end - r.begin, ulong(1)), ulong(1));
   for (ulong first = r.first; first < r.last; first += lines) {
@@ -61,4 +61,10 @@ inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRa
     }
   }
   return total;
+}
+
+template <typename T>
+inline Moments row_moments(device const T* x, constant ReduceParams& p, ReduceRange r, float pivot,
+                           threadgroup float* scratch, Team team, GroupThread g) {
+  return row_moments_at_scale(x, p, r, pivot, 1.0f, scratch, team, g);
 }
