@@ -1,17 +1,6 @@
 // group_norm where a threadgroup is one thread: a loop for every channel.
 #pragma once
 
-// The map of a channel's values: (x - mean) * scale + bias, or, where infinities or overflow are near, the same
-// with the mean in the bias, as in PyTorch.
-struct Affine {
-  float mean, scale, bias;
-};
-inline Affine channel_affine(Normalised f, float weight, float bias) {
-  const float scale = f.rstd * weight;
-  const bool folds = must_fold(f.mean, scale);
-  return {folds ? 0.0f : f.mean, scale, folds ? bias - f.mean * scale : bias};
-}
-
 template <typename T, typename W>
 [[max_total_threads_per_threadgroup(kRowThreads)]]
 kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]], device W* rstds [[buffer(2)]],
@@ -32,17 +21,16 @@ kernel void group_norm(device T* out [[buffer(0)]], device W* means [[buffer(1)]
   if (p.plane == 1 && p.has_weight && p.has_bias) {
     MPSX_VECTORIZE
     for (uint c = 0; c < p.channels; ++c) {
-      const Affine a = channel_affine(f, float(weight[first + c]), float(bias[first + c]));
-      y[c] = T(fma(float(x[c]) - a.mean, a.scale, a.bias));
+      y[c] = T(f.at(float(x[c]), {float(weight[first + c]), float(bias[first + c])}));
     }
     return;
   }
   for (uint c = 0; c < p.channels; ++c) {
-    const Affine a = channel_affine(f, p.has_weight ? float(weight[first + c]) : 1.0f,
-                                    p.has_bias ? float(bias[first + c]) : 0.0f);
+    const float scale = p.has_weight ? float(weight[first + c]) : 1.0f;
+    const float shift = p.has_bias ? float(bias[first + c]) : 0.0f;
     device const T* from = x + ulong(c) * p.plane;
     device T* to = y + ulong(c) * p.plane;
     MPSX_VECTORIZE
-    for (uint i = 0; i < p.plane; ++i) to[i] = T(fma(float(from[i]) - a.mean, a.scale, a.bias));
+    for (uint i = 0; i < p.plane; ++i) to[i] = T(f.at(float(from[i]), {scale, shift}));
   }
 }
