@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+import torch.nn.functional as F
 from extremes.families import FAMILIES
 from extremes.judge import check
 from extremes.reasons import reason
@@ -31,6 +32,15 @@ def wrong(family: str, seed: int, every: int = 1) -> list[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fixed(family: str) -> None:
     assert wrong(family, 7, EVERY[family]) == []
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 40), (1, 6, 8, 8), (2, 4, 80, 90)])
+def test_sum_of_squares_beyond_range(shape: tuple[int, ...]) -> None:
+    """The deviation is in range, while the root of the sum of squared distances is not."""
+    x = torch.randn(shape).clamp(-4, 4) * (torch.finfo(torch.float32).max / 8)
+    result = F.batch_norm(x.to("mpsx"), None, None, training=True)
+    expected = F.batch_norm(x.double(), None, None, training=True)
+    torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.sweep

@@ -29,7 +29,7 @@ kernel void batch_norm_finish(device float* coefficients [[buffer(0)]], device W
       MPSX_REDUCE(+ : m2)
       for (uint i = g.index; i < slots; i += g.count) {
         const float d = means[i] * scale - mean, root = roots[i] * scale;
-        m2 += root * root + counts[i] * (d * d);
+        m2 += counts[i] * fma(root, root, d * d);
       }
       m2 = tg_sum(m2, scratch, g);
       if (m2 <= FLT_MAX || scale < 1.0f) break;

@@ -1,9 +1,9 @@
 // batch_norm forward: the moments of each channel's chunks, which batch_norm_finish merges.
 #include "norm/batch_norm.h"
 
-// One threadgroup per chunk and channel, whose teams take images in turn: roughly the mean, then the root of the sum of
-// squared distances from it, in a pass that also finds how far it was from the mean. If squares overflow, a second pass
-// scales them; their root is in range.
+// One threadgroup per chunk and channel, whose teams take images in turn: roughly the mean, then the root mean square
+// of distances from it, in a pass that also finds how far it was from the mean. If squares overflow, a second pass
+// scales them; the root of their mean is in range, while that of their sum may not be.
 template <typename T>
 kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T* in [[buffer(1)]],
                              constant BatchNormParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -38,7 +38,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
     const float off = sums.x / count;
     to[0] = count;
     to[quantity] = (is_infinite(near) ? near : near + off) / scale;
-    to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f)) / scale;
+    to[2 * quantity] = precise::sqrt(propagating_max(fma(-sums.x, off, sums.y), 0.0f) / count) / scale;
     return;
   }
 }
@@ -74,7 +74,7 @@ inline bool tile_moments(device float* partial, device const T* x, float scale, 
     const float squares = propagating_max(result[kFoldColumns + c] - result[c] * off, 0.0f);
     partial[slot_of(p, t.column + c, g.group.y, 0)] = count;
     partial[slot_of(p, t.column + c, g.group.y, 1)] = (is_infinite(mean[c]) ? mean[c] : mean[c] + off) / scale;
-    *root = precise::sqrt(squares) / scale;
+    *root = precise::sqrt(squares / max(count, 1.0f)) / scale;
     overflows = overflows || !(squares <= FLT_MAX);
   }
   return overflows;

@@ -32,7 +32,7 @@ kernel void group_norm_finish(device float* coefficients [[buffer(0)]], device W
     for (uint k = g.index; k < p.group_channels * slots; k += g.count) {
       const ulong at = k / slots * pitch + k % slots;
       const float d = means[at] * scale - mean, root = roots[at] * scale;
-      m2 += root * root + counts[at] * (d * d);
+      m2 += counts[at] * fma(root, root, d * d);
     }
     m2 = tg_sum(m2, scratch, g);
     if (m2 <= FLT_MAX || scale < 1.0f) break;

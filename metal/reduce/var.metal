@@ -31,10 +31,10 @@ inline void var_finish(device T* var, device T* mean, long o, Moments m, float p
   if (p.both & kVarMean) mean[o] = T((m.mean + pivot) * back);
 }
 
-// A part of a split reduction: the root of its squares' sum, which is always in range.
+// A part of a split reduction: the root of its squares' mean, which is always in range.
 inline Moments var_part(Moments m, float scale) {
   const float back = inverse_power(scale);
-  return {m.count, m.mean * back, precise::sqrt(m.m2) * back};
+  return {m.count, m.mean * back, precise::sqrt(m.m2 / max(m.count, 1.0f)) * back};
 }
 
 // Of a row (or, of a split one, a part), as the mean of x - pivot. Each thread sums distances from the mean of
@@ -216,7 +216,7 @@ struct PartLine {
   Moments one(uint c, uint) const {
     const Moments m = x[c];
     const float root = m.m2 * scale[c];
-    return {m.count, m.mean * scale[c], root * root};
+    return {m.count, m.mean * scale[c], m.count * (root * root)};
   }
 };
 struct PartLinesAtScale {

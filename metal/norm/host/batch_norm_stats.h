@@ -36,7 +36,7 @@ kernel void batch_norm_stats(device float* partial [[buffer(0)]], device const T
     if (scale == 1.0f && !(squares <= FLT_MAX)) continue;
     to[0] = count;
     to[quantity] = mean / scale;
-    to[2 * quantity] = precise::sqrt(squares) / scale;
+    to[2 * quantity] = precise::sqrt(squares / count) / scale;
     return;
   }
 }
