@@ -73,7 +73,7 @@ Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims)
   for (int64_t d = sparse_dim; d < input.dim(); ++d)
     if (summed[size_t(d)]) values = values.unsqueeze(d - sparse_dim + 1);
   values = values.expand(input._values().sizes()).clone(at::MemoryFormat::Contiguous);
-  return made_of(indices.clone(), values, input.sizes(), false);
+  return made_of(indices.clone(), values, input.sizes(), /*coalesced=*/true);
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+"""Overloads for which PyTorch's MPS backend has a kernel for sparse COO tensors do not fall back to the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from mps_operators import overload
+from mps_sparse_calls import call_of, listed
+from sparse_tensors import check
+
+import mpsx
+
+
+@pytest.mark.parametrize("name", listed())
+def test_no_fallback(name: str) -> None:
+    """The operator runs without a fallback and gives the CPU's result."""
+    if overload(name) is None:
+        pytest.skip(f"PyTorch {torch.__version__} has no such overload")
+    call = call_of(name)
+    want = call("cpu")
+    with mpsx.fallback.using_mode("error"):
+        got = call("mpsx")
+    check(got, want)
