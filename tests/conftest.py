@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import own_programs
 import pytest
 import torch
 
 import mpsx
+import vendor
 from mpsx import kernel_library
 
-sys.path.insert(0, str(Path(__file__).parent))  # layouts.py, tables.py
-sys.path.append(str(Path(__file__).parents[1] / "tools"))
-
-import own_programs
-
 own_programs.prefer()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Where a vendor's library is preferred, test_vendor_off.py runs the tests of kernels in another process."""
+    return True if vendor.is_preferred() and collection_path in vendor.KERNEL_TESTS else None
+
+
+@pytest.fixture
+def only_kernels() -> Iterator[None]:
+    """No operator falls back, and none runs in a vendor's library."""
+    with mpsx.fallback.using_mode("error"), mpsx.profiler.launch_log() as log:
+        yield
+    assert not [name for name in log if not name.startswith("kernel:")]
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ fi
 
 run_part() {  # a part's name, and what pytest is given
   grep -q "^$1	" "$OUT/report.tsv" 2> /dev/null && return
-  local left=$((DEADLINE - $(date +%s))) log="$OUT/$1.log" start=$(date +%s) status
+  local left=$((DEADLINE - $(date +%s))) log="$OUT/${1//\//-}.log" start=$(date +%s) status
   [ "$left" -gt 10 ] || return
   timeout "$left" python3 -m pytest -q -p no:cacheprovider -p no:xdist -rfE --tb=short ${@:2} > "$log" 2>&1
   status=$?
@@ -54,8 +54,8 @@ run_part() {  # a part's name, and what pytest is given
 export -f run_part
 
 {
-  ls tests/test_*.py | grep -vE '/test_(install|cpu_threads|opmatrix|vendor_)' | sed 's/.*/\0 \0/'
-  echo tests/vendor_off tests/vendor_off
+  find tests/{cli,device,inductor,models,ops,shader} -name 'test_*.py' | grep -vE '/test_(cpu_threads|vendor_)' |
+    sed 's/.*/\0 \0/'
   if [ -n "${LONG:-}" ]; then
     kernels=tests/cuda/test_cuda_kernels.py
     echo planted_faults -m sweep tests/cuda/test_planted_faults.py

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "../driver_check.h"
+#include "../support/driver_check.h"
 #include "fake_control.h"
 
 #define CASE BARE_CASE

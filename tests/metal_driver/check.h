@@ -1,7 +1,7 @@
 // Shared by the cases of the driver's test program.
 #pragma once
 
-#include "../driver_check.h"
+#include "../support/driver_check.h"
 #include "control.h"
 
 namespace test {

@@ -25,7 +25,8 @@ FLAGS = {
     "undefined": ("-fsanitize=undefined", "-fno-sanitize=function", "-fno-sanitize-recover=all"),
 }
 # Tests of the package whose every step is the driver's: launches, waits, events, threads, memory, shaders.
-PACKAGE = ["test_streams.py", "test_device.py", "test_traps.py", "test_cat.py", "test_shader.py"]
+PACKAGE = ["device/test_streams.py", "device/test_device.py", "ops/test_traps.py", "ops/index/test_cat.py",
+           "shader/test_shader.py"]  # fmt: skip
 OPTIONS = {"TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 RACE = """#include <thread>
 int main() {

@@ -15,18 +15,19 @@ import mpsx
 TESTS = ROOT / "tests"
 # A few tests of each kind: launches of every shape, the CPU's side of memory, streams, operators that fall back,
 # kernels of somebody else's.
-SAMPLE = ["test_streams.py", "test_traps.py", "test_cat.py", "test_shader.py", "test_shader_constants.py"]
+SAMPLE = ["device/test_streams.py", "ops/test_traps.py", "ops/index/test_cat.py", "shader/test_shader.py",
+          "shader/test_shader_constants.py"]  # fmt: skip
 # Operators that have kernels, that go to vendor libraries, and that fall back.
 OPINFO = "add where index_put nn.functional.layer_norm matmul nn.functional.conv2d linalg.solve fft.rfft".split()
 PARTS = 12  # of all OpInfos
 # Tests of caching run on a driver that caches; the others give every tensor a buffer, so that the emulation
 # knows to the byte what the GPU owns.
-CACHING = ["test_memory.py"]
+CACHING = ["device/test_memory.py"]
 # Other processes' or compilers' business, which no driver changes; more memory than an emulated GPU should be given.
-ELSEWHERE = {"test_install.py", "test_large.py", "test_shader_cache.py", "test_demo.py", "test_vendor_off.py", *CACHING}
-# Every file that there is; those of vendor_off, whose operators have kernels on a GPU and on CPUs a library, too.
-FILES = sorted(p.relative_to(TESTS).as_posix() for pattern in ("test_*.py", "vendor_off/test_*.py")
-               for p in TESTS.glob(pattern) if p.name not in ELSEWHERE)  # fmt: skip
+ELSEWHERE = {"ops/test_large.py", "ops/test_vendor_off.py", "shader/test_shader_cache.py", "cli/test_demo.py", *CACHING}
+FOLDERS = ["cli", "device", "inductor", "models", "ops", "shader"]
+FILES = sorted({p.relative_to(TESTS).as_posix() for folder in FOLDERS for p in TESTS.glob(f"{folder}/**/test_*.py")}
+               - ELSEWHERE)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import itertools
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "support")]
 
 import torch  # noqa: E402
 from kernel_cases import all_cases, error_bounds, run  # noqa: E402

@@ -1,0 +1,71 @@
+"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU: a call of each one of
+mps_operators.txt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+from mps_operators import listed, overload, replay
+
+import mpsx
+import vendor
+
+TESTS = Path(__file__).resolve().parents[1]
+RECORDED = "2.13."  # the version of torch whose samples mps_operators.txt numbers
+# The part of the overloads of version 2.13 that PyTorch 2.11 may lack.
+RECENT = 0.05
+
+# Fourier transforms are PocketFFT's on the host driver. There is no kernel for the others yet.
+NO_KERNEL = {f"_fft_{kind}{form}" for kind in ("c2c", "r2c", "c2r") for form in ("", ".out")}
+
+
+def failures() -> list[str]:
+    """The overloads whose call falls back or fails, with the error, and those that no sample reached."""
+    found, called = [], set()
+    for name, run in replay():
+        called.add(name)
+        if name in NO_KERNEL and not vendor.is_preferred():
+            continue
+        with mpsx.fallback.using_mode("error"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                run()
+            except Exception as error:  # every failure is reported at once
+                found.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
+    if not torch.__version__.startswith(RECORDED):  # OpInfo's samples are others there
+        return found
+    due = {name for name, source in listed().items() if overload(name) is not None and not source.startswith("none")}
+    return found + [f"{name}: not reached" for name in sorted(due - called)]
+
+
+def test_list() -> None:
+    """PyTorch has the overloads, but for a few that are newer than this version. What nothing calls has a reason."""
+    names = listed()
+    assert sum(overload(name) is None for name in names) <= RECENT * len(names)
+    assert not [name for name, source in names.items() if source == "none"]
+
+
+def test_no_fallback() -> None:
+    """On this driver."""
+    found = failures()
+    assert not found, "\n".join(found)
+
+
+if vendor.is_preferred():
+
+    def test_no_fallback_of_kernels() -> None:
+        """Where no library of the CPU takes operators over."""
+        path = os.pathsep.join([str(TESTS / "support"), str(TESTS), os.environ.get("PYTHONPATH", "")])
+        run = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False,
+                             env=os.environ | {"MPSX_VENDOR": "off", "PYTHONPATH": path})  # fmt: skip
+        assert run.returncode == 0, run.stdout + run.stderr[-2000:]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.exit("\n".join(failures()) or 0)

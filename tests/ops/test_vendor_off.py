@@ -1,0 +1,57 @@
+"""Tests of kernels that a vendor's library replaces on the host driver, run with MPSX_VENDOR=off; the variable itself.
+
+By hand: MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest tests/ops/matmul.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vendor import KERNEL_TESTS
+
+HERE = Path(__file__).resolve().parent
+SCRIPT = """
+import torch, mpsx
+x = torch.ones(20, 20, device="mpsx")
+with mpsx.profiler.launch_log() as log:
+    torch.mm(x, x)
+print(log)
+"""
+
+
+def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A Python process with these variables of the environment; empty ones are not set."""
+    environment = {k: v for k, v in (os.environ | variables).items() if v}
+    return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
+                          timeout=timeout)  # fmt: skip
+
+
+def run_tests(*arguments: str) -> None:
+    """Runs pytest without vendor libraries."""
+    done = run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments, MPSX_VENDOR="off", MPSX_DRIVER="host")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("path", KERNEL_TESTS, ids=lambda path: path.stem)
+def test_kernels(path: Path) -> None:
+    run_tests(str(path))
+
+
+def test_explicit_attention() -> None:
+    """The explicit operator's own cases, which on a machine with a vendor's library do not meet the kernels."""
+    run_tests(str(HERE / "explicit" / "test_explicit_ops.py"), "-k", "attention")
+
+
+def test_the_variable() -> None:
+    assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="").stdout
+    assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="on").stdout
+    assert "'kernel:matmul_f32'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="off").stdout
+    wrong = run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="maybe")
+    assert wrong.returncode
+    assert 'MPSX_VENDOR: expected "on" or "off", got "maybe"' in wrong.stderr
