@@ -2,7 +2,7 @@
 """An incremental build for developers, and a way to run against it without installing.
 
     python tools/dev.py build                 configure and build into build/dev
-    python tools/dev.py run -- python -m pytest tests/test_softmax.py
+    python tools/dev.py run -- python -m pytest tests/ops/norm/test_softmax.py
     python tools/dev.py build --isas all      every kernel library, not this machine's best alone
     python tools/dev.py run --metal -- …      with MPSX_DRIVER=metal on an emulated Metal (Linux)
 

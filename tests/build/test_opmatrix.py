@@ -296,7 +296,7 @@ def test_where() -> None:
                          text=True)  # fmt: skip
     for pattern in (
         r"metal/norm/softmax\.metal:\d+ +softmax_rows_f32", r"src/ops/norm/softmax\.cpp:\d+ +softmax_backward",
-        r"src/ops/norm/softmax\.cpp:\d+ +_softmax_backward_data", r"tests/test_softmax\.py:\d+",
+        r"src/ops/norm/softmax\.cpp:\d+ +_softmax_backward_data", r"tests/ops/norm/test_softmax\.py:\d+",
         r"host softmax forward +native f32,f16,bf16",
     ):  # fmt: skip
         assert re.search(pattern, run.stdout), run.stdout

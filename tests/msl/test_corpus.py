@@ -49,7 +49,7 @@ def test_kernels_with_checks(simt_library: Path) -> None:
 def test_other_compilers(simt_library: Path, compiler: str, driver: str) -> None:
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    # g++ takes no half in an anonymous struct: README.md, Use it
+    # g++ takes no half in an anonymous struct: docs/shaders.md
     files = [f for f in FILES if compiler != "g++" or f != "models"]
     in_process(files, MPSX_DRIVER=driver, MPSX_KERNEL_CXX=compiler)
 

@@ -1,4 +1,4 @@
-"""The models that tests/test_zoo.py trains and tools/bench.py times, each small for a test and in its published size:
+"""The models that tests/models/test_zoo.py trains and tools/bench.py times, each small for a test and in its published size:
 `ZOO[name].build(small)` and a batch with `ZOO[name].batch(small)`."""
 
 from __future__ import annotations

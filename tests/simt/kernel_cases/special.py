@@ -36,7 +36,7 @@ def gradient_cases() -> Iterator[Case]:
     a, x = values(ROWS, COLUMNS, low=0.3, high=20), values(ROWS, COLUMNS, low=0.1, high=20, seed=1)
     part = values(ROWS, COLUMNS, low=0.05, high=0.95, seed=2)
     for where, place in {"": lambda t: t, "of gapped": gapped}.items():
-        # Approximations of three digits, of which tests/test_sample.py has the values.
+        # Approximations of three digits, of which tests/ops/random/test_sample.py has the values.
         yield case(f"gamma gradient {where}", torch._standard_gamma_grad, place(a), place(x), reference="none")
         yield case(f"Dirichlet gradient {where}", torch._dirichlet_grad, place(part), place(a), place(a + x),
                    reference="none")  # fmt: skip
