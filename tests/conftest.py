@@ -11,7 +11,7 @@ import torch
 
 import mpsx
 import vendor
-from mpsx import kernel_library
+from mpsx.shader import kernel_library
 
 own_programs.prefer()
 

@@ -62,7 +62,7 @@ class Row:
 
 def demo_step(name: str, device: str) -> Run:
     """A training step of `python -m mpsx demo`, whose models are plain PyTorch and need no mpsx."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "mpsx"))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
     task = TASKS[name](0)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from bench_worker import write_csv
 
 import mpsx
-from mpsx import shader
+from mpsx.shader import library
 
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 TAGS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -48,7 +48,7 @@ class Mlx:
         """One of a file."""
         if file not in self.files:
             path = self.checkout / "mlx" / "backend" / "metal" / "kernels" / f"{file}.metal"
-            self.files[file] = shader.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])
+            self.files[file] = library.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])
         found = getattr(self.files[file], name)
         return found.with_constants(**constants) if constants else found
 

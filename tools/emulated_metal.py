@@ -213,7 +213,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 def simt_library(package: Path) -> Path:
     """The package's kernels with real threadgroups, compiled now if they are not yet."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
-    code = "from mpsx import kernel_library; print(kernel_library.library('simt'))"
+    code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
                            text=True, check=True)  # fmt: skip
     return Path(found.stdout.strip())

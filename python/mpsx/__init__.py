@@ -52,27 +52,23 @@ def _load() -> None:
     import torch
 
     _check_torch_version(torch.__version__)
-    from . import _runtime, fallback, kernel_library
+    from . import _runtime, device, fallback, integrations
+    from .shader import kernel_library
 
     mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
     _take_the_place()
     _runtime.initialize(kernel_library.folder)
-    from . import backward, device_module, exit_order, integrations, mps_name, printing, serialization, sharing
-
-    device_module._register()
-    serialization.register()
-    backward.register()
-    exit_order.register()
-    printing.register()
-    sharing.register()
+    device.register()
     fallback.set_mode(mode)
     if os.environ.get("MPSX_SIMT_PROFILE"):
         from . import kernel_profile
 
         kernel_profile.configure(os.environ)
     integrations.register()
-    if os.environ.get(mps_name.ENVIRONMENT) == "1":  # the parent process is a program for mps
-        mps_name.enter()
+    from .device import mps_alias
+
+    if os.environ.get(mps_alias.ENVIRONMENT) == "1":  # the parent process is a program for mps
+        mps_alias.enter()
 
 
 def _torch_is_autoloading() -> bool:
@@ -95,8 +91,8 @@ except Exception as error:
 else:
     from . import fallback, profiler
     from ._runtime import driver
-    from .mps_name import as_mps
-    from .views import cpu_view, device_view, from_mps, numpy_view, to_mps
+    from .device.mps_alias import as_mps
+    from .device.views import cpu_view, device_view, from_mps, numpy_view, to_mps
 
     __all__ = [
         "__version__", "as_mps", "compile_shader", "cpu_view", "device_view", "driver", "fallback", "from_mps",
@@ -111,5 +107,5 @@ def __getattr__(name: str) -> object:
     if name == "ops":
         return importlib.import_module(".ops", __name__)
     if name == "compile_shader":
-        return importlib.import_module(".shader", __name__).compile_shader
+        return importlib.import_module(".shader.library", __name__).compile_shader
     raise AttributeError(f"module 'mpsx' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from mpsx.shader_constants import constant_texts
+from mpsx.shader.constants import constant_texts
 
 cdef object Tensor = torch.Tensor
 cdef object AcceleratorError = getattr(torch, "AcceleratorError", RuntimeError)
@@ -88,7 +88,7 @@ cdef class Kernel:
     cdef Shader shader
     cdef readonly str name
     cdef dict constants   # of function constants, the values given so far
-    cdef dict facts       # what its source says, where that is known: see shader_build.Built
+    cdef dict facts       # what its source says, where that is known: see shader/build.py
     cdef tuple shared     # indices of its [[threadgroup(n)]] arguments, or None where that is not known
     cdef object optional  # those of buffers that a function constant may leave out; all where that is not known
     cdef list seen        # by index, the dtype of the last tensor that was checked; None: there is nothing to check
@@ -242,7 +242,7 @@ cdef class Kernel:
 
     cdef int check_types(self, tuple args) except -1:
         """Warns, once for each kernel of a library, of tensors whose dtypes do not fit the parameters."""
-        from .shader_types import mismatches
+        from .shader.types import mismatches
 
         for i, arg in enumerate(args):
             self.seen[i] = arg.dtype if isinstance(arg, Tensor) else None

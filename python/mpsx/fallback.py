@@ -18,7 +18,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from . import _runtime
-from .views import cpu_view, device_view
+from .device.views import cpu_view, device_view
 
 MODES = ("warn", "silent", "error")
 

@@ -29,7 +29,7 @@ class CallingThreadGuard {
 };
 
 // The default engine of C++ code: at::Tensor::backward and extensions ask for it. Python's engine still does the work;
-// Python code calls that one directly, and python/mpsx/backward.py sets the flag there.
+// Python code calls that one directly, and python/mpsx/device/backward.py sets the flag there.
 class CallingThreadEngine final : public Engine {
  public:
   explicit CallingThreadEngine(Engine& engine) : engine_(engine) { start_device_threads(); }

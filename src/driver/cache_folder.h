@@ -1,4 +1,4 @@
-// The disk cache of compiled kernels: python/mpsx/shader_cache.py says where it is, and which folders are trusted.
+// The disk cache of compiled kernels: python/mpsx/shader/cache.py says where it is, and which folders are trusted.
 #pragma once
 
 #include <dirent.h>

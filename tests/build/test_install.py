@@ -15,8 +15,10 @@ import pytest
 import torch
 
 import mpsx
-from mpsx import _build_info, info, kernel_library
+from mpsx import _build_info
+from mpsx.cli import info
 from mpsx.msl.compiler import LEVELS
+from mpsx.shader import kernel_library
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(mpsx.__file__).parent
@@ -117,7 +119,7 @@ def test_autoload_can_be_switched_off() -> None:
 
 
 def test_the_demo_is_not_imported_with_the_package() -> None:
-    names = ("mpsx.demo", "matplotlib", "sklearn")
+    names = ("mpsx.cli", "matplotlib", "sklearn")
     code = f"import torch, sys; print(sorted(name for name in sys.modules if name.startswith({names})))"
     done = python(code)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

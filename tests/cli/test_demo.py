@@ -15,12 +15,12 @@ import torch
 import mpsx
 import vendor
 from mpsx import __main__ as command
-from mpsx import info
-from mpsx.demo.data import MODULES, digits, standard_library
-from mpsx.demo.models import GPT
-from mpsx.demo.picture import bars
-from mpsx.demo.tasks import TASKS
-from mpsx.demo.training import Race, Run, race
+from mpsx.cli import info
+from mpsx.cli.demo.data import MODULES, digits, standard_library
+from mpsx.cli.demo.models import GPT
+from mpsx.cli.demo.picture import bars
+from mpsx.cli.demo.tasks import TASKS
+from mpsx.cli.demo.training import Race, Run, race
 
 STEPS = 6
 
@@ -143,7 +143,7 @@ def test_bad_flags(flags: tuple[str, ...], message: str, capsys: pytest.CaptureF
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("mpsx.demo.main.NEEDED", {"no_such_module": "some-package", "sys": "python"})
+    monkeypatch.setattr("mpsx.cli.demo.main.NEEDED", {"no_such_module": "some-package", "sys": "python"})
     assert command.main(["demo"]) == 2
     assert "The demo needs some-package: pip install 'mpsx[demo]'" in capsys.readouterr().err
 

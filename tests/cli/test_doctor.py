@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mpsx.doctor import families, main
-from mpsx.doctor.check import Outcome
+from mpsx.cli.doctor import families, main
+from mpsx.cli.doctor.check import Outcome
 
 
 def run(tmp_path: Path, *words: str) -> tuple[int, str]:

@@ -104,7 +104,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """Nothing can be put into the cache: the shader is compiled all the same."""
     code = """
 import errno, os
-from mpsx import shader_cache
+from mpsx.shader import cache
 whole = os.replace
 def replace(source, target):
     if str(target).startswith(os.environ["MPSX_CACHE_DIR"]):

@@ -271,7 +271,7 @@ def test_all_sources_are_compiled_and_run(toolchain: None, tmp_path: Path) -> No
 
 
 def test_info_where_the_driver_does_not_start(run: Callable[..., str]) -> None:
-    said = run("from mpsx import info; print(info.report())", MPSX_EMULATION_FAIL="old_gpu:0:1000000")
+    said = run("from mpsx.cli import info; print(info.report())", MPSX_EMULATION_FAIL="old_gpu:0:1000000")
     assert "driver           does not start: mpsx: an Apple GPU (M1 or later) is needed, this Mac has Emulated" in said
     assert "MPSX_DRIVER=host runs on the CPU" in said and "Metal device     not usable: mpsx: an Apple GPU" in said
 

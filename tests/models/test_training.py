@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import mpsx
-from mpsx.demo.models import GPT, ResNet
+from mpsx.cli.demo.models import GPT, ResNet
 
 STEPS = 10
 pytestmark = pytest.mark.usefixtures("no_fallback")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from mpsx import shader_build
+from mpsx.shader import toolchain
 
-FOLDER = Path(shader_build.torch_include()) / "c10/metal"
+FOLDER = Path(toolchain.torch_include()) / "c10/metal"
 CODE = "".join(re.sub(r"//.*", "", file.read_text()) for file in FOLDER.glob("*.h"))
 WORDS = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", CODE, flags=re.DOTALL)))
 

@@ -41,7 +41,7 @@ def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
     monkeypatch.setattr(code_size, "Estimate", Recorded)
 
-    def compiled(source: str) -> tuple[mpsx.shader.ShaderLibrary, Recorded]:
+    def compiled(source: str) -> tuple[object, Recorded]:
         library = mpsx.compile_shader(source)
         return library, estimates.pop()
 

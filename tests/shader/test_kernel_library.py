@@ -1,4 +1,4 @@
-"""Kernel libraries that are compiled on first use (python/mpsx/kernel_library.py)."""
+"""Kernel libraries that are compiled on first use (python/mpsx/shader/kernel_library.py)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mpsx import kernel_library, shader_build
 from mpsx.msl.compiler import supported_isas
+from mpsx.shader import kernel_library, toolchain
 
 METAL = """#include <metal_stdlib>
 using namespace metal;
 kernel void NAME(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]]) { out[i] = NUMBER; }
 """
 SCRIPT = """import sys, pathlib
-from mpsx import kernel_library
+from mpsx.shader import kernel_library
 kernel_library.SOURCES = pathlib.Path(sys.argv[1])
 print(kernel_library.library("simt"))
 """
@@ -85,7 +85,7 @@ def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(_: object) -> None:
         raise RuntimeError("no compiler for kernels (`pip install 'mpsx[shader]'` installs ziglang)")
 
-    monkeypatch.setattr(shader_build, "compiler_of", none)
+    monkeypatch.setattr(toolchain, "find_compiler", none)
     with pytest.raises(RuntimeError, match=r"no kernels for simt are installed, and none can be compiled: .*shader"):
         kernel_library.library("simt")
 
@@ -118,7 +118,8 @@ def test_what_is_missing(
 
 def test_an_error_reaches_the_first_use() -> None:
     """`import torch` works on; what needs the driver says why there is none."""
-    code = ("import torch\nfrom mpsx import kernel_library\ndef fail(*_, **__): raise RuntimeError('no such luck')\n"
+    code = ("import torch\nfrom mpsx.shader import kernel_library\n"
+            "def fail(*_, **__): raise RuntimeError('no such luck')\n"
             "kernel_library.library = fail\nprint('imported', flush=True)\ntorch.ones(1, device='mpsx')\n")  # fmt: skip
     run = subprocess.run([sys.executable, "-c", code], env=os.environ | {"MPSX_DRIVER": "simt"}, capture_output=True,
                          text=True, check=False)  # fmt: skip

@@ -14,7 +14,9 @@ import pytest
 import torch
 
 import mpsx
-from mpsx import shader, shader_build, shader_cache
+from mpsx.shader import build as shader_build
+from mpsx.shader import cache as shader_cache
+from mpsx.shader import library, toolchain
 
 SOURCE = "kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }"
 
@@ -26,9 +28,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def build(source=SOURCE, name="a.metal", isa=None, include_dirs=()):
-    target = shader._target()
+    target = library._target()
     if isa:
-        target = shader_build.Target(isa, target.mode)
+        target = toolchain.Target(isa, target.mode)
     return shader_build.build(source, name, target, include_dirs)
 
 
@@ -48,13 +50,13 @@ def test_found_again(folder):
 def test_key_has_what_matters(folder, tmp_path, monkeypatch):
     build()
     assert not build(isa="baseline").cached
-    translator = shader_build.translator_hash(str(folder))
-    monkeypatch.setattr(shader_build, "translator_hash", lambda _: translator + "x")
+    translator = toolchain.translator_hash(str(folder))
+    monkeypatch.setattr(toolchain, "translator_hash", lambda _: translator + "x")
     assert not build().cached
     monkeypatch.undo()
     monkeypatch.setenv("MPSX_CACHE_DIR", str(folder))
     assert build().cached
-    if shader._target().mode == "cuda":
+    if library._target().mode == "cuda":
         return  # PTX is asked of one compiler alone
     other = tmp_path / "compiler"
     other.write_text('#!/bin/sh\nexec c++ "$@"\n')
@@ -76,7 +78,7 @@ def test_included_files_count(folder, tmp_path):
     changed = build(source, include_dirs=[str(tmp_path)])
     assert not changed.cached
     x = torch.ones(3, device="mpsx")
-    shader.load(source, "a.metal", [str(tmp_path)]).twice(x)
+    library.load(source, "a.metal", [str(tmp_path)]).twice(x)
     assert x.tolist() == [5, 5, 5]
     header.unlink()
     with pytest.raises(SyntaxError, match=r"a.metal:1:10: .*twice.h"):
@@ -147,10 +149,10 @@ def test_a_folder_that_cannot_be_used(tmp_path, monkeypatch):
 def test_folders_of_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("MPSX_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert shader_cache.cache().folder == tmp_path / "xdg" / "mpsx"
+    assert shader_cache.current_cache().folder == tmp_path / "xdg" / "mpsx"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the specification
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert shader_cache.cache().folder == tmp_path / "home" / ".cache" / "mpsx"
+    assert shader_cache.current_cache().folder == tmp_path / "home" / ".cache" / "mpsx"
 
 
 WORKER = f"""
@@ -169,7 +171,7 @@ def test_concurrent_processes(folder):
 
 
 def test_without_a_compiler(folder, monkeypatch, tmp_path):
-    monkeypatch.setattr(shader_build, "_zig", lambda: None)
+    monkeypatch.setattr(toolchain, "_zig", lambda: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("MPSX_KERNEL_CXX", raising=False)

@@ -19,7 +19,9 @@ import torch
 from processes import in_a_process
 
 import mpsx
-from mpsx import shader, shader_build, shader_cache
+from mpsx.shader import build as shader_build
+from mpsx.shader import cache as shader_cache
+from mpsx.shader import library
 
 pytestmark = pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Metal compiles shaders itself")
 SOURCE = "kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= FACTOR; }"
@@ -57,7 +59,7 @@ def run(factor: int) -> list[float]:
 
 
 def build(factor: int) -> shader_build.Built:
-    return shader_build.build(SOURCE.replace("FACTOR", str(factor)), "program_source", shader._target())
+    return shader_build.build(SOURCE.replace("FACTOR", str(factor)), "program_source", library._target())
 
 
 def files(folder: Path) -> list[Path]:
@@ -82,7 +84,7 @@ DAMAGE = {
 def test_damaged_files_are_replaced(folder: Path, damage: str) -> None:
     """Every file at once: records, the library, the precompiled header, the object file of the calls."""
     whole = {path: path.read_bytes() for path in files(folder)}
-    assert {path.suffix for path in whole} >= {".json", ".so" if shader._target().mode != "cuda" else ".ptx"}
+    assert {path.suffix for path in whole} >= {".json", ".so" if library._target().mode != "cuda" else ".ptx"}
     for path, data in whole.items():
         path.write_bytes(DAMAGE[damage](data))
     assert run(2) == [2] * 3
@@ -137,7 +139,7 @@ def test_kernels_that_are_compiled_one_by_one(folder: Path) -> None:
 
 def test_a_library_of_the_projects_kernels(tmp_path, monkeypatch) -> None:
     """The one in kernels/, and the objects that it is linked of."""
-    from mpsx import kernel_library
+    from mpsx.shader import kernel_library
 
     metal = tmp_path / "metal"
     (metal / "own").mkdir(parents=True)
@@ -145,7 +147,7 @@ def test_a_library_of_the_projects_kernels(tmp_path, monkeypatch) -> None:
         "kernel void own(device float* x, uint i [[thread_position_in_grid]]) { x[i] = 3; }")  # fmt: skip
     monkeypatch.setattr(kernel_library, "SOURCES", metal)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
-    name = "cuda" if shader._target().mode == "cuda" else "baseline"
+    name = "cuda" if library._target().mode == "cuda" else "baseline"
     first = kernel_library.library(name)
     whole = shader_cache.file_digest(first)
     for damage in ("random", "truncated", "empty"):
@@ -164,7 +166,7 @@ def test_the_folder_is_made_for_this_user_alone(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "a" / "cache"))
     before = os.umask(0)
     try:
-        shader_cache.cache().part("kernels", 0)
+        shader_cache.current_cache().part("kernels", 0)
     finally:
         os.umask(before)
     assert (tmp_path / "a" / "cache").stat().st_mode & 0o777 == 0o700
@@ -180,15 +182,15 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, mo
     where.chmod(mode)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.warns(UserWarning, match=rf"{where} is not used, since other users can write to it .*{mode:04o}"):
-        found = shader_cache.cache()
+        found = shader_cache.current_cache()
     assert found is shader_cache.private()
     assert found.folder.stat().st_mode & 0o777 == 0o700
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert shader_cache.cache() is found  # said once
+        assert shader_cache.current_cache() is found  # said once
     assert not list(where.glob("*.json"))
     where.chmod(0o755)
-    assert shader_cache.cache().folder == tmp_path / "cache"
+    assert shader_cache.current_cache().folder == tmp_path / "cache"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
@@ -197,7 +199,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
     os.chown(tmp_path / "cache", 12345, -1)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.warns(UserWarning, match="is not used, since it belongs to the user with the id 12345"):
-        assert shader_cache.cache() is shader_cache.private()
+        assert shader_cache.current_cache() is shader_cache.private()
     assert not list((tmp_path / "cache").iterdir())
 
 
@@ -290,7 +292,7 @@ def audit(event, arguments):
             if count == step:
                 os.kill(os.getpid(), signal.SIGKILL)
 import torch, mpsx
-from mpsx.shader_compiler import Builder
+from mpsx.shader.compiler import Builder
 sys.addaudithook(audit)
 mpsx.compile_shader(sys.argv[2])
 print(count)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import mpsx
-import mpsx.kernel_library
+from mpsx.shader import kernel_library
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 
@@ -268,5 +268,5 @@ def test_signed_integers_wrap_with_checks() -> None:
 
 
 if __name__ == "__main__":
-    mpsx.kernel_library.shaders_only = True
+    kernel_library.shaders_only = True
     run_wrap()

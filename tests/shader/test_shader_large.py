@@ -10,10 +10,13 @@ import pytest
 import torch
 
 import mpsx
-from mpsx import shader, shader_build, shader_compiler
 from mpsx.msl.compiler import find_compiler, writes_ptx
+from mpsx.shader import build as shader_build
+from mpsx.shader import compiler, library
+from mpsx.shader.cache import current_cache
+from mpsx.shader.toolchain import Target
 
-COUNT = shader_compiler.AT_ONCE + 4
+COUNT = compiler.AT_ONCE + 4
 SOURCE = """
 #include <metal_stdlib>
 using namespace metal;
@@ -82,7 +85,7 @@ def test_kernels_are_compiled_when_they_are_used(compiled: list) -> None:
     again.add_7(x)
     assert x.tolist() == [12] * 3
     assert len(compiled) == before  # the cache has it
-    shader.compile_all(again)
+    library.compile_all(again)
     assert objects(compiled) == COUNT + 2
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: getattr(again, f"add_{n}")(x), range(COUNT)))
@@ -102,12 +105,12 @@ def test_a_large_source_is_checked_when_it_is_opened(compiled: list) -> None:
 def test_checks_for_an_nvidia_gpu_compile_no_kernel(compiled: list) -> None:
     if not writes_ptx(find_compiler()):
         pytest.skip("the compiler of kernels has no backend for NVIDIA's GPUs (ziglang's has)")
-    target = shader_build.Target("sm_90", "cuda")
+    target = Target("sm_90", "cuda")
     built = shader_build.build(GOOD, "program_source", target, ())
     with pytest.raises(SyntaxError, match=r"^program_source:14:\d+: error: use of undeclared identifier 'BROKEN'"):
         shader_build.build(SOURCE, "program_source", target, ())
     assert objects(compiled) == 0
-    assert built.parts is not None and built.parts.library("add_7").endswith(".ptx")
+    assert built.lazy is not None and built.lazy.library("add_7").endswith(".ptx")
     assert objects(compiled) == 1
 
 
@@ -121,7 +124,7 @@ def test_an_error_of_one_instance_is_raised_when_it_is_used(compiled: list) -> N
 
 def test_damaged_parts_are_compiled_again(compiled: list) -> None:
     mpsx.compile_shader(GOOD).add_3(x := torch.zeros(3, dtype=torch.int32, device="mpsx"))
-    for path in shader_build.shader_cache.cache().folder.iterdir():
+    for path in current_cache().folder.iterdir():
         if path.suffix in (".so", ".ptx", ".pch") or (path.suffix == ".json" and path.name.count("-") == 1):
             kept = path.read_bytes()
             path.unlink()  # it may be loaded

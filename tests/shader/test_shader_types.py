@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mpsx
-from mpsx import shader
+from mpsx.shader import library
 
 pytestmark = pytest.mark.skipif(mpsx.driver()["name"] == "metal", reason="Metal does not say the types of parameters")
 INDEX = "uint i [[thread_position_in_grid]]"
@@ -48,7 +48,7 @@ UCHAR, CHAR, SHORT = torch.uint8, torch.int8, torch.int16
 
 
 @pytest.fixture(scope="module")
-def source() -> shader.ShaderLibrary:
+def source() -> library.ShaderLibrary:
     return mpsx.compile_shader(SOURCE)
 
 
@@ -95,10 +95,10 @@ WRONG = [
 ]  # fmt: skip
 
 
-def fresh(source: shader.ShaderLibrary, name: str) -> object:
+def fresh(source: library.ShaderLibrary, name: str) -> object:
     """A kernel that has not warned yet."""
     inner = source.__dict__["__shader"]
-    if isinstance(inner, shader.Parts):
+    if isinstance(inner, library.LazyShader):
         return mpsx.compile_shader(SOURCE).__getattr__(name)
     return inner.kernel(name, source.__dict__["__facts"][name])
 

@@ -9,9 +9,7 @@ from types import ModuleType
 import torch
 from torch._C import DispatchKey
 
-from mpsx import distributed
-
-from . import comm_hooks, dtensor
+from ..distributed import comm_hooks, dtensor, process_groups
 from .rewrite import line
 
 
@@ -62,7 +60,7 @@ def _collect_env(module: ModuleType) -> None:
 
 _REPORT = """
 def _with_mpsx(pretty_str):
-    from mpsx.info import report
+    from mpsx.cli.info import report
     return lambda environment: pretty_str(environment) + "\\n\\n" + report()
 pretty_str = _with_mpsx(pretty_str)
 """
@@ -70,7 +68,7 @@ pretty_str = _with_mpsx(pretty_str)
 _METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_flex_attention_template.py").exists()
 
 PATCHES = {
-    "torch.distributed.distributed_c10d": (distributed.register,),
+    "torch.distributed.distributed_c10d": (process_groups.register,),
     "torch.distributed.tensor._ops._matrix_ops": (dtensor.attention,),
     "torch.nn.parallel.distributed": (comm_hooks.bfloat16,),
     "torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks": (comm_hooks.quantization,),

@@ -35,7 +35,7 @@ class KernelProfile:
     def annotated(self, file: str, source: str | None = None) -> str:
         """The source of a file with what each line did, for each launch that ran a part of it."""
         if source is None:
-            from .. import kernel_library
+            from ..shader import kernel_library
 
             beside = kernel_library.SOURCES.parent / file
             source = (beside if beside.exists() else Path(file)).read_text()

@@ -11,8 +11,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import kernel_library, shader_build, shader_cache
 from ..msl import processes
+from ..shader import build as shader_build
+from ..shader import cache as shader_cache
+from ..shader import kernel_library, toolchain
 from .instrument import Facts, instrument
 
 if TYPE_CHECKING:
@@ -52,13 +54,13 @@ def find(library: str, kernel: str) -> str:
     """The path of a library with that kernel of `library`, compiled for profiling."""
     from ..msl.source import Source
 
-    store = shader_cache.cache()
-    compiler = shader_build.compiler_of(store)
+    store = shader_cache.current_cache()
+    compiler = toolchain.find_compiler(store)
     if "clang" not in compiler.description:
         raise RuntimeError("kernels are profiled through clang's text form: pip install 'mpsx[shader]', which has one")
     if Path(library).name.startswith("libmpsx_kernels_"):
         source = Source(text_of(source_of(kernel, compiler), compiler))
-        return shader_cache.with_room(store, lambda store: _Build(store, compiler, False).run(source, kernel))
+        return shader_cache.with_fallback_cache(store, lambda store: _Build(store, compiler, False).run(source, kernel))
     shader = shader_build.sources.get(library)
     if shader is None:
         raise RuntimeError(f"{kernel}: the source of {library} is not known")
@@ -66,7 +68,7 @@ def find(library: str, kernel: str) -> str:
     def build(store: shader_cache.Cache) -> str:
         return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
 
-    return shader_cache.with_room(store, build)
+    return shader_cache.with_fallback_cache(store, build)
 
 
 @functools.cache
@@ -124,8 +126,8 @@ class _Build:
         self.compiler, self.general = compiler, general
         self.cache = store.part("profiles", CACHE_BYTES)
         own = b"".join(Path(__file__).with_name(name).read_bytes() for name in OWN)
-        self.stamp = shader_cache.digest(shader_build.compiler_stamp(), own,
-                                         shader_build.translator_hash(str(store.folder)))  # fmt: skip
+        self.stamp = shader_cache.digest(toolchain.compiler_stamp(), own,
+                                         toolchain.translator_hash(str(store.folder)))  # fmt: skip
 
     def run(self, src: Source, kernel: str) -> str:
         """The library's path; beside it, with the suffix .json, is what facts_of() reads."""
@@ -171,7 +173,7 @@ class _Build:
         if found is None:
             folder = Path(self.cache.temporary())
             try:
-                self.call(*flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", shader_build.LIBRARY / "msl.h",
+                self.call(*flags, "-Xclang", "-fno-pch-timestamp", "-x", "c++-header", toolchain.METAL_STDLIB / "msl.h",
                           "-o", folder / name)  # fmt: skip
                 found = self.cache.put(folder / name, name)
             finally:

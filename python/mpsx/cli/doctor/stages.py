@@ -1,0 +1,305 @@
+"""The stages, each run in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import mpsx
+from mpsx import _runtime
+
+from .. import info
+from .check import check, note
+from .families import FLOATS, Case, cases, compare
+
+# Error records and the like, which a thread allocates once.
+KEPT_BY_A_THREAD = 4096
+
+
+def expect(condition: object, message: str) -> None:
+    """Raises where something is not as it has to be."""
+    if not condition:
+        raise RuntimeError(message)
+
+
+def raises(body: Callable[[], object], *words: str) -> str:
+    """The message of the error that `body` has to raise, with these words in it."""
+    try:
+        body()
+    except Exception as error:
+        text = str(error)
+        expect(all(word in text for word in words), f"expected an error with {words}, got {text!r}")
+        return text.splitlines()[0]
+    raise RuntimeError(f"expected an error with {words}, got none")
+
+
+def answer(*words: str) -> str:
+    """The output of a system command, or why there is none."""
+    if shutil.which(words[0]) is None:
+        return "not found"
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    return (done.stdout + done.stderr).strip()
+
+
+def environment(_: float) -> None:
+    """The installed packages, and the system."""
+    note("environment", "mpsx info", info.report())
+    if sys.platform == "darwin":
+        note("environment", "macOS", answer("sw_vers"))
+        note("environment", "processor", answer("sysctl", "-n", "machdep.cpu.brand_string"))
+        note("environment", "Metal compiler", answer("xcrun", "-sdk", "macosx", "metal", "--version"))
+        note("environment", "xcode-select", answer("xcode-select", "-p"))
+    note("environment", "processors", os.cpu_count())
+    library = Path(mpsx.__file__).parent / "lib"
+    rows = [f"{path.name}  {path.stat().st_size:,} bytes" for path in sorted(library.iterdir())]
+    note("environment", "libraries", "\n".join(rows))
+    check("environment", "the driver starts", lambda: _runtime.driver()["device"])
+    if sys.platform == "darwin":
+        check("environment", "least macOS", least_macos)
+        check("environment", "Metal is in use", lambda: expect(_runtime.driver()["name"] == "metal", info.why_metal()))
+
+
+def least_macos() -> str:
+    """Torch's wheels ask for macOS 14."""
+    version = platform.mac_ver()[0]
+    expect(int(version.split(".")[0]) >= 14, f"expected macOS 14 or later, got {version}")
+    return version
+
+
+def kernels(_: float) -> None:
+    """Every kernel, in a shuffled order that the report can repeat: an error must not depend on its neighbours."""
+    names = _runtime.kernel_names()
+    check(
+        "kernels", "there are some", lambda: expect(len(names) > 100, f"expected hundreds of kernels, got {len(names)}")
+    )
+    times, widths, failed = [], set(), 0
+    random.Random(0).shuffle(names)
+    for name in names:
+        start = time.perf_counter()
+        try:
+            facts = _runtime.load_kernel(name)
+        except RuntimeError as error:
+            failed += 1
+            text = str(error)
+            check("kernels", name, lambda text=text: expect(False, text))
+            continue
+        times.append((time.perf_counter() - start, name))
+        widths.add((facts["simd_width"], facts["max_threads"]))
+    total = sum(seconds for seconds, _ in times)
+    check("kernels", "all load", lambda: expect(failed == 0, f"{failed} of {len(names)} kernels do not load"))
+    slowest = "\n".join(f"{seconds * 1e3:10.1f} ms  {name}" for seconds, name in sorted(times, reverse=True)[:15])
+    note("kernels", f"{len(times)} loaded in {total:.1f} s; the slowest", slowest)
+    note("kernels", "(SIMD width, threads a group)", sorted(widths))
+
+
+def families(_: float) -> None:
+    """Every case in float32 with gradients, then in the short types."""
+    for dtype in FLOATS:
+        for case in cases():
+            if dtype != torch.float32 and (case.exact or case.family in ("index", "reduce", "loss")):
+                continue  # there the short types differ from the CPU's by rounding at other places
+            torch.manual_seed(0)
+            tag = "" if dtype == torch.float32 else f" {str(dtype).removeprefix('torch.')}"
+            check("families", f"{case.family}: {case.name}{tag}", lambda c=case, d=dtype: compare(c, d))
+    check("families", "a training step", training_step)
+    check("families", "random numbers repeat", random_repeats)
+
+
+def training_step() -> str:
+    """AdamW on a small network: the same losses on both devices."""
+    losses = {}
+    for device in ("cpu", "mpsx"):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 10)
+        )
+        x, y = torch.randn(64, 32), torch.randint(10, (64,))
+        model, x, y = model.to(device), x.to(device), y.to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        found = []
+        for _ in range(20):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        losses[device] = torch.tensor(found)
+    torch.testing.assert_close(losses["mpsx"], losses["cpu"], rtol=1e-3, atol=1e-4)
+    return f"loss {losses['mpsx'][0]:.4f} to {losses['mpsx'][-1]:.4f}"
+
+
+def random_repeats() -> None:
+    """The same seed gives the same numbers, another one others."""
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(torch.randn(1000, device="mpsx").cpu())
+    expect(draws[0].equal(draws[1]), "the same seed gave other numbers")
+    expect(not draws[0].equal(draws[2]), "another seed gave the same numbers")
+    expect(abs(draws[0].mean()) < 0.2 and abs(draws[0].std() - 1) < 0.2, "these are not normal numbers")
+
+
+def device(_: float) -> None:
+    """Features that are not operators."""
+    check("device", "memory is given back", memory_is_given_back)
+    check("device", "too much memory is refused", too_much_memory)
+    check("device", "an index out of range raises", index_error)
+    check("device", "events measure time", events)
+    check("device", "threads", threads)
+    check("device", "many launches in a row", many_launches)
+    check("device", "CPU and device see the same bytes", shared_bytes)
+
+
+def memory_is_given_back() -> str:
+    """Nothing is left of tensors that are gone."""
+    gc.collect()
+    before = _runtime.memory()["allocated"]
+    for size in (1, 1000, 1 << 20, 5 << 20):
+        torch.ones(size, device="mpsx").add_(1)
+    torch.mpsx.synchronize()
+    gc.collect()
+    found = _runtime.memory()
+    expect(found["allocated"] == before, f"{found['allocated'] - before} bytes are still allocated")
+    torch.mpsx.empty_cache()
+    return f"reserved {found['reserved']:,} bytes, then {_runtime.memory()['reserved']:,}"
+
+
+def too_much_memory() -> str:
+    """An error, and the device works on."""
+    text = raises(lambda: torch.empty(1 << 50, dtype=torch.uint8, device="mpsx"), "memory")
+    expect(torch.ones(3, device="mpsx").sum().item() == 3, "the device does not work after the error")
+    return text
+
+
+def index_error() -> str:
+    """As on the CPU; and the device works on."""
+
+    def look_up() -> None:
+        torch.nn.functional.embedding(torch.tensor([99], device="mpsx"), torch.ones(5, 3, device="mpsx"))
+        torch.mpsx.synchronize()
+
+    text = raises(look_up, "index")
+    expect(torch.ones(3, device="mpsx").sum().item() == 3, "the device does not work after the error")
+    return text
+
+
+def events() -> str:
+    """Later is later."""
+    start, end = (torch.Event("mpsx", enable_timing=True) for _ in range(2))
+    start.record()
+    x = torch.ones(1 << 20, device="mpsx")
+    for _ in range(20):
+        x = x * 1.0001
+    end.record()
+    end.synchronize()
+    elapsed = start.elapsed_time(end)
+    expect(elapsed > 0, f"expected some milliseconds, got {elapsed}")
+    return f"{elapsed:.3f} ms for 21 kernels over a million elements"
+
+
+def threads() -> str:
+    """Four threads at once."""
+    errors: list[str] = []
+
+    def work(seed: int) -> None:
+        x = torch.full((1000,), float(seed), device="mpsx")
+        for _ in range(200):
+            x = x + 1
+        if not x.cpu().eq(seed + 200).all():
+            errors.append(f"thread {seed}: wrong numbers")
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    expect(not errors, "; ".join(errors))
+    return "4 threads, 800 launches"
+
+
+def many_launches() -> str:
+    """More than any queue holds, without a wait."""
+    x, start = torch.zeros(1, device="mpsx"), time.perf_counter()
+    for _ in range(20_000):
+        x.add_(1)
+    queued = time.perf_counter() - start
+    expect(x.item() == 20_000, f"expected 20000, got {x.item()}")
+    total = time.perf_counter() - start
+    return f"{queued / 20_000 * 1e6:.2f} µs a launch to queue, {total / 20_000 * 1e6:.2f} µs to run"
+
+
+def shared_bytes() -> None:
+    """A CPU view is no copy, and reading waits for the device."""
+    x = torch.zeros(1 << 16, device="mpsx")
+    for round_ in range(1, 50):
+        x.add_(1)
+        view = mpsx.cpu_view(x)
+        expect(bool(view.eq(round_).all()), f"round {round_}: the CPU saw {view.unique().tolist()}")
+
+
+def stress(seconds: float) -> None:
+    """Random cases in random order from two threads until time is up."""
+    check("stress", f"{seconds:.0f} seconds of everything", lambda: storm(seconds))
+
+
+def storm(seconds: float) -> str:
+    """Counts of what ran; raises at the first difference, and where memory grew."""
+    usable, end = cases(), time.monotonic() + seconds
+    counts, errors, lock = {"runs": 0}, [], threading.Lock()
+    gc.collect()
+    before = _runtime.memory()["allocated"]
+
+    def work(seed: int) -> None:
+        generator = random.Random(seed)
+        while time.monotonic() < end and not errors:
+            case = generator.choice(usable)
+            try:
+                once(case)
+            except Exception as error:
+                with lock:
+                    errors.append(f"{case.family}: {case.name} (after {counts['runs']} runs): {error}")
+            with lock:
+                counts["runs"] += 1
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    expect(not errors, errors[0] if errors else "")
+    torch.mpsx.synchronize()
+    gc.collect()
+    found = _runtime.memory()
+    grown = found["allocated"] - before
+    expect(grown <= KEPT_BY_A_THREAD * len(workers), f"{grown} bytes more are allocated than before")
+    rate = f"{counts['runs']} runs, {counts['runs'] / seconds:.0f} a second; {grown} bytes kept"
+    return f"{rate}; at most {found['allocated_peak']:,} bytes allocated, {found['reserved_peak']:,} reserved"
+
+
+def once(case: Case) -> None:
+    """One comparison; the mode of the fallback and the log are the process's, so neither is touched here."""
+    from .families import run
+
+    inputs = case.make()
+    expected = run(case, inputs, "cpu", case.backward)
+    for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
+        # Stress looks for garbage. How exact results are, on numbers that are always the same, another stage says:
+        # here sums may cancel (a gradient of zero), so that digits depend on the order of adding.
+        scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
+
+
+STAGES: dict[str, Callable[[float], None]] = {
+    "environment": environment, "kernels": kernels, "families": families, "device": device, "stress": stress,
+}  # fmt: skip

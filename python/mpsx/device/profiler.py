@@ -1,0 +1,60 @@
+"""`torch.mpsx.profiler`: the functions of `torch.mps.profiler`. `mpsx.profiler` has the counts and times."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from .. import _runtime
+from .. import profiler as _profiler
+
+__all__ = ["is_capturing_metal", "is_metal_capture_enabled", "metal_capture", "profile", "start", "stop"]
+
+_MODES = {"interval", "event"}
+_capturing = False
+
+
+def start(mode: str = "interval", wait_until_completed: bool = False) -> None:
+    """Times kernels from now on; `mpsx.profiler.rows()` has the result. Both modes are the same here."""
+    unknown = set(mode.split(",")) - _MODES
+    if unknown:
+        raise ValueError(f"start: expected a mode of interval, event or both with a comma, got {mode!r}")
+    _runtime.set_profiling(True)
+
+
+def stop() -> None:
+    """Stops timing."""
+    _runtime.set_profiling(False)
+
+
+@contextlib.contextmanager
+def profile(mode: str = "interval", wait_until_completed: bool = False) -> Iterator[None]:
+    """`start` and `stop` around a block."""
+    start(mode, wait_until_completed)
+    try:
+        yield
+    finally:
+        stop()
+
+
+def is_metal_capture_enabled() -> bool:
+    """Whether `metal_capture` works: on the Metal driver, with METAL_CAPTURE_ENABLED=1 in the environment."""
+    return _runtime.driver()["name"] == "metal" and os.environ.get("METAL_CAPTURE_ENABLED") == "1"
+
+
+def is_capturing_metal() -> bool:
+    """Whether a capture is under way."""
+    return _capturing
+
+
+@contextlib.contextmanager
+def metal_capture(fname: str) -> Iterator[None]:
+    """Records the GPU's work inside the block to a .gputrace file, for Xcode."""
+    global _capturing
+    with _profiler.capture(fname):
+        _capturing = True
+        try:
+            yield
+        finally:
+            _capturing = False

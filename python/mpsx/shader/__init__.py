@@ -1,0 +1,13 @@
+"""Metal kernels compiled at run time: users' sources (library.py) and missing kernel libraries (kernel_library.py).
+
+Modules import only those above them in this list:
+
+    constants, types   argument checks of the bindings (_shader.pyx)
+    cache              the disk cache
+    toolchain          the compiler in use, and hashes of what a build depends on
+    compiler           one build: preprocess, check, translate, compile
+    lazy_kernels       kernels of a large source, compiled one by one on first use
+    build              a kernel library from the cache, or built
+    library            `mpsx.compile_shader`
+    kernel_library     the project's own kernels for a driver or an instruction set
+"""

@@ -1,0 +1,106 @@
+"""From Metal source to a kernel library: found in the disk cache, or built."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import toolchain
+from .cache import Cache, current_cache, digest, with_fallback_cache
+from .toolchain import Target
+
+if TYPE_CHECKING:
+    from ..msl.source import Source
+    from .lazy_kernels import LazyKernels
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel library, and what its source says about its kernels."""
+
+    path: str  # of the library; "" if kernels are compiled one by one
+    kernels: list[dict]
+    cached: bool
+    lazy: LazyKernels | None = None
+    warnings: Sequence[str] = ()  # about the source, with file, line and column
+
+
+@dataclass(frozen=True)
+class ShaderSource:
+    """The source of a library."""
+
+    text: str
+    name: str
+    include_dirs: tuple[str, ...]
+
+
+# The sources of loaded libraries, by the library's path.
+sources: weakref.WeakValueDictionary[str, ShaderSource] = weakref.WeakValueDictionary()
+
+
+def build(source: str, name: str, target: Target, include_dirs: Sequence[str] = ()) -> Built:
+    """Build the kernel library of a Metal source, or find it in the cache. `name` is its file name in messages.
+
+    Raises SyntaxError with the compiler's messages, and RuntimeError if there is no compiler.
+    """
+    cache = current_cache()
+    includes = _include_path(include_dirs)
+    key = digest(source, name, target.isa, target.mode, "\n".join(includes), toolchain.compiler_stamp(),
+                 toolchain.translator_hash(str(cache.folder)))  # fmt: skip
+    found = lookup(cache, key, target, name)
+    if found:
+        return found
+
+    def built(cache: Cache) -> Built:
+        from .compiler import Builder
+
+        record = Builder(cache, target, includes, name, source).build(source, key)
+        path = str(cache.path(record["library"])) if "library" in record else ""
+        return _built(record, path, False, cache, target, name, key)
+
+    return with_fallback_cache(cache, built)
+
+
+def lookup(cache: Cache, key: str, target: Target, name: str) -> Built | None:
+    """The cached build of a key, unless it is missing, damaged, or an included file has changed since."""
+    record = cache.read(f"{key}.json")
+    if record is None:
+        return None
+    try:
+        if any(hashlib.sha256(Path(path).read_bytes()).hexdigest() != wanted for path, wanted in record["includes"]):
+            return None
+    except OSError:
+        return None
+    path = cache.find(record["library"]) if "library" in record else ""
+    if path is None:
+        return None
+    cache.touch(cache.path(f"{key}.json"))
+    return _built(record, str(path), True, cache, target, name, key)
+
+
+def _built(record: dict, path: str, cached: bool, cache: Cache, target: Target, name: str, key: str) -> Built:
+    lazy = None
+    if "exports" in record:
+        from .lazy_kernels import LazyKernels
+
+        lazy = LazyKernels(cache, target, name, key, record["source"], record["exports"])
+    return Built(path, record["kernels"], cached, lazy, record.get("warnings", ()))
+
+
+def _include_path(include_dirs: Sequence[str]) -> list[str]:
+    return [*map(os.path.abspath, include_dirs), toolchain.torch_include()]
+
+
+def preprocessed(cache: Cache, shader: ShaderSource) -> Source:
+    """The tokens of a source after preprocessing."""
+    from ..msl.source import Source
+    from .compiler import Builder
+
+    builder = Builder(cache, Target("baseline", "simt"), _include_path(shader.include_dirs), shader.name, shader.text)
+    with builder.working_folder() as folder:
+        return Source(builder.preprocess(shader.text, folder)[0])

@@ -1,0 +1,293 @@
+"""Builds kernel libraries of Metal sources: preprocesses, checks, translates and compiles.
+
+All in this process but for the compiler. A source of few kernels is one library. Of one with more than AT_ONCE, whose
+instances would take minutes, the translated source becomes a precompiled header and is checked, and each kernel is a
+library of its own, compiled when it is first used (lazy_kernels.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..msl import processes
+from . import toolchain
+from .cache import Cache, check_room, digest
+from .toolchain import Target
+
+AT_ONCE = 16  # kernels
+KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
+
+
+class Builder:
+    """One build of the source `name`."""
+
+    def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str) -> None:
+        self.cache, self.target, self.includes, self.name = cache, target, includes, name
+        self.kernels = KERNEL.findall(text)  # that it is about, for messages
+        self.seconds = processes.time_limit()
+        try:
+            with self.limited():
+                self.compiler = toolchain.find_compiler(cache)
+        except toolchain.NoCompilerError as error:
+            raise RuntimeError(f"mpsx.compile_shader: {error}") from None
+        self.clang = self.compiler.clang
+        self.started: list[processes.Process] = []
+
+    def build(self, source: str, key: str) -> dict:
+        """Build a library, or the translated source of lazy kernels; return the record of it that the cache keeps."""
+        from ..msl import check
+        from ..msl.check.messages import explain
+        from ..msl.library import translate_library
+        from ..msl.source import MslError, Source
+
+        texts = {self.name: source}
+        on_gpu = self.target.mode == "cuda"
+        with self.working_folder() as folder:
+            header, calls = (None, None) if on_gpu else self.start_parts(folder)
+            text, files = self.preprocess(source, folder)
+            try:
+                src = Source(text)
+                unit = check.unit_of(src)
+            except MslError as error:
+                self.reject(check.from_text(str(error)), texts)
+                raise SyntaxError(str(error)) from None
+            many = len(unit.structure.instantiations) > AT_ONCE
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # beside what follows
+            self.started += [spaces.process] if spaces.process else []
+            found = check.check_unit(unit, texts)
+            warnings = [d for d in found if d.kind == "warning"]
+            found = [d for d in found if d.kind == "error"]
+            if found:
+                self.reject(check.merge(found, spaces.wait()), texts)
+            try:
+                translation = translate_library(src, self.target.mode, self.compiler.description, self.target.isa)
+            except MslError as error:
+                self.reject(check.merge(check.from_text(str(error)), spaces.wait()), texts)
+                raise SyntaxError(str(error)) from None
+            self.kernels = [kernel["name"] for kernel in translation.kernels]
+            record = {
+                "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
+                "kernels": translation.kernels,
+                "warnings": [check.render([d], check.Places("", texts)) for d in warnings],
+            }
+            parts = header and self.finish(header), calls and self.finish(calls)
+            try:
+                if len(translation.kernels) > AT_ONCE:
+                    self.check(translation.source, translation.samples(), folder, parts[0])
+                    record["source"], record["exports"] = translation.source, translation.parts()
+                else:
+                    library = (self.compile_ptx(translation.text, folder) if on_gpu
+                               else self.compile(translation.text, folder, *parts))  # fmt: skip
+                    record["library"] = self.cache.store(library).name
+            except SyntaxError as error:
+                self.reject(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
+                raise
+            self.reject(spaces.wait(), texts)
+            self.cache.write(f"{key}.json", record)
+        self.cache.trim()
+        return record
+
+    def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
+        """The library of one kernel, which `exports` exports from a source; put into the cache under a name."""
+        from ..msl.check.messages import explain
+
+        self.kernels = [kernel]
+        with self.working_folder() as folder:
+            try:
+                if self.target.mode == "cuda":
+                    library = self.compile_ptx(source + exports, folder)
+                elif "clang" not in self.compiler.description:
+                    library = self.compile(source + exports, folder, None, self.finish(self.start_parts(folder)[1]))
+                else:
+                    header, calls = map(self.finish, self.start_parts(folder))
+                    library = self.compile(exports, folder, self.finish(self.start_source(source, folder, header)),
+                                           calls)  # fmt: skip
+            except SyntaxError as error:
+                self.reject(explain(str(error), source + exports), {})
+                raise
+            path = self.cache.put(library, name)
+        self.cache.trim()
+        return path
+
+    def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
+        """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
+        from ..msl.check.messages import CLANG_FLAGS, FLAGS
+
+        clang = "clang" in self.compiler.description
+        readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
+        if self.target.mode == "cuda":  # zig's driver would compile everything
+            self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
+        elif clang:
+            header = self.finish(self.start_source(source, folder, header))
+            self.run([*self.clang, *self.flags(), "-include-pch", str(header), *readable], exports)
+        else:
+            self.run([*self.clang, *self.flags(), *readable], source + exports)
+
+    @contextlib.contextmanager
+    def limited(self) -> Iterator[None]:
+        """Says whose compiler it is that took too long."""
+        try:
+            yield
+        except processes.TimeLimitError as error:
+            kernels = f", kernels {', '.join(self.kernels[:8])}" if self.kernels else ""
+            more = f" and {len(self.kernels) - 8} more" if len(self.kernels) > 8 else ""
+            raise RuntimeError(f"mpsx.compile_shader: {self.name}{kernels}{more}: {error}") from None
+
+    @contextlib.contextmanager
+    def working_folder(self) -> Iterator[Path]:
+        """A folder to write in; it goes in the end, and so does every process that was started."""
+        folder = Path(self.cache.temporary())
+        try:
+            with self.limited():
+                yield folder
+        finally:
+            for process in self.started:
+                process.end()
+            self.started.clear()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def reject(found: Sequence, texts: dict[str, str]) -> None:
+        """Raises SyntaxError if there is something to complain about."""
+        from ..msl import check
+
+        if found:
+            raise SyntaxError(check.render(sorted(set(found)), check.Places("", texts)))
+
+    def flags(self) -> list[str]:
+        """Of the compiler proper."""
+        simt = self.target.mode == "simt"
+        flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
+        return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
+
+    def run(self, command: list[str], text: str = "", **more: object) -> str:
+        """Standard output; SyntaxError with what the compiler said where it fails."""
+        process = self.start(command, stdout=subprocess.PIPE, **more)
+        out, said = process.finish(text)
+        if process.returncode:
+            check_room(self.cache.folder, process.returncode, said)
+            raise SyntaxError(said.strip() or f"{shlex.join(command)} failed with {process.returncode}")
+        return out
+
+    def start(self, command: list[str], **more: object) -> processes.Process:
+        """A compiler, to be ended with all that it starts."""
+        self.started.append(processes.Process(command, self.seconds, **more))
+        return self.started[-1]
+
+    def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
+        """The text after the preprocessor, and the files that were included."""
+        from ..msl.preprocess import DEFINES, included, write_stubs
+
+        apple = folder / "apple"
+        write_stubs(apple)
+        command = [*self.clang, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-undef", f"-I{apple}"]
+        command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
+        text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
+        files = [file for file in included(text) if not file.startswith(str(apple))]
+        return text.replace(f'"{apple}/', '"'), files  # the same text each time
+
+    def start_parts(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
+        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a
+        precompiled header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
+        header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
+        is_clang = "clang" in self.compiler.description
+        started = self.start_part(folder, "msl.pch", header) if is_clang else None
+        return started, self.start_calls(folder)
+
+    def start_calls(self, folder: Path) -> SharedFile:
+        return self.start_part(folder, "calls.o", ["-x", "c++", "-c", str(toolchain.METAL_STDLIB / "simt_calls.h")])
+
+    def start_source(self, source: str, folder: Path, library: Path) -> SharedFile:
+        """A translated source as a precompiled header behind the library's, with what its templates need of others:
+        or each kernel would instantiate that again."""
+        from ..msl.check.messages import CLANG_FLAGS
+
+        header = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates", "-include-pch", str(library)]
+        return self.start_part(folder, "source.pch", [*CLANG_FLAGS, *header, "-x", "c++-header", "-"], source)
+
+    def start_part(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
+        """One of them. `text`: what the compiler is to read."""
+        command = [*self.clang, *self.flags(), *arguments, "-o"]
+        stamp = digest(toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)), *command, text)
+        part = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
+        part.path = self.cache.get(part.name)
+        if part.path is None:
+            part.process = self.start([*command, str(part.written)])
+        return part
+
+    def finish(self, part: SharedFile) -> Path:
+        """Waits for a part and stores it."""
+        if part.path is None:
+            said = part.process.finish(part.text)[1]
+            if part.process.returncode:
+                check_room(self.cache.folder, part.process.returncode, said)
+            if part.process.returncode and part.text:
+                raise SyntaxError(said.strip())
+            if part.process.returncode:
+                raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal library: {said.strip()}")
+            part.path = self.cache.put(part.written, part.name)
+        return part.path
+
+    def compile_ptx(self, text: str, folder: Path) -> Path:
+        """A library of PTX out of translated text."""
+        from ..msl.check.messages import CLANG_FLAGS
+        from ..msl.ptx import pack_files
+
+        code, library = folder / "shader.cpp", folder / "shader.ptx"
+        code.write_text(text)
+        # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
+        flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
+        env = processes.with_caches_in(folder)
+        self.write_ir([*self.compiler.command, *flags], code, env)
+        self.run([*self.compiler.command, *flags, "-S", f"{code}.ll", "-o", f"{code}.ptx"], env=env)
+        missing = re.search(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(\w+)", Path(f"{code}.ptx").read_text())
+        if missing:
+            function = toolchain.undefined_function(f"undefined symbol: {missing[1]}")
+            raise SyntaxError(f"{self.name}: error: function '{function}' is called, but not defined")
+        pack_files(library, [code], [f"{code}.ptx"], self.compiler.description)
+        return library
+
+    def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
+        """Compiles C++ to LLVM IR before any optimization, in which functions that would make a kernel too large are
+        calls."""
+        from ..msl.code_size import limited
+
+        ir = Path(f"{code}.ll")
+        self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
+        ir.write_text(limited(ir.read_text(), self.target.mode))
+
+    def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
+        """A shared library out of translated text."""
+        from ..msl.check.messages import CLANG_FLAGS, FLAGS
+
+        readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
+        code, written, library = folder / "shader.cpp", folder / "shader.o", folder / "shader.so"
+        code.write_text(text)
+        command = [*self.clang, *self.flags(), *readable]
+        if "clang" in self.compiler.description:
+            self.write_ir([*command, "-include-pch", str(header)] if header else command, code)
+            self.run([*command, "-c", "-x", "ir", f"{code}.ll", "-o", str(written)])
+        else:
+            self.run([*command, "-c", str(code), "-o", str(written)])
+        libraries = [] if self.compiler.is_zig else ["-lgcc"]
+        self.run([*self.compiler.link(), str(written), str(calls), "-o", str(library), *libraries])
+        return library
+
+
+@dataclass
+class SharedFile:
+    """A file that several builds share."""
+
+    name: str  # in the cache
+    written: Path
+    text: str = ""  # which the compiler reads
+    path: Path | None = None
+    process: processes.Process | None = None

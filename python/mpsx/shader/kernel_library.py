@@ -1,0 +1,222 @@
+"""Kernel libraries for CPUs and for NVIDIA's GPUs: the installation's, or one built on first use from the sources in
+the package.
+
+A build from source has the library of the machine that it ran on. Where the driver `simt` or `cuda`, another CPU or
+MPSX_ISA asks for one that is not there, it is translated and compiled here, once, and kept in the cache folder of
+cache.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..msl.compiler import Compiler
+    from .cache import Cache
+
+PACKAGE = Path(__file__).parent.parent
+SOURCES = PACKAGE / "metal"
+RECORD = "library.json"  # beside a library: its hash
+SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+OBJECT_CACHE_BYTES = 1 << 29
+UNUSED_SECONDS = 14 * 86400.0
+ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # that calls a kernel
+# Set before the driver starts, by who runs shaders alone: the project's kernels are then not compiled for simt.
+shaders_only = False
+
+
+def folder() -> str:
+    """Where the libraries lie that the driver of this process needs; builds what is missing."""
+    installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
+    if driver == "simt":
+        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # by libraries of their own
+        return str(library("simt", [] if shaders_only else None, bodies=not profiled).parent)
+    if driver == "cuda" and not (installed / file_name("cuda")).exists():
+        return str(library("cuda").parent)
+    if driver == "host" and sys.platform == "linux":
+        from ..msl.compiler import supported_isas
+
+        here = supported_isas()
+        forced = os.environ.get("MPSX_ISA")
+        wanted = [forced] if forced else here
+        if wanted[0] in here and not any((installed / file_name(isa)).exists() for isa in wanted):
+            return str(library(wanted[0]).parent)
+    return str(installed)
+
+
+def file_name(name: str) -> str:
+    """The name of a library's file; `name`: an instruction set, simt or cuda."""
+    if name == "cuda":
+        return "mpsx.ptx"
+    return f"libmpsx_kernels_{name}{SUFFIX}"
+
+
+def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> Path:
+    """The library of that name in the cache, of some source files or of all. Of several processes one builds it, and
+    the others wait. `bodies`: kernels do something; else there is only what launchers ask about them."""
+    import fcntl
+
+    from . import cache, toolchain
+
+    store = cache.current_cache()
+    if files is None:
+        files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".metal", ".h", ".def"))
+    contents = (part for path in files for part in (str(path.relative_to(SOURCES)), path.read_bytes()))
+    kind = name if bodies else f"{name} without bodies"
+    key = cache.digest(kind, toolchain.translator_hash(str(store.folder)), *contents)
+
+    def built(store: Cache) -> Path:
+        here = store.part("kernels", 0).part(key[:32], 0)
+        target = here.path(file_name(name))
+        if not _is_whole(here, target):
+            with open(here.path("lock"), "w") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    _say(f"waiting for another process, which compiles the kernels for {name}")
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                if not _is_whole(here, target):
+                    _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
+                    here.write(RECORD, {"hash": cache.file_digest(target)})
+        store.touch(target)
+        return target
+
+    return cache.with_fallback_cache(store, built)
+
+
+def _is_whole(here: Cache, target: Path) -> bool:
+    """Whether a library is there, as it was built."""
+    from . import cache
+
+    record = here.read(RECORD)
+    with contextlib.suppress(OSError):
+        return record is not None and cache.file_digest(target) == record["hash"]
+    return False
+
+
+def _say(text: str, end: str = "\n") -> None:
+    print(f"mpsx: {text}", end=end, file=sys.stderr, flush=True)
+
+
+class _Build:
+    """One library being built."""
+
+    def __init__(self, name: str, store: Cache, bodies: bool) -> None:
+        from ..msl.compiler import supported_isas
+        from . import toolchain
+
+        self.name, self.mode = name, name if name in ("simt", "cuda") else "wide"
+        self.isa = name if name != "simt" else "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
+        self.on_gpu, self.bodies = name == "cuda", bodies
+        try:
+            self.compiler: Compiler = toolchain.find_compiler(store)
+        except RuntimeError as error:
+            raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
+        # zig's own driver knows how to ask for an older PTX than clang's newest.
+        self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
+        self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
+        if self.mode == "simt":
+            self.flags.append("-DMPSX_SIMT=1")
+        self.stamp = toolchain.compiler_stamp() + toolchain.headers_hash(str(store.folder))
+        self.objects = store.part("objects", OBJECT_CACHE_BYTES)
+        self.work = Path(store.temporary())
+        self.header: list[str] = []
+
+    def run(self, sources: list[Path], target: Path) -> None:
+        """Translates and compiles `sources`, on all cores, and links them as `target`."""
+        import shutil
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+
+        from ..msl.translate import write_index
+
+        started, title = time.monotonic(), f"compiling the kernels for {self.name}, once"
+        if sources:
+            _say(f"{title}; this takes minutes")
+        try:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                header = pool.submit(self.precompile)
+                translated = [path for paths in pool.map(self.translate, sources) for path in paths]
+                todo = sorted(map(Path, translated), key=lambda path: -path.stat().st_size)
+                if not self.on_gpu:
+                    todo.insert(0, self.work / "index.cpp")
+                    write_index(todo[0], translated)
+                self.header = header.result()
+                parts = []
+                for part in pool.map(self.compile, todo):
+                    parts.append(part)
+                    if sys.stderr.isatty():
+                        _say(f"{title}: {len(parts)} of {len(todo)}", "\r")
+            linked = self.work / target.name
+            self.link(linked, todo, parts)
+            os.replace(linked, target)
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        self.objects.trim()
+        for other in target.parents[1].iterdir():
+            if time.time() - max(path.stat().st_mtime for path in (other, *other.iterdir())) > UNUSED_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+        if sources:
+            _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
+
+    def link(self, linked: Path, sources: list[Path], parts: list[Path]) -> None:
+        """A library out of what was compiled of each source."""
+        if self.on_gpu:
+            from ..msl.ptx import pack_files
+
+            return pack_files(linked, sources, parts, self.compiler.description)
+        libraries = [] if self.compiler.is_zig else ["-lgcc"]
+        return self.call([*self.compiler.link(), "-o", str(linked), *map(str, parts), *libraries])
+
+    def call(self, command: list[str]) -> None:
+        """Runs a compiler."""
+        from ..msl import processes
+        from . import cache
+
+        status, _, said = processes.run(command, env=processes.with_caches_in(self.work))
+        if status:
+            cache.check_room(self.objects.folder, status, said)
+            raise RuntimeError(f"cannot compile the kernels for {self.name}: {said.strip()}")
+
+    def translate(self, source: Path) -> list[str]:
+        """The C++ files of one Metal file."""
+        import shlex
+
+        from ..msl.translate import translate
+
+        name = "_".join(source.relative_to(SOURCES).with_suffix("").parts)
+        written = translate(str(source), str(self.work / f"{name}.cpp"), [str(SOURCES)], [],
+                            shlex.join(self.compiler.clang), None, name, str(SOURCES.parent), self.mode)[0]  # fmt: skip
+        for path in written if not self.bodies else ():
+            Path(path).write_text(ENTRY.sub(r"\1}\n", Path(path).read_text()))
+        return written
+
+    def precompile(self) -> list[str]:
+        """The flags by which what is compiled has Metal's standard library precompiled, which clang alone gains by."""
+        if "clang" not in self.compiler.description or self.on_gpu:
+            return []
+        header = PACKAGE / "metal_stdlib" / "msl.h"
+        written = str(self.work / "msl.pch")
+        self.call([*self.compiler.clang, *self.flags, "-x", "c++-header", str(header), "-o", written])
+        return ["-include-pch", written]
+
+    def compile(self, source: Path) -> Path:
+        """The object (or the PTX) of a C++ file, from the cache if it is there."""
+        from .cache import digest
+
+        facts = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
+        flags = self.flags + (facts if source.name == "index.cpp" else [])
+        flags += self.compiler.source_flags(source.name, self.mode)
+        suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
+        name = digest(source.read_bytes(), self.stamp, *flags) + suffix
+        found = self.objects.get(name)
+        if found is None:
+            written = source.with_suffix(suffix)
+            self.call([*self.clang, *flags, *self.header, output, str(source), "-o", str(written)])
+            found = self.objects.put(written, name)
+        return found

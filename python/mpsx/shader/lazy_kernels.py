@@ -1,0 +1,34 @@
+"""The kernels of a large source, each compiled into a library of its own on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cache import Cache, digest, with_fallback_cache
+from .compiler import Builder
+from .toolchain import Target
+
+
+@dataclass(frozen=True)
+class LazyKernels:
+    """A translated source, and for each kernel the code that, appended to it, exports the kernel."""
+
+    cache: Cache
+    target: Target
+    name: str  # of the source, for messages
+    key: str
+    source: str
+    exports: dict[str, str]
+
+    def library(self, kernel: str) -> str:
+        """The path of the library of a kernel; compiles it if the cache lacks it."""
+        name = f"{self.key}-{digest(kernel)[:16]}"
+
+        def compiled(cache: Cache) -> str:
+            found = cache.get(name)
+            if found is None:
+                builder = Builder(cache, self.target, [], self.name, "")
+                found = builder.build_kernel(self.source, self.exports[kernel], kernel, name)
+            return str(found)
+
+        return with_fallback_cache(self.cache, compiled)
