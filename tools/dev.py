@@ -50,7 +50,7 @@ def lay_out_site() -> None:
     package.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for path in (ROOT / "python" / "mpsx").iterdir() if path.suffix != ".pyx"}
     wanted |= {path.name: path for path in (BUILD / "python").iterdir()}
-    wanted |= {"lib": BUILD / "lib", "metal": ROOT / "metal"}
+    wanted |= {"lib": BUILD / "lib", "metal": ROOT / "metal", "metal_stdlib": ROOT / "src" / "metal_stdlib"}
     wanted.pop("__pycache__", None)
     for stale in package.iterdir():
         if stale.name not in wanted and stale.is_symlink():

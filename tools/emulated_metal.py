@@ -26,7 +26,8 @@ from msl.source import Source
 ROOT = Path(__file__).resolve().parent.parent
 DRIVER = ROOT / "src" / "driver" / "metal"
 HOST = ROOT / "src" / "driver" / "host"
-STDLIB = ROOT / "python" / "mpsx" / "metal_stdlib"
+STDLIB = ROOT / "src" / "metal_stdlib"
+TRANSLATOR = ROOT / "python" / "mpsx" / "msl"
 EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
@@ -103,7 +104,7 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
     """Everything compiled: the driver (or a changed copy of it), the emulation, and more sources."""
-    include = [str(driver.parents[1]), str(ROOT / "src"), str(STDLIB.parent), str(EMULATION)]
+    include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
     own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
@@ -161,7 +162,7 @@ def reflection(kernels: list[dict]) -> str:
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
-    tools = "".join(p.read_text() for p in (*sorted((STDLIB.parent / "msl").glob("*.py")), Path(__file__)))
+    tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.glob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
     if keep and target.exists() and stamp.exists() and stamp.read_text() == name:

@@ -18,7 +18,7 @@ LONGEST = 400
 
 # Who may include whom: a folder of src/, and what its files may name in #include "…". Folders below include themselves.
 LAYERS = {
-    "src/driver": (r"driver/\w+\.h", r"metal_stdlib/kernel_abi\.h", r"kernel_profile/profile_abi\.h"),
+    "src/driver": (r"driver/\w+\.h", r"metal_stdlib/(kernel|profile)_abi\.h"),
     "src/runtime": (r"runtime/", r"driver/(driver|shader_facts)\.h", r"lib/shared\.h"),
     "src/backend": (r"backend/", r"runtime/", r"driver/kernel_profile\.h", r"c_api\.h"),
     "src/vendor": (r"backend/", r"runtime/"),

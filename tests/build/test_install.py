@@ -76,7 +76,7 @@ def test_installed_files() -> None:
         assert kernels <= {f"mpsx/lib/{kernel_library.file_name(isa)}" for isa in ("baseline", *LEVELS)}
     assert {"mpsx/metal/norm/softmax.metal", "mpsx/metal/lib/types.h", "mpsx/metal/elementwise/unary.def"} <= set(files)
     assert {"mpsx/msl/translate.py", "mpsx/msl/check/declarations.h", "mpsx/metal_stdlib/msl.h",
-            "mpsx/kernel_profile/profile_abi.h"} <= set(files)
+            "mpsx/metal_stdlib/profile_abi.h", "mpsx/metal_stdlib/cuda/entry.h"} <= set(files)
 
 
 def test_version_is_the_projects() -> None:

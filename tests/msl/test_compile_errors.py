@@ -27,7 +27,7 @@ def complaints(name, command, folder):
     path = HERE / "compile_errors" / f"{name}.metal"
     out = str(folder / "out.cpp")
     translate(str(path), out, [], [], find_compiler().preprocessor())
-    run = subprocess.run([*command, "-fsyntax-only", "-std=c++17", "-w", f"-I{ROOT / 'python' / 'mpsx'}", out],
+    run = subprocess.run([*command, "-fsyntax-only", "-std=c++17", "-w", f"-I{ROOT / 'src'}", out],
                          check=False, capture_output=True, text=True)
     assert run.returncode
     return expectations(path.read_text()), explain(run.stderr, Path(out).read_text()), run.stderr

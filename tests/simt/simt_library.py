@@ -101,7 +101,7 @@ def compile_native(path):
     sources = [HERE / "driver.cpp", *sorted(host.glob("*.cpp")), *sorted((host / "simt").glob("*.cpp")),
                host.parent / "function_constants.cpp"]
     command = os.environ.get("CXX", "c++").split()
-    include = [f"-I{ROOT / 'src'}", f"-I{ROOT / 'python' / 'mpsx'}"]
+    include = [f"-I{ROOT / 'src'}"]
     subprocess.run([*command, "-std=c++20", "-O1", "-shared", "-fPIC", *include, *map(str, sources),
                     "-o", str(path), "-ldl"], check=True)
 

@@ -1,5 +1,5 @@
 # Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
-# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (python/mpsx/metal_stdlib/kernel_abi.h).
+# libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
 #
 # mpsx.ptx has the same kernels for NVIDIA's GPUs, where ISAS has `cuda`.
 #
@@ -11,6 +11,7 @@ set(MPSX_TOOLS_DIR "${CMAKE_CURRENT_LIST_DIR}/..")
 get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
 set(MPSX_TRANSLATOR_DIR "${MPSX_TOOLS_DIR}/../python/mpsx/msl")
 get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
+get_filename_component(MPSX_STDLIB_DIR "${MPSX_TOOLS_DIR}/../src/metal_stdlib" ABSOLUTE)
 
 # The compiler of kernels, as python/mpsx/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER
 # (its description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
@@ -135,11 +136,11 @@ macro(mpsx_compile_kernels isa)
     set(command "${MPSX_KERNEL_CLANG}")
     list(TRANSFORM flags REPLACE "^-march=x86_64_" "-march=x86-64-")  # zig's spelling
     set(header "${work}/${isa}/msl.pch")
-    file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/*.h")
+    file(GLOB library_headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h")
     add_custom_command(
       OUTPUT "${header}"
       COMMAND ${command} ${flags} -Xclang -fno-pch-timestamp -x c++-header
-              "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/msl.h" -o "${header}"
+              "${MPSX_STDLIB_DIR}/msl.h" -o "${header}"
       DEPENDS ${library_headers}
       COMMENT "Compiling Metal's standard library for ${isa}" VERBATIM)
     list(APPEND flags -include-pch "${header}")
@@ -186,8 +187,8 @@ endmacro()
 macro(mpsx_compile_ptx)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa cuda
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
-  file(GLOB headers CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/*.h"
-       "${MPSX_TRANSLATOR_DIR}/../metal_stdlib/cuda/*.h")
+  file(GLOB headers CONFIGURE_DEPENDS "${MPSX_STDLIB_DIR}/*.h"
+       "${MPSX_STDLIB_DIR}/cuda/*.h")
   set(texts "")
   foreach(cpp IN LISTS translated)
     get_filename_component(stem "${cpp}" NAME)

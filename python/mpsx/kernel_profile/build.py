@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..msl.source import Source
 
 CACHE_BYTES = 1 << 28
-OWN = ("build.py", "debug_lines.py", "instrument.py", "profile_abi.h", "wide_accesses.py")  # that make a library
+OWN = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # that make a library
 # As for a GPU (CUDA_FLAGS in msl/compiler.py): no vectors, and no assumptions about types. Lines are for the report;
 # clang cuts what a source's path shares with the compilation directory from its name, and nothing is shared with "/".
 FLAGS = """-g1 -gdwarf-4 -fdebug-compilation-dir=/ -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing
@@ -36,7 +36,7 @@ LOOP_HINTS = """
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 """
 CALLS = """
-#include "kernel_profile/profile_abi.h"
+#include "metal_stdlib/profile_abi.h"
 extern "C" {
 __attribute__((visibility("hidden"))) const mpsx_profile_calls* mpsx_profile_calls_here = nullptr;
 void mpsx_profile_access(const void* p, unsigned site) { mpsx_profile_calls_here->access(p, site); }
@@ -218,6 +218,6 @@ class _Build:
     def tables(facts: Facts) -> str:
         """The C++ file of what the kernel's calls go through."""
         rows = "".join(f"{{{KINDS[kind]}, {size}}},\n" for kind, size, _ in facts.sites)
-        return ('#undef MPSX_SIMT\n#include "metal_stdlib/simt_calls.h"\n#include "kernel_profile/profile_abi.h"\n'
+        return ('#undef MPSX_SIMT\n#include "metal_stdlib/simt_calls.h"\n#include "metal_stdlib/profile_abi.h"\n'
                 f"static const mpsx_profile_site sites[] = {{\n{rows}{{0, 0}}}};\n"
                 f"#define BLOCKS {len(facts.blocks)}\n{CALLS}")  # fmt: skip

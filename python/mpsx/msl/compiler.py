@@ -49,7 +49,17 @@ LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
     "x86-64-v3": "avx2 fma bmi2",
 }
-INCLUDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of "metal_stdlib/msl.h"
+
+
+def _include_folder():
+    """Return the folder that contains metal_stdlib: the installed package, or src/ when run from a source tree."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.isdir(os.path.join(package, "metal_stdlib")):
+        return package
+    return os.path.join(os.path.dirname(os.path.dirname(package)), "src")
+
+
+INCLUDE = _include_folder()
 # PTX for every GPU since Ampere; the GPU's driver compiles it for its own. All functions may be convergent: what a warp
 # does together must stay where it is. Lines are those of the Metal source. VectorCombine would take loads of 16 bytes
 # apart whose elements are used one by one.

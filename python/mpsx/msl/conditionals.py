@@ -1,7 +1,7 @@
 """`c ? a : b` where one of a and b is half or bfloat.
 
 These are classes here, and C++ refuses an operand that converts to the other's type in both directions, as half and
-float do. So the operands are marked, and the result is unmarked: see python/mpsx/metal_stdlib/conditional.h."""
+float do. So the operands are marked, and the result is unmarked: see src/metal_stdlib/conditional.h."""
 
 import re
 

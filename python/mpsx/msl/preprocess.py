@@ -9,7 +9,7 @@ from . import processes
 from .overlay import lay_over, overlays_of, with_overlays
 from .source import MslError
 
-# Apple's headers; their contents come from python/mpsx/metal_stdlib when the translated code is compiled.
+# Apple's headers; their contents come from src/metal_stdlib when the translated code is compiled.
 APPLE_HEADERS = [
     "metal_stdlib", "metal_array", "metal_assert", "metal_atomic", "metal_common", "metal_compute", "metal_config",
     "metal_extended_vector", "metal_geometric", "metal_graphics", "metal_initializer_list", "metal_integer",

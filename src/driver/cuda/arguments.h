@@ -9,7 +9,7 @@ namespace mpsx::driver::cuda {
 
 constexpr uint32_t kMaxBuffers = 31, kMaxThreadgroupBytes = 32768;  // Metal's limits
 
-// The last parameter (python/mpsx/metal_stdlib/cuda/entry.h).
+// The last parameter (src/metal_stdlib/cuda/entry.h).
 struct Grid {
   uint32_t threads[3], groups[3], group[3], first[3];
 };

@@ -69,7 +69,7 @@ def test_philox_known_answers(tmp_path: Path) -> None:
         "  mpsx_records_blocks_0[0].entry(args, &launch, 0, n);\n"
         "}\n"
     )
-    compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-I", str(ROOT / "python" / "mpsx")]
+    compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-I", str(ROOT / "src")]
     subprocess.run([*compiler, "blocks.cpp", "call.cpp", "-o", "blocks.so"], cwd=tmp_path, check=True)
     counters = np.array([words(counter, key) for counter, key, _ in KNOWN_ANSWERS], dtype=np.uint32)
     out = np.zeros((len(KNOWN_ANSWERS), 4), dtype=np.uint32)

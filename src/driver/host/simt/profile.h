@@ -10,7 +10,7 @@
 
 #include "driver/host/simt/engine.h"
 #include "driver/host/simt/launch_counts.h"
-#include "kernel_profile/profile_abi.h"
+#include "metal_stdlib/profile_abi.h"
 
 namespace mpsx::driver::host::simt {
 

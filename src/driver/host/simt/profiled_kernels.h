@@ -4,7 +4,7 @@
 #include <string>
 
 #include "driver/host/simt/launch_counts.h"
-#include "kernel_profile/profile_abi.h"
+#include "metal_stdlib/profile_abi.h"
 #include "metal_stdlib/kernel_abi.h"
 
 namespace mpsx::driver::host::simt {
