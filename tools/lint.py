@@ -26,15 +26,13 @@ LAYERS = {
 }
 # Families of operators see their own kernels' parameters and elementwise's launchers, and these:
 FAMILY_EDGES = {
-    "attention": (r"ops/(random|explicit)/",),
-    "elementwise": (r"ops/explicit/",),
+    "attention": (r"ops/random/",),
     "index": (r"sort/",),
     "linalg": (r"ops/matmul/",),
-    "loss": (r"ops/explicit/",),
     "pool": (r"ops/resample/",),
 }
-# Operators that are made of others see all of them.
-OF_OTHERS = ("composed", "explicit")
+# Families without kernels: their operators are built from those of any family.
+COMPOSED = ("explicit", "sparse")
 FAMILY_HEADER = r"\w+/\w*(params\.h|\.def)"
 
 # Top-level entries of .gitignore: generated files are no part of the source.
@@ -160,7 +158,7 @@ def allowed_includes(name):
     if not folders[2:]:
         return (*allowed, FAMILY_HEADER)
     family = folders[2]
-    if family in OF_OTHERS:
+    if family in COMPOSED:
         return (*allowed, r"ops/", FAMILY_HEADER)
     return (*allowed, r"ops/elementwise/", rf"{family}/", *FAMILY_EDGES.get(family, ()))
 
@@ -197,8 +195,8 @@ def launchers():
 
 @check
 def rooms():
-    """src/ops/<family> mirrors metal/<family>; the two folders of operators made of others stand beside them."""
-    families = {p.parent.name for p in files(".metal", under="metal/")} | set(OF_OTHERS)
+    """src/ops/<family> mirrors metal/<family>, apart from the families without kernels."""
+    families = {p.parent.name for p in files(".metal", under="metal/")} | set(COMPOSED)
     for path in files(".cpp", ".h", under="src/ops/"):
         family = name_of(path).split("/")[2]
         if path.parent.name != "ops" and family not in families:

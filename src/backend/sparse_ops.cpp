@@ -1,6 +1,6 @@
 // Sparse operators that torch implements once for all devices, in terms of indices and values: the kernels that it
 // registers for the CPU's sparse tensors serve ours too, and the operators that they call run on the device. Those that
-// torch implements for the CPU alone are in src/ops/composed/sparse*.cpp, or fall back.
+// torch implements for the CPU alone are in src/ops/sparse/, or fall back.
 #include <torch/library.h>
 
 #include <string_view>

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "attention/params.h"
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 #include "ops/op.h"
 
 namespace mpsx::ops {

@@ -9,9 +9,12 @@
 #include <ATen/ops/var.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <torch/library.h>
 
 #include "elementwise/complex_params.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/indexing.h"
+#include "ops/operator.h"
 
 namespace mpsx::ops {
 namespace {
@@ -43,6 +46,56 @@ void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& 
       .threads(lines, grid_size("prod", rows ? 1 : b.outer))
       .work(size)
       .run();
+}
+
+// Builds complex numbers from two real tensors. TensorIterator resizes `out`.
+void run_halves(const ElementwiseKernels& kernels, const Tensor& a, const Tensor& b, Tensor& out) {
+  if (!out.defined()) out = at::empty({0}, a.options().dtype(at::toComplexType(a.scalar_type())));
+  at::TensorIterator iter = at::TensorIteratorConfig()
+                                .check_all_same_dtype(false)
+                                .set_check_mem_overlap(false)
+                                .add_output(out)
+                                .add_const_input(a)
+                                .add_const_input(b)
+                                .build();
+  kernels.run(iter, tag_of(a), {});
+}
+
+// Error messages are torch's.
+bool fits_halves(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto real = [](const Tensor& t) {
+    return t.scalar_type() == at::kHalf || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+  };
+  TORCH_CHECK(real(a) && real(b), "Expected both inputs to be Half, Float or Double tensors but got ", a.scalar_type(),
+              " and ", b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
+              " but got scalar type ", b.scalar_type(), " for second argument");
+  const at::ScalarType type = at::toComplexType(a.scalar_type());
+  TORCH_CHECK(takes(out, type), "Expected object of scalar type ", type, " but got scalar type ", out.scalar_type(),
+              " for argument 'out'");
+  return a.scalar_type() != at::kDouble && is_plain(a) && is_plain(b);
+}
+bool complex(const Tensor& real, const Tensor& imaginary, Tensor& out) {
+  static const ElementwiseKernels kernels("complex", 2);
+  if (!fits_halves(real, imaginary, out)) return false;
+  run_halves(kernels, real, imaginary, out);
+  return true;
+}
+bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
+  static const ElementwiseKernels kernels("polar", 2);
+  if (!fits_halves(abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
+  run_halves(kernels, abs, angle, out);
+  return true;
+}
+bool conj_physical(const Tensor& self, Tensor& out) {
+  static const ElementwiseKernels kernels("conj_physical", 1);
+  TORCH_CHECK(takes(out, self.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", self.scalar_type());
+  if (is_plain(self) && !self.is_complex() && out.defined()) return deliver("conj_physical", self, out);
+  if (!is_plain_complex(self) || !takes(out, at::kComplexFloat)) return false;
+  at::TensorIterator iter = at::TensorIterator::unary_op(out, self);
+  kernels.run(iter, Tag::c64, {});
+  if (!out.defined()) out = iter.output();
+  return true;
 }
 
 }  // namespace
@@ -119,6 +172,12 @@ std::tuple<Tensor, Tensor> complex_var_mean(const Tensor& x, at::OptionalIntArra
     for (int64_t d = 0; d < z.dim(); ++d) dims.push_back(d);
   const bool keeps = keepdim && !is_number;
   return {at::var(at::view_as_real(z), dims, correction, keeps).sum(-1), at::mean(z, dims, keeps)};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  op<"complex", &ops::complex>(m);
+  op<"polar", &ops::polar>(m);
+  op<"conj_physical", &ops::conj_physical>(m);
 }
 
 }  // namespace mpsx::ops

@@ -1,9 +1,10 @@
-// fill_, zero_, arange, range, linspace.
+// fill_, zero_, eye, arange, range, linspace, logspace.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/library.h>
 
@@ -238,6 +239,26 @@ bool linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, Ten
   return true;
 }
 
+Tensor& eye_out(int64_t rows, int64_t columns, Tensor& out) {
+  TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
+  TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
+  out.resize_({rows, columns}).zero_();
+  out.diagonal().fill_(1);
+  return out;
+}
+Tensor& eye_square_out(int64_t rows, Tensor& out) { return eye_out(rows, rows, out); }
+
+Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, Tensor& out) {
+  if (!has_float_kernel(out) || start.isComplex() || end.isComplex())
+    return fall_back<Tensor>("logspace.out", start, end, steps, base, out), out;
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(at::kFloat));
+  out.copy_(at::pow(at::Scalar(base), exponents).view(out.sizes()));
+  return out;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -248,6 +269,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   out_op<"arange.start_out", &arange>(m);
   out_op<"range.out", &range>(m);
   out_op<"linspace.out", &linspace>(m);
+  m.impl("logspace.out", &logspace_out);
+  m.impl("eye.out", &eye_square_out);
+  m.impl("eye.m_out", &eye_out);
 }
 
 }  // namespace mpsx::ops

@@ -3,7 +3,7 @@
 
 #include "elementwise/swiglu_params.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 #include "ops/strided.h"
 
 namespace mpsx::ops {

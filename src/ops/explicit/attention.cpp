@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "attention/attention_params.h"
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 #include "vendor/cpu/vendor.h"
 
 namespace mpsx::ops::explicit_ops {

@@ -1,5 +1,5 @@
 // The elementwise family under torch.ops.mpsx: every row of the operator tables, and the operators with arguments.
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {

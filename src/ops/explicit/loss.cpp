@@ -1,7 +1,7 @@
 // cross_entropy, embedding and fused_adamw_ under torch.ops.mpsx.
 #include <ATen/core/Reduction.h>
 
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {

@@ -2,7 +2,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {

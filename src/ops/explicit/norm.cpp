@@ -1,6 +1,6 @@
 // layer_norm, rms_norm and group_norm under torch.ops.mpsx: composites over operators that also return the statistics
 // which the backward needs.
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {

@@ -1,11 +1,15 @@
-// nonzero and masked_select. Their results' sizes are data, so the CPU waits for the count.
+// nonzero, masked_select and what is built from nonzero. Output sizes depend on the data, so the CPU waits for a count.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <torch/library.h>
 
+#include "ops/elementwise/complex.h"
 #include "ops/indexing.h"
 #include "ops/operator.h"
 #include "runtime/stream.h"
@@ -114,11 +118,41 @@ bool masked_select(const Tensor& self, const Tensor& mask, Tensor& out) {
   return deliver("masked_select", result, out);
 }
 
+bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& out) {
+  const Tensor self = truth_of(numbers);
+  if (!has_number_kernel(self)) return false;
+  TORCH_CHECK(takes(out, at::kLong), "nonzero_static: Expected out tensor to have scalar type Long but got scalar type",
+              out.scalar_type());
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  const Tensor found = self.nonzero();
+  if (found.size(0) >= size)
+    return deliver("nonzero_static", found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous), out);
+  const Tensor rest = at::full({size - found.size(0), self.dim()}, fill, found.options());
+  return deliver("nonzero_static", at::cat({found, rest}), out);
+}
+
+// The coordinates of the elements of a triangle.
+template <bool LOWER>
+Tensor triangle_indices(int64_t rows, int64_t columns, int64_t offset, std::optional<at::ScalarType> type,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        std::optional<bool> pinned) {
+  TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
+  TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "only support layout=torch.strided, got", *layout);
+  const auto options = at::TensorOptions().device(device).pinned_memory(pinned);
+  const Tensor all = at::ones({rows, columns}, options.dtype(at::kBool));
+  const Tensor found = (LOWER ? all.tril(offset) : all.triu(offset)).nonzero();
+  return found.t().to(type.value_or(at::kLong)).contiguous();
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   op<"nonzero", &ops::nonzero>(m);
   op<"masked_select", &ops::masked_select>(m);
+  op<"nonzero_static", &nonzero_static>(m);
+  m.impl("tril_indices", &triangle_indices<true>);
+  m.impl("triu_indices", &triangle_indices<false>);
 }
 
 }  // namespace mpsx::ops

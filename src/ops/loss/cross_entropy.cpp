@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/differentiated.h"
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 #include "ops/loss/nll_loss.h"
 #include "ops/rows.h"
 #include "runtime/device_error.h"

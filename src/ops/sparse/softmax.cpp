@@ -11,7 +11,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include "ops/composed/sparse.h"
+#include "ops/sparse/sparse.h"
 
 namespace mpsx::ops::sparse {
 namespace {

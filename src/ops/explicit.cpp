@@ -1,4 +1,4 @@
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 

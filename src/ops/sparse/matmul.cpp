@@ -15,7 +15,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
-#include "ops/composed/sparse.h"
+#include "ops/sparse/sparse.h"
 #include "ops/index/unique.h"
 
 namespace mpsx::ops::sparse {

@@ -1,5 +1,5 @@
 // The parts that operators of sparse tensors are composed of; coalesce.
-#include "ops/composed/sparse.h"
+#include "ops/sparse/sparse.h"
 
 #include <ATen/native/DispatchStub.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>

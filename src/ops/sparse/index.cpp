@@ -8,7 +8,7 @@
 #include <torch/library.h>
 
 #include "ops/indexing.h"
-#include "ops/composed/sparse.h"
+#include "ops/sparse/sparse.h"
 
 namespace mpsx::ops::sparse {
 namespace {

@@ -7,7 +7,7 @@
 #include <ATen/ops/sort.h>
 #include <torch/library.h>
 
-#include "ops/composed/sparse.h"
+#include "ops/sparse/sparse.h"
 
 namespace mpsx::ops::sparse {
 namespace {

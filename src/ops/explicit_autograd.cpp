@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "ops/explicit/explicit.h"
+#include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {
 namespace {
