@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import own_programs
+import environment
 import pytest
 import torch
 
@@ -13,7 +13,7 @@ import mpsx
 import vendor
 from mpsx.shader import kernel_library
 
-own_programs.prefer()
+environment.prefer_own_programs()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -9,26 +9,24 @@
     python tools/bench.py --section models --only resnet50 --threads 2     published sizes, two minutes per model
     python tools/bench.py --section memory --only bert                     peak memory of one process per device, in KiB
     python tools/bench.py --sizes 1e5 --dtypes f32 bf16 --threads 1 --csv ops.csv --plot ops.png
-    MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench_gpu.py), four minutes
-    MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models there (bench_gpu_models.py)
+    MPSX_DRIVER=cuda python tools/bench.py --against cuda                  on an NVIDIA GPU (bench/gpu.py), four minutes
+    MPSX_DRIVER=cuda python tools/bench.py --against cuda --section models     models there (bench/gpu_models.py)
 
-A ratio is mpsx's time over PyTorch's: below 1 mpsx is faster. bench_host.py says how the CPU is measured.
+A ratio is mpsx's time over PyTorch's: below 1 mpsx is faster. bench/host.py says how the CPU is measured.
 """
 
 from __future__ import annotations
 
 import argparse
 
-import bench_gpu
-import bench_gpu_models
-import bench_host
-from bench_cases import DTYPES, LAYOUTS
+from bench import gpu, gpu_models, host
+from bench.cases import DTYPES, LAYOUTS
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--section", nargs="+", choices=bench_host.SECTIONS, default=["ops", "overhead", "training"])
+    parser.add_argument("--section", nargs="+", choices=host.SECTIONS, default=["ops", "overhead", "training"])
     parser.add_argument("--against", choices=["cpu", "cuda"], default="cpu", help="cuda: torch's own, on an NVIDIA GPU")
     parser.add_argument("--seconds", type=float, default=240, help="how long --against cuda measures")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="names that contain this")
@@ -49,9 +47,9 @@ def main() -> None:
     """Measures, prints, writes."""
     options = parse()
     if options.against == "cpu":
-        bench_host.main(options)
+        host.main(options)
     else:
-        (bench_gpu_models if options.section == ["models"] else bench_gpu).main(options)
+        (gpu_models if options.section == ["models"] else gpu).main(options)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import emulated_metal
-import own_programs
-from msl.compiler import LEVELS
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools" / "build"))
+
+import emulated_metal  # noqa: E402
+import environment  # noqa: E402
+from msl.compiler import LEVELS  # noqa: E402
+
 BUILD = ROOT / "build" / "dev"
 SITE = BUILD / "site"
 
@@ -89,7 +91,7 @@ def main() -> None:
     runner.add_argument("--metal", action="store_true", help="the Metal driver, on an emulated Metal")
     runner.add_argument("words", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    own_programs.prefer()
+    environment.prefer_own_programs()
     if arguments.command == "build":
         build(arguments.isas, arguments.jobs)
         return

@@ -174,7 +174,7 @@ def test_links_lead_somewhere(document: str) -> None:
 
 
 def test_dynamic_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "build")
     tool = load_tool("torch_requirement")
     requirement = tool.dynamic_metadata("dependencies")
     major, minor = (int(part) for part in MINOR.split("."))
@@ -186,11 +186,11 @@ def test_dynamic_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not Path(torch.__file__).is_relative_to(sysconfig.get_path("purelib")),
                     reason="torch is not in this interpreter's own environment")  # fmt: skip
 def test_an_isolated_build_finds_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = str(ROOT / "tools" / "installed_torch.py")
+    tool = str(ROOT / "tools" / "build" / "installed_torch.py")
     found = python("import runpy, sys; sys.path = [p for p in sys.path if not p.endswith('site-packages')]; "
                    f"runpy.run_path({tool!r}, run_name='__main__')").stdout  # fmt: skip
     assert found == f"{torch.__version__.partition('+')[0]};{Path(torch.__file__).parent}"
-    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "build")
     backend = load_tool("build_backend")
     assert not [r for r in backend.get_requires_for_build_wheel() if r.startswith("torch")]
     monkeypatch.setattr(backend, "find", lambda: None)

@@ -30,7 +30,7 @@ def test_files(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"CMakeLists.txt", "pyproject.toml", "LICENSE", "README.md", "src/driver/driver.h",
-              "python/mpsx/_runtime.pyx", "metal/norm/softmax.metal", "tools/project_urls.py",
+              "python/mpsx/_runtime.pyx", "metal/norm/softmax.metal", "tools/build/project_urls.py",
               "src/metal_stdlib/msl.h"}  # fmt: skip
     assert wanted <= names
     assert not [name for name in names if name.startswith(("build/", "dist/", ".ci/")) or name.endswith((".so", ".o"))]

@@ -1,4 +1,4 @@
-"""Loops that should be vector loops on a CPU are: tools/vectorized.py over kernel files."""
+"""Loops that should be vector loops on a CPU are: tests/kernels/vectorized.py over kernel files."""
 
 import subprocess
 

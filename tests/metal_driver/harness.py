@@ -10,12 +10,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "build"))
 
 import emulated_metal  # noqa: E402
 
 # The command that stands for Metal's compiler.
-COMPILER = f"{sys.executable} {ROOT / 'tools' / 'emulated_metal_compiler.py'}"
+COMPILER = f"{sys.executable} {ROOT / 'tools' / 'build' / 'emulated_metal_compiler.py'}"
 KERNELS = "add advance fill positions row_sum scale"
 SECOND = """#include <metal_stdlib>
 using namespace metal;

@@ -1,4 +1,4 @@
-"""Well-known models train and infer on mpsx as on the CPU, with nothing on the fallback (tools/zoo)."""
+"""Well-known models train and infer on mpsx as on the CPU, with nothing on the fallback (tools/bench/zoo)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import copy
 
 import pytest
 import torch
-from zoo import ZOO
-from zoo.pretrained import llama
+from bench.zoo import ZOO
+from bench.zoo.pretrained import llama
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 STEPS = 3

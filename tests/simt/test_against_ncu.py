@@ -1,4 +1,4 @@
-"""tools/against_ncu.py: the table of predicted and measured counts, of files as ncu and the simt driver write them."""
+"""tools/bench/ncu.py: the table of predicted and measured counts, of files as ncu and the simt driver write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "against_ncu.py"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench" / "ncu.py"
 LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
 
 
@@ -20,10 +20,10 @@ def compare(folder: Path, sectors: int, blocks: int, ran: str = "copy_f32") -> s
     launch = {"kernel": "copy_f32", "groups": [2, 2, 1], "accesses": accesses}
     (folder / "predicted.json").write_text(json.dumps({"copy f32": {"launches": [launch]}}))
     (folder / "run.json").write_text(json.dumps({"copy f32": [ran]}))
-    sys.path.insert(0, str(TOOL.parent))
-    import against_ncu
+    sys.path.insert(0, str(TOOL.parent.parent))
+    from bench import ncu
 
-    metrics = {metric: "0" for needed, _, _ in against_ncu.COLUMNS.values() for metric in needed}
+    metrics = {metric: "0" for needed, _, _ in ncu.COLUMNS.values() for metric in needed}
     metrics |= {LOADS.format("requests"): "8", LOADS.format("sectors"): f"{sectors:,}"}
     with open(folder / "measured.csv", "w", newline="") as file:
         file.write("==PROF== Connected\n")

@@ -1,4 +1,4 @@
-"""Calls of operators whose traffic with device memory tests/simt/test_traffic.py bounds, and tools/against_ncu.py
+"""Calls of operators whose traffic with device memory tests/simt/test_traffic.py bounds, and tools/bench/ncu.py
 compares with a GPU's. Run as a program it profiles those of some categories, and writes what they moved as JSON:
 
     MPSX_DRIVER=simt python tests/simt/traffic_cases.py out.json dense rows

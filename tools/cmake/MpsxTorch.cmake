@@ -1,7 +1,7 @@
 # The installed torch as target `mpsx_torch`: headers (as system headers), libraries, ABI. Torch's own CMake package is
 # not used: it demands the compilers and libraries torch itself was built with.
 execute_process(
-  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../installed_torch.py"
+  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../build/installed_torch.py"
   OUTPUT_VARIABLE torch_found OUTPUT_STRIP_TRAILING_WHITESPACE
   RESULT_VARIABLE torch_failed)
 if(torch_failed)

@@ -40,6 +40,7 @@ def environment(driver: str) -> dict[str, str]:
     found = package()
     path = os.pathsep.join(filter(None, [str(found.parent), os.environ.get("PYTHONPATH")]))
     if driver == "metal" and sys.platform != "darwin":
+        sys.path.append(str(ROOT / "tools" / "build"))
         import emulated_metal
 
         os.environ["PYTHONPATH"] = path

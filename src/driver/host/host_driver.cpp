@@ -250,7 +250,7 @@ std::unique_ptr<Driver> make_simt_driver(const std::string& library_directory, P
 }
 
 #ifndef __APPLE__
-// Exported, so that a library loaded earlier can supply Metal (tools/emulated_metal.py).
+// Exported, so that a library loaded earlier can supply Metal (tools/build/emulated_metal.py).
 __attribute__((visibility("default"))) std::unique_ptr<Driver> make_metal_driver(const std::string&) { return nullptr; }
 #endif
 

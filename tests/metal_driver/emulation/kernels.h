@@ -20,7 +20,7 @@ struct KernelBinding {
   bool threadgroup;
   std::string name, condition;  // the function constant that says whether it is there; or empty
 };
-// Facts of a kernel's source that its record lacks: reflection() of tools/emulated_metal.py writes it down.
+// Facts of a kernel's source that its record lacks: reflection() of tools/build/emulated_metal.py writes it down.
 struct KernelFacts {
   std::vector<KernelBinding> bindings;
   std::set<unsigned> constants, optional_constants;  // in use, and those of them that need no value; by index

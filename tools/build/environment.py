@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 
-def prefer() -> None:
+def prefer_own_programs() -> None:
     """Changes PATH of this process and of those that it starts."""
     own = str(Path(sys.executable).parent)
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != own]

@@ -24,11 +24,12 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from bench_breadth import BREADTH
-from bench_cases import DTYPES, OPS, OVERHEAD, TRAINING, Run, matrix
-from bench_models import call, models, peak
-from bench_plot import plot
-from bench_worker import Worker, compare, serve, write_csv
+
+from bench.breadth import BREADTH
+from bench.cases import DTYPES, OPS, OVERHEAD, TRAINING, Run, matrix
+from bench.models import call, models, peak
+from bench.plot import plot
+from bench.worker import Worker, compare, serve, write_csv
 
 SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"]
 DEVICES = ("cpu", "mpsx")
@@ -62,7 +63,7 @@ class Row:
 
 def demo_step(name: str, device: str) -> Run:
     """A training step of `python -m mpsx demo`, whose models are plain PyTorch and need no mpsx."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "mpsx" / "cli"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
     task = TASKS[name](0)
@@ -99,7 +100,7 @@ def make(device: str, section: str, name: str, dtype: str, size: int, layout: st
 
 def new_workers() -> list[Worker]:
     """One process per device."""
-    return [Worker(__file__, device, fallback="silent") for device in DEVICES]
+    return [Worker(__spec__.name, device, fallback="silent") for device in DEVICES]
 
 
 # Measurements.

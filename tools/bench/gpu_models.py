@@ -13,8 +13,8 @@ import sys
 from functools import partial
 from typing import Any
 
-from bench_models import call, losses
-from bench_worker import Worker, compare, serve, write_csv
+from bench.models import call, losses
+from bench.worker import Worker, compare, serve, write_csv
 
 MODELS = ("resnet50", "bert", "vgg16", "gpt2", "llama")
 CALLS = [(phase, dtype) for phase in ("train", "infer") for dtype in ("f32", "bf16")]
@@ -31,7 +31,7 @@ def make(**request: Any) -> Any:
 def main(options: argparse.Namespace) -> None:
     """Measures, prints, writes."""
     names = [n for n in MODELS if not options.only or any(part in n for part in options.only)]
-    mpsx, cuda = workers = [Worker(__file__, "mpsx"), Worker(__file__, "cuda")]
+    mpsx, cuda = workers = [Worker(__spec__.name, "mpsx"), Worker(__spec__.name, "cuda")]
     rows: list[dict[str, Any]] = []
     lines = ["| model | phase | type | torch CUDA ms | mpsx ms | ratio |", "|---|---|---|--:|--:|--:|"]
     print("\n".join(lines), flush=True)
@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> None:
             print(lines[-1], flush=True)
     lines += ["", "| model | losses on the CPU | on mpsx | on torch CUDA |", "|---|---|---|---|"]
     print("\n".join(lines[-3:]), flush=True)
-    workers = [Worker(__file__, "cpu"), mpsx, cuda]
+    workers = [Worker(__spec__.name, "cpu"), mpsx, cuda]
     for name in names:
         try:
             found = [" ".join(f"{loss:.5f}" for loss in w.ask(losses=name)) for w in workers]

@@ -1,5 +1,7 @@
-"""The models that tests/models/test_zoo.py trains and tools/bench.py times, each small for a test and in its published size:
-`ZOO[name].build(small)` and a batch with `ZOO[name].batch(small)`."""
+"""Models that tests/models/test_zoo.py trains and tools/bench.py times, in a small and in their published size.
+
+`ZOO[name].build(small)` returns a model, `ZOO[name].batch(small)` a batch.
+"""
 
 from __future__ import annotations
 

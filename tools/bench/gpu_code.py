@@ -2,8 +2,8 @@
 """Registers, spilled bytes and instructions of kernels, as NVIDIA's assembler has them, without a GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
-    python tools/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
-    python tools/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
+    python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
+    python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
 An H100 issues 528 instructions a cycle, each of 32 lanes, while it moves 1.7 KB: a kernel with more than 40 for each
 4 bytes that a lane reads or writes is bound by instructions, not by memory.
@@ -19,11 +19,13 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from msl.compiler import find_compiler
-from msl.ptx import nvidia_program, pack_files, unpack
-from msl.translate import translate
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
 
-ROOT = Path(__file__).resolve().parent.parent
+from msl.compiler import find_compiler  # noqa: E402
+from msl.ptx import nvidia_program, pack_files, unpack  # noqa: E402
+from msl.translate import translate  # noqa: E402
+
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", re.M)
 
 

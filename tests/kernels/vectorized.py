@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Which loops of the kernels the compiler made vector loops of, in wide mode (one thread a threadgroup, on a CPU).
 
-    python tools/vectorized.py                      every kernel file: what should be vectorised and is not
-    python tools/vectorized.py softmax avg_pool     files whose names contain this
-    python tools/vectorized.py --all avg_pool       every kernel with its vector loops
+    python tests/kernels/vectorized.py                      every kernel file: what should be vectorised and is not
+    python tests/kernels/vectorized.py softmax avg_pool     files whose names contain this
+    python tests/kernels/vectorized.py --all avg_pool       every kernel with its vector loops
 
 A loop should be vectorised where the source says so (MPSX_VECTORIZE, MPSX_REDUCE), and so should something in a kernel
 of one element a thread: its loop over threads, or one inside. Kernels for which that makes no sense are EXCUSED below.
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "metal"
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -10,7 +10,8 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from bench_cases import Run, backward, columns_order, images, like, pool_backward, positions
+
+from bench.cases import Run, backward, columns_order, images, like, pool_backward, positions
 
 BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """PyTorch's own tests on mpsx, from a checkout of PyTorch of the version that is installed.
 
-    python tools/upstream_tests.py ~/pytorch                      every file of FILES
-    python tools/upstream_tests.py ~/pytorch test_reductions -k sum
-    python tools/upstream_tests.py ~/pytorch test_mps             with its device renamed
+    python tests/upstream/run.py ~/pytorch                      every file of FILES
+    python tests/upstream/run.py ~/pytorch test_reductions -k sum
+    python tests/upstream/run.py ~/pytorch test_mps             with its device renamed
 
 Device-generic files run as they are: PyTorch instantiates them for a PrivateUse1 device. A failure is in order if the
-same test fails on the CPU (the checkout is of another version, or so is SciPy), or if tools/upstream_expectations.txt
+same test fails on the CPU (the checkout is of another version, or so is SciPy), or if tests/upstream/expectations.txt
 has a line for it, with its reason; a line that matches nothing that failed is reported, once all of its file has run.
 Exits with 1 for any other failure.
 """
@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-EXPECTATIONS = Path(__file__).with_name("upstream_expectations.txt")
+EXPECTATIONS = Path(__file__).with_name("expectations.txt")
 FILES = ("test_torch", "test_type_promotion", "test_tensor_creation_ops", "test_sort_and_select", "test_reductions",
          "test_indexing", "test_shape_ops", "test_view_ops", "test_scatter_gather_ops", "test_nn", "test_unary_ufuncs",
          "test_binary_ufuncs", "test_mps")  # fmt: skip
@@ -58,11 +58,9 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
     record = folder / f"{file.stem}.{device}.xml"
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
-    path = [str(Path(__file__).parent), environment.get("PYTHONPATH")]  # of upstream_names.py
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     # A worker that crashes is replaced, and its test has failed. PyTorch's conftest.py is for the pytest of its CI.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
-               "--noconftest", "-p", "upstream_names", f"--rootdir={file.parent}", "--maxfail=100000",
+               "--noconftest", f"--rootdir={file.parent}", "--maxfail=100000",
                f"--junit-xml={record}", "--tb=line", *options]  # fmt: skip
     try:
         subprocess.run(

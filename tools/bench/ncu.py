@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares what the simt driver predicts of launches with what Nsight Compute counts on an NVIDIA GPU.
 
-    python tools/against_ncu.py predict build/ncu --cores 132    anywhere: the simt driver profiles the launches
-    python tools/against_ncu.py measure build/ncu                on the GPU's machine, where `ncu` is found
-    python tools/against_ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
-    python tools/against_ncu.py all build/ncu [--tsv FILE]       the three, on the GPU's machine
+    python tools/bench/ncu.py predict build/ncu --cores 132    anywhere: the simt driver profiles the launches
+    python tools/bench/ncu.py measure build/ncu                on the GPU's machine, where `ncu` is found
+    python tools/bench/ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
+    python tools/bench/ncu.py all build/ncu [--tsv FILE]       the three, on the GPU's machine
 
-The launches are those of tests/simt/traffic_cases.py; tools/bench_table/ncu.tsv is the table of an H100. `--cores` is
+The launches are those of tests/simt/traffic_cases.py; tools/opmatrix/status/cuda.md sums up an H100. `--cores` is
 the number of the GPU's multiprocessors, by which launchers split work: the launches must be the same. `measure` runs
 the process below `ncu` once.
 """
@@ -21,7 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
 BAR = 0.05
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"

@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
+TOOLS = Path(__file__).resolve().parents[1]
 SPIN_SECONDS = 0.005  # GNU's OpenMP spins for about a millisecond on a free core
 MAX_CALLS = 5000  # per round
 
@@ -29,14 +31,16 @@ def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
 
 
 class Worker:
-    """A process that makes calls on one device: `program` with the device's name and further words."""
+    """A process that makes calls on one device: runs `module` with the device's name and further arguments."""
 
-    def __init__(self, program: str, device: str, *words: str, fallback: str = "error") -> None:
-        environment = os.environ | {"MPSX_FALLBACK": fallback}
+    def __init__(self, module: str, device: str, *words: str, fallback: str = "error") -> None:
+        path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | {"MPSX_FALLBACK": fallback, "PYTHONPATH": path}
         if device != "mpsx":
             environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        self.start = partial(subprocess.Popen, [sys.executable, program, device, *words], env=environment, text=True,
-                             bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        command = [sys.executable, "-m", module, device, *words]
+        self.start = partial(subprocess.Popen, command, env=environment, text=True, bufsize=1, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)  # fmt: skip
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:

@@ -19,15 +19,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import torch
-from bench_cases import DTYPES, LAYOUTS, Run
-from bench_gpu_cases import Case, cases
-from bench_plot import plot
-from bench_worker import Worker, compare, serve, write_csv
+
+from bench.cases import DTYPES, LAYOUTS, Run
+from bench.gpu_cases import Case, cases
+from bench.plot import plot
+from bench.worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
 # A category's bars: the most of torch's time, the least share of a copy's bandwidth. Matrix products are beside
-# cuBLAS and cuDNN, which are no measure; tools/bench_mlx.py has one, and here they have a least speed in TFLOP/s.
+# cuBLAS and cuDNN, which are no measure; tools/bench/mlx.py has one, and here they have a least speed in TFLOP/s.
 BARS: dict[str, tuple[float, float | None]] = {
     "dense": (1.05, 0.9),
     "strided": (1.1, None),
@@ -86,7 +87,7 @@ def call_of(case: Case, device: str) -> Run:
 def measure(options: argparse.Namespace) -> Iterator[Row]:
     """The rows that the options ask for, until the time is up."""
     dtypes = [d for d in options.dtypes if DTYPES[d].is_floating_point]
-    workers = [Worker(__file__, device, *dtypes, fallback="silent") for device in ("cuda", "mpsx")]
+    workers = [Worker(__spec__.name, device, *dtypes, fallback="silent") for device in ("cuda", "mpsx")]
     end, bandwidth = time.perf_counter() + options.seconds, 0.0
     for number, case in enumerate(cases(dtypes)):
         if number and options.only and not any(part in f"{case.category} {case.name}" for part in options.only):

@@ -2,8 +2,8 @@
 """mpsx's products, convolutions and attention beside MLX's kernels, from a checkout of ml-explore/mlx: both are Metal,
 through the same driver, on the same GPU.
 
-    MPSX_DRIVER=cuda python tools/bench_mlx.py ~/mlx --csv mlx.csv
-    python tools/bench_mlx.py ~/mlx --small          # on any driver: whether MLX's kernels agree with ours
+    MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
+    python tools/bench/mlx.py ~/mlx --small          # on any driver: whether MLX's kernels agree with ours
 
 Of MLX's tiles (those that it has for large GPUs), the fastest one counts. Times are medians of turns.
 """
@@ -14,16 +14,19 @@ import argparse
 import math
 import statistics
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from bench_worker import write_csv
 
 import mpsx
 from mpsx.shader import library
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.worker import write_csv
 
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 TAGS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}

@@ -1,6 +1,6 @@
-"""The models of tools/zoo in their published sizes for tools/bench.py: a training step with AdamW, and inference.
+"""The models of tools/bench/zoo in their published sizes for tools/bench.py: a training step with AdamW, and inference.
 
-    python tools/bench_models.py resnet50 train f32 mpsx      peak resident memory of three steps, in MiB
+    python tools/bench/models.py resnet50 train f32 mpsx      peak resident memory of three steps, in MiB
 
 The peak is that of the steps: what moving the network to its device took before is left out. Linux keeps a mark of the
 most that was resident, and sets it back when asked (/proc/self/clear_refs).
@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from zoo import ZOO
+
+from bench.zoo import ZOO
 
 Run = Callable[[], object]
 PHASES = {"train": ("f32", "bf16"), "infer": ("f32",)}

@@ -18,12 +18,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from msl.compiler import find_compiler
-from msl.library import translate_library
-from msl.preprocess import preprocess
-from msl.source import Source
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
 
-ROOT = Path(__file__).resolve().parent.parent
+from msl.compiler import find_compiler  # noqa: E402
+from msl.library import translate_library  # noqa: E402
+from msl.preprocess import preprocess  # noqa: E402
+from msl.source import Source  # noqa: E402
+
 DRIVER = ROOT / "src" / "driver" / "metal"
 HOST = ROOT / "src" / "driver" / "host"
 STDLIB = ROOT / "src" / "metal_stdlib"
@@ -270,7 +272,7 @@ def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
         MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
         LD_PRELOAD=os.pathsep.join(filter(None, [*map(str, preloaded), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
-        MPSX_EMULATION_COMPILER=f"{sys.executable} {ROOT / 'tools' / 'emulated_metal_compiler.py'}",
+        MPSX_EMULATION_COMPILER=f"{sys.executable} {Path(__file__).with_name('emulated_metal_compiler.py')}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The cases of tools/bench_gpu.py: operators on 2^27 elements, matrix products."""
+"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matrix products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from bench_cases import DTYPES, OPS, Run, backward, like, optimizer_step, positions
+
+from bench.cases import DTYPES, OPS, Run, backward, like, optimizer_step, positions
 
 ELEMENTS = 2**27
 LENGTHS = (64, 1024, 4096, 32768)  # of rows
@@ -34,7 +35,7 @@ Table = dict[str, tuple[Matrix, float, float]]
 
 
 def ops(**moved: tuple[float, float]) -> Table:
-    """Operators of bench_cases."""
+    """Operators of cases.py."""
     return {name: (OPS[name][0], *bytes_) for name, bytes_ in moved.items()}
 
 

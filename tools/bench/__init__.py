@@ -1,0 +1,1 @@
+"""Benchmarks: mpsx beside PyTorch on the CPU, CUDA and MLX. `python tools/bench.py` runs them."""
