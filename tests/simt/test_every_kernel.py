@@ -9,15 +9,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from kernel_cases import OUT_OF_REACH
 from kernel_outcomes import difference, excess
+from msl.codegen.simt import CallGraph
 from msl.compiler import find_compiler
-from msl.declarations import declarations
-from msl.emit_simt import definitions, words
 from msl.translate import load
 from simt_library import ROOT, once
 
@@ -75,16 +73,16 @@ def overlaid(path: Path) -> set[str]:
     """The kernels of a file with code that an overlay of the host driver replaces (python/mpsx/msl/overlay.py)."""
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
-    replaced = {src.texts[d.name] for d in declarations(src) if d.name >= 0
+    replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
                 and Path(src.place(src.starts[d.begin])[0]).parent.name == "host"}  # fmt: skip
     if not replaced:
         return set()
-    bodies, found = definitions(src), set()
+    calls, found = CallGraph(module.unit), set()
     for instance in module.instances:
         named = set(re.findall(r"\w+", instance.expression))
-        used = named | set(words(src, bodies, instance.kernel))
-        for body in (body for name in named for body in bodies.get(name, ())):
-            used |= set(words(src, bodies, SimpleNamespace(name="", body=body)))
+        used = named | set(calls.reachable_words(instance.kernel.name, instance.kernel.body))
+        for body in (body for name in named for body in calls.bodies.get(name, ())):
+            used |= set(calls.reachable_words("", body))
         if used & replaced:
             found.add(instance.host_name)
     return found

@@ -164,7 +164,7 @@ def reflection(kernels: list[dict]) -> str:
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
     """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
-    tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.glob("*.py")), Path(__file__)))
+    tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
     if keep and target.exists() and stamp.exists() and stamp.read_text() == name:

@@ -81,10 +81,10 @@ def _text(path: Path, _newest: int, command: str) -> str:
 
 @functools.cache
 def _names(text: str) -> set[str]:
-    from ..msl.parse import parse
+    from ..msl.kernels import collect_kernels
     from ..msl.source import Source
 
-    return {instance.host_name for instance in parse(Source(text)).instances}
+    return {instance.host_name for instance in collect_kernels(Source(text)).instances}
 
 
 def text_of(path: Path, compiler: Compiler) -> str:
@@ -193,16 +193,14 @@ class _Build:
 
     def translate(self, src: Source, kernel: str) -> str:
         """The kernel alone as C++ that exports its table."""
+        from ..msl.kernels import collect_kernels
         from ..msl.library import export
-        from ..msl.parse import parse
-        from ..msl.rewrite import rewrite
-        from ..msl.threadgroup_bytes import declare
+        from ..msl.lowering import lower
         from ..msl.translate import emitter_of, macros
 
-        module = parse(src)
-        rewrite(src, module, shared=True, general=self.general)
-        declare(src, module)
-        emitter = emitter_of(src, "simt")
+        module = collect_kernels(src)
+        lower(src, module, shared=True, general=self.general)
+        emitter = emitter_of(module.unit, "simt")
         emitter.general = self.general
         mine = [instance for instance in module.instances if instance.host_name == kernel]
         opening, closing, prefix = "namespace metal { namespace k { namespace {", "} } }", "metal::k::"

@@ -1,165 +1,170 @@
-"""The declarations of namespaces and classes: where each begins, what kind it is, what it is called."""
+"""The declaration tree of a translation unit, which parser.py builds and the checks, passes and code generators walk.
 
-from dataclasses import dataclass
+Every position is a token index of the Source, and every range is half open. -1 stands for a token that is absent."""
 
+from dataclasses import dataclass, field
+from functools import cached_property
+
+NAMESPACE, CLASS, ENUM, FUNCTION = "namespace", "class", "enum", "function"
+VARIABLE, ALIAS, INSTANTIATION, OTHER = "variable", "alias", "instantiation", "other"
 CLASS_WORDS = ("struct", "class", "union")
-FUNCTION, CLASS, OTHER = "function", "class", "other"
+ADDRESS_SPACES = ("device", "constant", "threadgroup", "thread")
+ENTRY_WORDS = ("kernel", "vertex", "fragment")
+ENTRY_ATTRIBUTES = (*ENTRY_WORDS, "mesh", "object", "intersection")
+
+
+@dataclass
+class Attribute:
+    """One attribute of a `[[…]]` list."""
+
+    name: str
+    token: int
+    argument: str | None   # None without parentheses
+    span: tuple            # the whole [[…]]
 
 
 @dataclass
 class Declaration:
-    kind: str       # FUNCTION (with or without a body), CLASS (with a body) or OTHER
-    begin: int      # its first token, `template` included
-    end: int        # behind its last
-    name: int       # token of the name, or -1
-    open: int       # the "(" of a function's parameters, or -1
-    body: int       # the "{", or -1
-    in_class: bool
-    scope: tuple    # names of the enclosing namespaces and classes
+    """A declaration at namespace or class scope, or one in a function body that begins with a specifier."""
+
+    kind: str
+    begin: int             # template heads and attributes included
+    start: int             # after them
+    end: int = -1          # after the ';' or the '}'
+    scope: tuple = ()      # names of the enclosing namespaces and classes; those of classes end in @begin
+    in_class: bool = False
+    heads: list = field(default_factory=list)        # ranges of `template <…>`
+    template: tuple = ()   # names of the template parameters
+    attributes: list = field(default_factory=list)
+    name: int = -1         # of a variable: the first declarator's
+    open: int = -1         # the '(' of a function's parameters
+    parameters: list = field(default_factory=list)   # their ranges
+    entry: str = ""        # "kernel", "vertex", …
+    body: int = -1         # the '{' of a namespace, a class, an enum or a function
+    value: tuple = ()      # of an alias: the range of the type, the declarator of a typedef included
+    declarator_end: int = -1   # of a variable: where the first declarator's array bounds or initializer begin
+    initialized: bool = False
+    members: list = field(default_factory=list)      # of a namespace or a class
+
+    @property
+    def result(self):
+        """The range of a function's specifiers and result type."""
+        return self.start, self.name
+
+    @property
+    def body_range(self):
+        """The range of a function's body, braces included."""
+        return self.body, self.end
 
 
-def declarations(src):
-    """Every declaration at namespace or class scope, outer ones first."""
-    return list(_scan(src, 0, len(src), (), False))
+@dataclass
+class Declarator:
+    """One name of a variable declaration: `a[4] = {1}` in `float a[4] = {1}, b;`."""
+
+    name: int
+    bounds: list        # ranges of [ … ]
+    specifiers: list    # ranges of alignas(…) and __attribute__((…)) after the bounds
+    initializer: tuple  # the range from the '=', '(' or '{'; empty without one
+    end: int            # the ',' or ';'
 
 
-def _scan(src, i, end, scope, in_class):
-    begin = i
-    while i < end:
-        t = src.texts[i]
-        if src.kinds[i] in ("string", "char", "number"):
-            i += 1
-        elif t == "namespace" and begin == i and src.texts[i + 1] != "=":
-            brace = i + 1
-            while src.texts[brace] not in ("{", ";", "="):
-                brace += 1
-            if src.texts[brace] != "{":
-                i = begin = _after(src, brace, end)
-                continue
-            names = tuple(w for w in src.texts[i + 1:brace] if w not in ("::", "inline")) or ("",)
-            yield from _scan(src, brace + 1, src.match[brace], scope + names, False)
-            i = begin = src.match[brace] + 1
-        elif t == "extern" and src.kinds[i + 1] == "string" and src.texts[i + 2] == "{":
-            yield from _scan(src, i + 3, src.match[i + 2], scope, False)
-            i = begin = src.match[i + 2] + 1
-        elif in_class and t in ("public", "private", "protected") and src.texts[i + 1] == ":":
-            i = begin = i + 2
-        elif t in (";", "}"):
-            i = begin = i + 1
-        else:
-            found = _one(src, begin, end, scope, in_class)
-            yield found
-            if found.kind == CLASS:
-                name = f"{src.texts[found.name] if found.name >= 0 else ''}@{found.begin}"   # specialisations differ
-                yield from _scan(src, found.body + 1, src.match[found.body], (*scope, name), True)
-            i = begin = max(found.end, begin + 1)
+@dataclass
+class Block:
+    """A `{ … }` in a function body."""
+
+    begin: int
+    end: int
+    declarations: list = field(default_factory=list)
+    blocks: list = field(default_factory=list)
+
+    def walk(self):
+        """The declarations in this block and in those inside it, in source order."""
+        for node in sorted([*self.declarations, *self.blocks], key=lambda node: node.begin):
+            if isinstance(node, Block):
+                yield from node.walk()
+            else:
+                yield node
+
+    def path(self, token):
+        """The blocks around a token, outermost first."""
+        inner = next((b for b in self.blocks if b.begin < token < b.end), None)
+        return [self, *(inner.path(token) if inner else ())]
 
 
-def _after(src, i, end):
-    """Behind the next ';'."""
-    while i < end and src.texts[i] != ";":
-        i = src.match[i] + 1 if src.texts[i] in "([{" else i + 1
-    return i + 1
+def walk(declarations):
+    """Declarations and their members, outer ones first."""
+    for d in declarations:
+        yield d
+        yield from walk(d.members)
 
 
-def _one(src, begin, end, scope, in_class):
-    """The declaration that begins at a token."""
-    i, opening, name, word = begin, -1, -1, ""
-    while i < end and src.texts[i] == "template" and src.texts[i + 1] == "<":
-        i = src.angle_end(i + 1) + 1
-    while i < end:
-        t = src.texts[i]
-        stop = src.attribute_end(i) if t == "[" else None
-        if stop is not None:
-            i = stop + 1
-        elif src.specifier_end(i) > i:
-            i = src.specifier_end(i)
-        elif t == "operator":
-            name, i = i, i + 1
-            while src.texts[i] != "(" or src.texts[i + 1:i + 3] == [")", "("]:
-                i += 1
-        elif t == "<" and src.kinds[i - 1] == "word":
-            i = _angle(src, i) + 1
-        elif t == "(":
-            if opening < 0:
-                before = name if name >= 0 else name_before(src, i)
-                if before >= begin:
-                    opening, name = i, before
-            i = src.match[i] + 1
-        elif t == "[":
-            i = src.match[i] + 1
-        elif (t in CLASS_WORDS and opening < 0) or t == "enum":
-            word, i = t, i + 1
-        elif t == ":" and opening >= 0:
-            i = constructor_body(src, i + 1)
-        elif t == "{":
-            if opening >= 0:
-                return Declaration(FUNCTION, begin, src.match[i] + 1, name, opening, i, in_class, scope)
-            if word in CLASS_WORDS:
-                last = _after(src, src.match[i] + 1, end)
-                return Declaration(CLASS, begin, last, _class_name(src, begin, i), -1, i, in_class, scope)
-            i, word = src.match[i] + 1, ""
-        elif t == "=" and opening < 0:
-            return Declaration(OTHER, begin, _after(src, i, end), name_before(src, i), -1, -1, in_class, scope)
-        elif t == ";":
-            kind = FUNCTION if opening >= 0 else OTHER
-            found = name if opening >= 0 else name_before(src, i)
-            return Declaration(kind, begin, i + 1, found, opening, -1, in_class, scope)
-        else:
-            i += 1
-    return Declaration(OTHER, begin, end, -1, -1, -1, in_class, scope)
+@dataclass
+class TranslationUnit:
+    """The tree of one Source."""
 
+    src: object
+    declarations: list
+    parse_block: object    # function -> Block
+    _blocks: dict = field(default_factory=dict)
 
-def _angle(src, i):
-    """The '>' of the '<' at token i, or i where it is a comparison."""
-    depth = 0
-    for j in range(i, len(src)):
-        t = src.texts[j]
-        depth += (j == i or src.opens(j)) - (t == ">")
-        if depth == 0:
-            return j
-        if t in (";", "{", "}"):
-            break
-    return i
+    def block(self, function):
+        """The body of a function, parsed on first use."""
+        if function.body not in self._blocks:
+            self._blocks[function.body] = self.parse_block(function)
+        return self._blocks[function.body]
 
+    def locals(self, function):
+        """The declarations in the body of a function, without the members of local classes."""
+        return self.block(function).walk()
 
-def name_before(src, i):
-    """The name that stands before token i: past array bounds, attributes and template arguments."""
-    i -= 1
-    while i >= 0 and src.texts[i] in ("]", ">"):
-        if src.texts[i] == "]":
-            i = src.match[i] - 1
-            continue
-        depth = 0
-        while i >= 0:
-            depth += (src.texts[i] == ">") - (src.texts[i] == "<")
-            i -= 1
-            if depth == 0:
-                break
-    return i if i >= 0 and src.kinds[i] == "word" and src.texts[i] not in ("decltype", "alignas") else -1
+    @cached_property
+    def all(self):
+        """Every declaration outside function bodies, outer ones first."""
+        return list(walk(self.declarations))
 
+    def of_kind(self, kind):
+        return [d for d in self.all if d.kind == kind]
 
-def _class_name(src, begin, brace):
-    i = begin
-    while i < brace and src.texts[i] == "template" and src.texts[i + 1] == "<":
-        i = src.angle_end(i + 1) + 1
-    while i < brace and src.texts[i] not in CLASS_WORDS:
-        i += 1
-    for j in range(i + 1, brace):
-        if src.texts[j] == "alignas":
-            continue
-        if src.kinds[j] == "word" and src.texts[j - 1] != "(":
-            return j
-    return -1
+    @cached_property
+    def functions(self):
+        return self.of_kind(FUNCTION)
 
+    @cached_property
+    def definitions(self):
+        """The functions that have a body."""
+        return [f for f in self.functions if f.body >= 0]
 
-def constructor_body(src, i):
-    """The '{' of the body behind a constructor's member initialisers."""
-    while i < len(src):
-        while src.texts[i] not in ("(", "{"):
-            i = _angle(src, i) + 1 if src.texts[i] == "<" else i + 1
-        i = src.match[i] + 1
-        if src.texts[i] != ",":
-            return i
-        i += 1
-    return i
+    @cached_property
+    def variables(self):
+        return self.of_kind(VARIABLE)
+
+    @cached_property
+    def instantiations(self):
+        """The explicit instantiations of kernels."""
+        texts = self.src.texts
+        return [d for d in self.of_kind(INSTANTIATION)
+                if any(a.name == "host_name" for a in d.attributes) or set(texts[d.begin:d.end]) & {*ENTRY_WORDS}]
+
+    @cached_property
+    def classes(self):
+        """The names of classes, those that a typedef gives included."""
+        texts = self.src.texts
+        found = {texts[d.name] for d in self.of_kind(CLASS) if d.name >= 0}
+        return found | {texts[a] for d in self.of_kind(CLASS) for a, b in self._typedef_names(d) if b - a == 1}
+
+    @cached_property
+    def aliases(self):
+        """Names of types -> the range of what each stands for."""
+        src = self.src
+        found = {src.texts[d.name]: d.value for d in self.of_kind(ALIAS) if d.name >= 0}
+        for d in self.of_kind(CLASS) + self.of_kind(ENUM):   # typedef struct { … } name, *pointer;
+            for a, b in self._typedef_names(d):
+                if src.kinds[b - 1] == "word" and (b - a > 1 or d.kind == ENUM):
+                    found[src.texts[b - 1]] = (a, b)
+        return found
+
+    def _typedef_names(self, d):
+        """The ranges of the declarators after `typedef struct { … }`."""
+        if self.src.texts[d.start] != "typedef":
+            return []
+        return self.src.split(self.src.match[d.body] + 1, d.end - 1)

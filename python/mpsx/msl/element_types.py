@@ -5,7 +5,9 @@ more than names to tell are "": nothing is known of them."""
 
 import re
 
+from .declarations import ALIAS
 from .deduction import name_of
+from .kernels import template_parameters
 
 SCALARS = {
     "bool": "bool", "char": "char", "uchar": "uchar", "short": "short", "ushort": "ushort", "int": "int",
@@ -21,22 +23,17 @@ DROPPED = {"const", "volatile", "restrict", "__restrict", "device", "constant", 
 MAX_DEPTH = 8   # of aliases of aliases
 
 
-def aliases(src):
+def aliases(unit):
     """The types that `using` and `typedef` name: name -> words. A name with two meanings is left out."""
-    found, twice = {}, set()
-    for i, t in enumerate(src.texts):
-        if t not in ("using", "typedef") or src.kinds[i] != "word":
+    found, ambiguous, src = {}, set(), unit.src
+    for d in unit.of_kind(ALIAS):
+        begin, end = d.value
+        if d.name < 0 or d.heads or (src.texts[d.start] == "typedef" and d.name != end - 1):
             continue
-        end = next((k for k in range(i, len(src)) if src.texts[k] in (";", "{")), i)
-        if t == "using" and src.texts[i + 2:i + 3] == ["="] and src.texts[i - 1] != ">":
-            name, words = src.texts[i + 1], src.texts[i + 3:end]
-        elif t == "typedef" and src.kinds[end - 1] == "word":
-            name, words = src.texts[end - 1], src.texts[i + 1:end - 1]
-        else:
-            continue
+        name, words = src.texts[d.name], src.texts[begin:min(end, d.name) if d.name > begin else end]
         if found.setdefault(name, words) != words:
-            twice.add(name)
-    return {name: words for name, words in found.items() if name not in twice}
+            ambiguous.add(name)
+    return {name: words for name, words in found.items() if name not in ambiguous}
 
 
 def template_words(src, instance):
@@ -54,8 +51,7 @@ def template_words(src, instance):
         else:
             given[-1].append(w)
     found = {}
-    for k, (a, b) in enumerate(src.split(kernel.head[0] + 2, kernel.head[1] - 1)):
-        words = src.texts[a:b]
+    for k, words in enumerate(template_parameters(src, kernel)):
         default = words[words.index("=") + 1:] if "=" in words else None
         found[name_of(words)] = given[k] if k < len(given) and given[k] else default
     return found

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import element_types
-from .emit_simt import words
-from .parse import parse
-from .rewrite import rewrite
-from .threadgroup_bytes import declare
+from .kernels import collect_kernels
+from .lowering import lower
 from .translate import emitter_of, macros
 
 
@@ -40,13 +38,12 @@ class Library:
 def translate_library(src, mode, compiler, isa):
     """A preprocessed Source as C++ that exports mpsx_kernel_table, or in mode cuda as C++ for a library of PTX. `mode`:
     auto, simt or cuda, as for `msl.py translate`."""
-    module = parse(src)
-    rewrite(src, module, shared=True, general=True)
-    declare(src, module)
-    emitter = emitter_of(src, mode)
+    module = collect_kernels(src)
+    lower(src, module, shared=True, general=True)
+    emitter = emitter_of(module.unit, mode)
     emitter.general = True
-    used = {k.token: constants_of(src, emitter.bodies, k, module) for k in module.kernels.values()}
-    named = element_types.aliases(src) if module.instances else {}
+    used = {k.token: constants_of(emitter.calls, k, module) for k in module.kernels.values()}
+    named = element_types.aliases(module.unit) if module.instances else {}
     kernels = [describe(src, i, used[i.kernel.token], named) for i in module.instances]
     source = (f'{macros(src, mode, general=True)}#include "metal_stdlib/msl.h"\n#include "metal_stdlib/names.h"\n'
               f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n")
@@ -61,13 +58,14 @@ def translate_library(src, mode, compiler, isa):
     return Library(source, kernels, exports, module.instances)
 
 
-def constants_of(src, bodies, kernel, module):
+def constants_of(calls, kernel, module):
     """The function constants that a kernel uses. One that the source asks about needs no value: see section 5.8.1 of
     the MSL specification 3.2 on is_function_constant_defined."""
     if not module.constants:
         return []
-    seen = {*words(src, bodies, kernel), *(p.attributes.get("function_constant", "") for p in kernel.parameters)}
-    return [{"name": c.plain, "index": c.index, "type": c.type, "required": not c.asked}
+    seen = {*calls.reachable_words(kernel.name, kernel.body),
+            *(p.attributes.get("function_constant", "") for p in kernel.parameters)}
+    return [{"name": c.plain, "index": c.index, "type": c.type, "required": not c.is_queried}
             for c in module.constants if c.names & seen]
 
 

@@ -9,8 +9,9 @@ knows, builtins and vector types included.
 import os
 import re
 
-from .declarations import CLASS, FUNCTION, declarations
-from .overloads import normal, parameter
+from .declarations import CLASS, FUNCTION, INSTANTIATION, VARIABLE
+from .parser import parse
+from .passes.overloads import normalized, parameter_type
 from .source import MslError, Source
 
 PRAGMA = "#pragma mpsx overlay"
@@ -44,28 +45,27 @@ def lay_over(text, path, wrapper):
     parts = [(name, part.replace(f'"{os.path.abspath(name)}"', f'"{name}"'))
              for name, part in zip(parts[::2], parts[1::2], strict=True)]
     src, edits = Source(main), []
-    found = [d for d in declarations(src) if not d.scope and is_definition(src, d)]
+    found = [d for d in parse(src).declarations if is_definition(d)]
     for name, part in parts:
         edits += Overlay(name, part).edits(src, found)
     return edited(src, edits)
 
 
-def is_definition(src, d):
-    return d.name >= 0 and (d.body >= 0 or (d.kind not in (FUNCTION, CLASS) and "=" in src.texts[d.name:d.end]))
+def is_definition(d):
+    return d.name >= 0 and ((d.kind in (FUNCTION, CLASS) and d.body >= 0) or (d.kind == VARIABLE and d.initialized))
 
 
 def identity(src, d):
     """Name and template arguments, template head, and a function's parameters."""
-    head = d.begin
-    while src.texts[head] == "template" and src.texts[head + 1] == "<":
-        head = src.angle_end(head + 1) + 1
+    head = d.heads[-1][1] if d.heads else d.begin
     stop = d.name + 1
     while src.texts[stop] not in ("(", "{", ":", "="):
         stop += 1
     parameters = ()
     if d.kind == FUNCTION:
-        parameters = tuple(parameter(src, a, b) for a, b in src.split(d.open + 1, src.match[d.open]))
-    return normal(src, d.name, stop), re.sub(r"\bclass\b", "typename", normal(src, d.begin, head)), *parameters
+        parameters = tuple(parameter_type(src, a, b) for a, b in d.parameters)
+    heads = re.sub(r"\bclass\b", "typename", normalized(src, d.begin, head))
+    return normalized(src, d.name, stop), heads, *parameters
 
 
 def span(src, d):
@@ -93,7 +93,7 @@ class Overlay:
 
     def __init__(self, name, text):
         self.name, self.src = name, Source(text)
-        self.declared = [d for d in declarations(self.src) if not d.scope and self.is_own(d)]
+        self.declared = [d for d in parse(self.src).declarations if self.is_own(d)]
 
     def is_own(self, d):
         """Not of a file that the overlay includes."""
@@ -107,7 +107,7 @@ class Overlay:
             if overlay_of(file) == self.name or file.endswith(".def"):
                 found.setdefault(identity(main, d), []).append(d)
         for d in self.declared:
-            key = identity(src, d) if is_definition(src, d) else None
+            key = identity(src, d) if is_definition(d) else None
             if key in found:
                 replaced.setdefault(key, []).append(d)
             else:
@@ -131,9 +131,9 @@ class Overlay:
     def check_used(self, d, found):
         """Refuses what neither replaces anything nor serves what does."""
         src = self.src
-        if src.texts[d.begin] == "template" and src.texts[d.begin + 1] != "<":
+        if d.kind == INSTANTIATION:
             raise src.error(d.begin, "an overlay instantiates no kernels: the Metal file does")
-        if not is_definition(src, d):
+        if not is_definition(d):
             return
         name = src.texts[d.name]
         same = [(e.begin, e.end) for e in self.declared if e.name >= 0 and src.texts[e.name] == name]

@@ -22,7 +22,7 @@ import shutil
 import zlib
 from pathlib import Path
 
-from .emit_cuda import DESCRIPTION
+from .codegen.cuda import DESCRIPTION
 from .source import MslError
 from .tensor_cores import with_tensor_cores
 

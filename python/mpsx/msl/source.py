@@ -1,6 +1,7 @@
 """Preprocessed source text as tokens that remember where in the user's files they came from."""
 
 import bisect
+import copy
 import functools
 import re
 
@@ -47,6 +48,12 @@ class Source:
                          and not self._is_template(i)}
         self._replacements = []
         self._insertions = []
+
+    def unedited(self):
+        """The same source with edits of its own."""
+        other = copy.copy(self)
+        other._replacements, other._insertions = [], []
+        return other
 
     def __len__(self):
         return len(self.texts)
@@ -131,6 +138,16 @@ class Source:
                 break
             j += 1
         raise self.error(i, "'<' is never closed")
+
+    def angle_begin(self, i):
+        """The '<' that opens what the '>' at token i closes, or -1."""
+        depth = 0
+        while i >= 0:
+            depth += (self.texts[i] == ">") - (self.texts[i] == "<")
+            if depth == 0:
+                break
+            i -= 1
+        return i
 
     def split(self, begin, end):
         """Token ranges between top-level commas in [begin, end)."""

@@ -3,14 +3,13 @@
 import os
 import re
 
-from .emit_cuda import CudaEmitter
-from .emit_simt import SimtEmitter
-from .emit_wide import WideEmitter
-from .parse import parse
+from .codegen.cuda import CudaEmitter
+from .codegen.simt import SimtEmitter
+from .codegen.wide import WideEmitter
+from .kernels import collect_kernels
+from .lowering import lower
 from .preprocess import preprocess
-from .rewrite import rewrite
 from .source import MslError, Source
-from .threadgroup_bytes import declare
 
 KERNELS_A_SHARD = 100
 UNROLL = re.compile(r"^[ \t]*#pragma unroll\b.*$", re.M)
@@ -22,7 +21,7 @@ def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
     if root:  # the same text in every checkout, so that they share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
     src = Source(text)
-    return src, parse(src), files
+    return src, collect_kernels(src), files
 
 
 def identifier(path):
@@ -39,10 +38,9 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     and of the Metal library overload each other and `::name` is found."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
-    rewrite(src, module, shared=not wide, general=general)
-    declare(src, module)
+    lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))
-    emitter, body = emitter_of(src, mode), src.result()
+    emitter, body = emitter_of(module.unit, mode), src.result()
     emitter.general = general
     if mode == "simt":  # unrolled checks take ten times as long to compile
         body = UNROLL.sub("", body)
@@ -66,10 +64,10 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     return outs, files
 
 
-def emitter_of(src, mode):
+def emitter_of(unit, mode):
     if mode == "wide":
-        return WideEmitter(src)
-    return CudaEmitter(src) if mode == "cuda" else SimtEmitter(src, every=mode == "simt")
+        return WideEmitter(unit)
+    return CudaEmitter(unit) if mode == "cuda" else SimtEmitter(unit, every=mode == "simt")
 
 
 def macros(src, mode, general):

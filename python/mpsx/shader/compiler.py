@@ -59,7 +59,7 @@ class Builder:
             except MslError as error:
                 self.reject(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
-            many = len(unit.structure.instantiations) > AT_ONCE
+            many = len(unit.tree.instantiations) > AT_ONCE
             spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # beside what follows
             self.started += [spaces.process] if spaces.process else []
             found = check.check_unit(unit, texts)

@@ -88,7 +88,8 @@ def _zig() -> str | None:
 
 def translator_hash(folder: str) -> str:
     """Hash the translator and its headers; `folder` caches the hash until a file changes."""
-    return _contents_hash(folder, TRANSLATOR, TRANSLATOR / "check", METAL_STDLIB, METAL_STDLIB / "cuda")
+    packages = (TRANSLATOR / name for name in ("check", "codegen", "passes"))
+    return _contents_hash(folder, TRANSLATOR, *packages, METAL_STDLIB, METAL_STDLIB / "cuda")
 
 
 def headers_hash(folder: str) -> str:

@@ -3,13 +3,13 @@
 `check` runs everything on a file. Its halves are for a caller that has the tokens already: `check_unit` takes a few
 milliseconds; AddressSpaceCheck starts clang, which sees what expressions do, and runs beside the compiler."""
 
+from ..parser import parse
 from ..preprocess import preprocess
 from ..source import MslError, Source
 from . import atomics, kernels, language, memory, parameters  # noqa: F401 - they fill RULES
 from .address_spaces import AddressSpaceCheck
 from .diagnostic import Diagnostic, Places, from_text, render
 from .rules import RULES, Unit
-from .structure import read
 
 __all__ = [
     "AddressSpaceCheck",
@@ -27,7 +27,7 @@ __all__ = [
 
 def unit_of(src):
     """Input of the rules and of the check of address spaces: tokens and declarations of a preprocessed Source."""
-    return Unit(src, read(src))
+    return Unit(parse(src))
 
 
 def check_unit(unit, texts=None):

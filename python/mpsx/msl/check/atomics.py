@@ -59,7 +59,7 @@ def atomic_types(unit):
         except MslError:
             continue
         name = src.span(i + 2, end).replace("metal :: ", "")
-        if name in BUILTIN - ATOMIC or name in unit.structure.classes:
+        if name in BUILTIN - ATOMIC or name in unit.tree.classes:
             yield i, f"'atomic<{name}>': expected int, uint, bool, ulong or float (section 2.6)"
 
 

@@ -2,21 +2,21 @@
 
 import ast
 
-from ..overloads import library_names
+from ..parser import attributes
+from ..passes.overloads import library_names
 from ..source import MslError
 from .rules import rule
-from .structure import attributes
 
 
 def kernels(unit):
     """The definitions of kernels; a declaration may leave attributes to them."""
-    return [f for f in unit.bodies() if f.entry == "kernel"]
+    return [f for f in unit.tree.definitions if f.entry == "kernel"]
 
 
 @rule
 def only_compute(unit):
     """5.1: vertex, fragment, mesh and object functions are Metal, but not of compute kernels: refused here."""
-    for f in unit.structure.functions:
+    for f in unit.tree.functions:
         if f.entry and f.entry != "kernel":
             yield f.name, f"{f.entry} functions are not supported here: only compute kernels are"
 
@@ -45,7 +45,7 @@ def kernel_is_free_function(unit):
     """5.1.3: a kernel is a function of its own, not a member of a class, and is not overloaded (1.5.1)."""
     seen = {}
     for f in kernels(unit):
-        if f.where == "class":
+        if f.in_class:
             yield f.name, f"kernel function '{unit.name(f)}' cannot be a member function"
         elif not f.template:  # templates may differ in their parameters
             key = f.scope, unit.name(f)
@@ -60,7 +60,7 @@ def kernel_is_free_function(unit):
 def declared_in(unit, function):
     """Names that a function declares itself, as parameters or in its body: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
     src = unit.src
-    for i in range(function.parameters[0][0] if function.parameters else function.body[0], function.body[1]):
+    for i in range(function.open, function.end):
         if src.kinds[i] == "word":
             before = src.texts[i - 1]
             typed = src.kinds[i - 1] == "word" and before not in ("return", "else", "case")
@@ -73,11 +73,11 @@ def declared_in(unit, function):
 def kernels_are_not_called(unit):
     """5.1: kernels cannot call one another."""
     src, names = unit.src, {unit.name(f) for f in kernels(unit)}
-    plain = library_names() | {unit.name(f) for f in unit.structure.functions if not f.entry}
-    for f in unit.bodies():
+    plain = library_names() | {unit.name(f) for f in unit.tree.functions if not f.entry}
+    for f in unit.tree.definitions:
         if f.entry != "kernel":
             continue
-        for i, t in unit.find(*(names - plain - {*f.template, *declared_in(unit, f)}), within=f.body):
+        for i, t in unit.find(*(names - plain - {*f.template, *declared_in(unit, f)}), within=f.body_range):
             after = src.texts[i + 1]
             if after == "<":
                 try:
@@ -93,7 +93,7 @@ def host_names(unit):
     """5.1.3, 5.1.12: a host name belongs to one function."""
     seen = {}
     holders = [(f.name, f.attributes) for f in kernels(unit)] + [
-        (x.begin, x.attributes) for x in unit.structure.instantiations
+        (x.begin, x.attributes) for x in unit.tree.instantiations
     ]
     for token, attrs in holders:
         for a in attrs:

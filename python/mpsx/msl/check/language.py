@@ -4,6 +4,7 @@ Allowed by it and by this check: lambdas (since Metal 3.2), recursion in compute
 pointers (since 2.3); and, as shipping kernels and Metal's own library use them, `if constexpr`, structured bindings,
 fold expressions, unions and base classes (which 1.5.4 still lists as unavailable)."""
 
+from ..declarations import FUNCTION, VARIABLE
 from .rules import rule
 
 UNSUPPORTED_WORDS = {
@@ -45,8 +46,8 @@ def noexcept_operator(unit):
 def labels(unit):
     """1.5.4: no goto, hence no labels."""
     src = unit.src
-    for f in unit.bodies():
-        for colon, _ in unit.find(":", within=f.body):
+    for f in unit.tree.definitions:
+        for colon, _ in unit.find(":", within=f.body_range):
             i = colon - 1
             if (
                 src.kinds[i] == "word"
@@ -100,29 +101,19 @@ def standard_library(unit):
 @rule
 def function_named_main(unit):
     """1.5.4: a function cannot be called main."""
-    for f in unit.structure.functions:
-        if unit.name(f) == "main" and f.where == "program" and not f.scope:
+    for f in unit.tree.functions:
+        if unit.name(f) == "main" and not f.in_class and not any(f.scope):
             yield f.name, "a function cannot be called 'main' in Metal (section 1.5.4)"
-
-
-def local_classes(unit, body):
-    """The bodies of classes within the body of a function."""
-    src = unit.src
-    for i, _ in unit.find("struct", "class", "union", within=body):
-        brace = next((k for k in range(i + 1, min(i + 8, body[1])) if src.texts[k] in ("{", ";", "(", "=")), body[1])
-        if brace < body[1] and src.texts[brace] == "{":
-            yield brace, src.match[brace]
 
 
 @rule
 def static_locals(unit):
-    """4: what has static storage is in the constant address space; Apple's compiler refuses a static local variable.
+    """4: what has static storage is in the constant address space; Apple's compiler rejects a static local variable.
     Constants (static constexpr, static constant) pass."""
     src = unit.src
-    for f in unit.bodies():
-        inside = list(local_classes(unit, f.body))
-        for i, _ in unit.find("static", within=f.body):
-            if not any(a < i < b for a, b in inside) and not {"constexpr", "constant", "assert"} & set(
-                src.texts[i - 2 : i + 4]
-            ):
+    for f in unit.tree.definitions:
+        for d in unit.tree.locals(f):
+            words = src.texts[d.start : d.name]
+            if d.kind in (VARIABLE, FUNCTION) and "static" in words and not {"constexpr", "constant"} & set(words):
+                i = d.start + words.index("static")
                 yield i, "variables in function scope cannot be declared static (section 4)"

@@ -1,9 +1,8 @@
 """Address spaces as declarations spell them: Metal Shading Language Specification, section 4. Whether pointers of
 different spaces are mixed in expressions is for a compiler to see: address_spaces.py."""
 
-from .language import local_classes
+from ..declarations import ADDRESS_SPACES, CLASS, VARIABLE
 from .rules import rule
-from .structure import SPACES
 from .types import BUILTIN, declarator
 
 SPECIFIERS = ("const", "constexpr", "static", "volatile", "inline", "extern")
@@ -13,8 +12,8 @@ def with_space(unit):
     """Names that stand for a type which may bring an address space along."""
     return {
         n
-        for n, (a, b) in unit.structure.aliases.items()
-        if set(unit.src.texts[a:b]) & {*SPACES, "typename", "decltype", "<"}
+        for n, (a, b) in unit.tree.aliases.items()
+        if set(unit.src.texts[a:b]) & {*ADDRESS_SPACES, "typename", "decltype", "<"}
     }
 
 
@@ -25,8 +24,8 @@ def is_known_type(unit, base, template, vague):
         (
             name in BUILTIN
             or set(name.split()) <= BUILTIN
-            or name in unit.structure.classes
-            or name in unit.structure.aliases
+            or name in unit.tree.classes
+            or name in unit.tree.aliases
         )
         and name not in template
         and name not in vague
@@ -37,11 +36,11 @@ def is_known_type(unit, base, template, vague):
 def program_scope_is_constant(unit):
     """4, 4.2: variables at program scope, and static members, live in the constant address space."""
     src = unit.src
-    for v in unit.structure.variables:
+    for v in unit.tree.variables:
         words = src.texts[v.begin : v.name]
-        if v.where == "class" and "static" not in words:
+        if v.in_class and "static" not in words:
             continue
-        p = declarator(src, v.begin, v.end)
+        p = declarator(src, v.begin, v.declarator_end)
         if "constant" in words and not p.pointers:
             continue
         if p.pointers and "constant" in src.texts[p.pointers[-1] : v.name]:  # a pointer that is itself constant
@@ -55,15 +54,15 @@ def program_scope_is_constant(unit):
 @rule
 def constants_are_initialised(unit):
     """4.2: a constant variable is initialised where it is declared; function constants get their value later (5.8)."""
-    for v in unit.structure.variables:
+    for v in unit.tree.variables:
         words = unit.src.texts[v.begin : v.name]
-        if "constant" not in words or (v.where == "class" and "static" not in words) or "extern" in words:
+        if "constant" not in words or (v.in_class and "static" not in words) or "extern" in words:
             continue
         if unit.src.texts[v.name - 1] == "::":  # a static member, which has its value in the class
             continue
-        if declarator(unit.src, v.begin, v.end).pointers:
+        if declarator(unit.src, v.begin, v.declarator_end).pointers:
             continue
-        if not v.initialised and not any(a.name == "function_constant" for a in v.attributes):
+        if not v.initialized and not any(a.name == "function_constant" for a in v.attributes):
             yield (
                 v.name,
                 f"variable in constant address space must be initialized: '{unit.src.texts[v.name]}' (section 4.2)",
@@ -74,77 +73,48 @@ def constants_are_initialised(unit):
 def values_have_no_space(unit):
     """4: an address space belongs to what a pointer points at, or to a variable at program scope."""
     src = unit.src
-    for f in unit.structure.functions:
+    for f in unit.tree.functions:
         for begin, end in f.parameters:
             p = declarator(src, begin, end)
-            if not p.shape and p.spaces and p.spaces[0][1] != "thread" and p.base not in unit.structure.aliases:
+            if not p.shape and p.spaces and p.spaces[0][1] != "thread" and p.base not in unit.tree.aliases:
                 yield (
                     p.spaces[0][0],
                     f"parameter may not be qualified with an address space: '{src.span(begin, end)}' (section 4)",
                 )
-    for v in unit.structure.variables:
-        p = declarator(src, v.begin, v.end)
-        if v.where == "class" and "static" not in p.words and not p.pointers and p.shape != "(" and p.spaces:
+    for v in unit.tree.variables:
+        p = declarator(src, v.begin, v.declarator_end)
+        if v.in_class and "static" not in p.words and not p.pointers and p.shape != "(" and p.spaces:
             yield (
                 p.spaces[0][0],
                 f"field may not be qualified with an address space: '{src.texts[v.name]}' (section 4)",
             )
-    for f in unit.bodies():
-        for i, _ in unit.find("device", "constant", within=f.body):
-            if starts_statement(src, i):
-                end = statement_end(src, i)
-                p = declarator(src, statement_begin(src, i), end)
-                if (
-                    not p.pointers
-                    and not p.shape.startswith("(")
-                    and p.name is not None
-                    and p.base
-                    and "static" not in p.words
-                ):
-                    yield (
-                        p.name,
-                        f"automatic variable qualified with an address space: '{src.texts[p.name]}' (section 4)",
-                    )
+    for f in unit.tree.definitions:
+        for p in local_variables(unit, f, "device", "constant"):
+            if "static" not in p.words:
+                yield p.name, f"automatic variable qualified with an address space: '{src.texts[p.name]}' (section 4)"
 
 
-def statement_begin(src, i):
-    while i and src.texts[i - 1] in SPECIFIERS:
-        i -= 1
-    return i
-
-
-def starts_statement(src, i):
-    before = src.texts[statement_begin(src, i) - 1]
-    return before in (";", "{", "}")
-
-
-def statement_end(src, i):
-    """Where the declarator that token i belongs to ends: at its initialiser, or ';'."""
-    while i < len(src) and src.texts[i] not in (";", "=", "{", ","):
-        if src.texts[i] == "<":
-            i = src.angle_end(i)
-        i = src.match[i] + 1 if src.texts[i] in ("[", "(") else i + 1
-    return i
+def local_variables(unit, function, *spaces):
+    """The Declarators of a function's variables in these address spaces."""
+    for d in unit.tree.locals(function):
+        if d.kind == VARIABLE:
+            p = declarator(unit.src, d.start, d.declarator_end)
+            if p.spaces and p.spaces[0][1] in spaces and not p.pointers and p.name is not None and p.base:
+                yield p
 
 
 @rule
 def threadgroup_variables(unit):
     """4.4: threadgroup variables are declared in kernels."""
-    src = unit.src
-    for f in unit.bodies():
-        if f.entry == "kernel":
-            continue
-        for i, _ in unit.find("threadgroup", within=f.body):
-            if starts_statement(src, i):
-                p = declarator(src, statement_begin(src, i), statement_end(src, i))
-                if not p.pointers and p.shape != "(" and p.name is not None and p.base:
-                    yield (
-                        p.name,
-                        (
-                            "variables in the threadgroup address space belong in kernel functions: "
-                            f"'{src.texts[p.name]}' in '{unit.name(f)}' (section 4.4)"
-                        ),
-                    )
+    for f in unit.tree.definitions:
+        for p in local_variables(unit, f, "threadgroup") if f.entry != "kernel" else ():
+            yield (
+                p.name,
+                (
+                    "variables in the threadgroup address space belong in kernel functions: "
+                    f"'{unit.src.texts[p.name]}' in '{unit.name(f)}' (section 4.4)"
+                ),
+            )
 
 
 @rule
@@ -168,7 +138,7 @@ def pointers_name_their_space(unit):
         text = src.span(p.begin, p.end if p.name is None else p.name + 1)
         return f"{kind} type must have explicit address space qualifier: '{text}' (section 4)"
 
-    for f in unit.structure.functions:
+    for f in unit.tree.functions:
         for begin, end in f.parameters:
             p = declarator(src, begin, end)
             if missing(p, f.template) and src.texts[p.pointers[0]] != "&&":
@@ -176,16 +146,18 @@ def pointers_name_their_space(unit):
         result = declarator(src, *f.result)
         if missing(result, f.template) and src.texts[f.name] != "operator":
             yield result.begin, message(result)
-    for v in unit.structure.variables:
-        p = declarator(src, v.begin, v.end)
-        if v.where == "class" and "static" not in p.words and missing(p, v.template):
+    for v in unit.tree.variables:
+        p = declarator(src, v.begin, v.declarator_end)
+        if v.in_class and "static" not in p.words and missing(p, v.template):
             yield p.begin, message(p)
-    types = BUILTIN | set(unit.structure.classes)
-    for f in unit.bodies():
-        inside = list(local_classes(unit, f.body))
+    types = BUILTIN | set(unit.tree.classes)
+    for f in unit.tree.definitions:
+        inside = [(d.body, d.end) for d in unit.tree.locals(f) if d.kind == CLASS]
         # `type * name =` at the start of a statement: with a type before it, a multiplication would do nothing
-        for star, _ in unit.find("*", "&", within=f.body):
-            first = statement_begin(src, star - 1)
+        for star, _ in unit.find("*", "&", within=f.body_range):
+            first = star - 1
+            while src.texts[first - 1] in SPECIFIERS:
+                first -= 1
             before = src.texts[first - 1]
             if (
                 src.texts[star - 1] in types
@@ -203,14 +175,14 @@ def pointers_name_their_space(unit):
 def function_constants(unit):
     """5.8: function constants are scalars or vectors at program scope, in constant memory, without a value."""
     src = unit.src
-    for v in unit.structure.variables:
+    for v in unit.tree.variables:
         for a in v.attributes:
             if a.name != "function_constant":
                 continue
-            if v.initialised:
+            if v.initialized:
                 yield v.name, f"function constant '{src.texts[v.name]}' cannot be initialised (section 5.8)"
-            base = declarator(src, v.begin, v.end).base
-            if base in unit.structure.classes:
+            base = declarator(src, v.begin, v.declarator_end).base
+            if base in unit.tree.classes:
                 yield (
                     v.name,
                     f"function constant '{src.texts[v.name]}': expected a scalar or a vector, got {base} (section 5.8)",

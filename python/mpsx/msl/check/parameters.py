@@ -4,9 +4,9 @@ import functools
 from difflib import get_close_matches
 
 from ..attributes import KERNEL, MODIFIERS, POSITIONS, RESOURCES, UNSUPPORTED
+from ..parser import attributes
 from .kernels import kernels
 from .rules import rule
-from .structure import attributes
 from .types import BUILTIN, CANONICAL, declarator
 
 HANDLES = tuple(
@@ -101,7 +101,7 @@ def textures_and_samplers(unit):
     src = unit.src
     for f, p in parameters(unit):
         word = p.base.split(" ")[-1] if "<" not in p.base else p.base.split(" <")[0].split(" ")[-1]
-        if word.startswith(HANDLES) and word not in unit.structure.classes:
+        if word.startswith(HANDLES) and word not in unit.tree.classes:
             yield (
                 p.begin,
                 (
@@ -159,7 +159,7 @@ def parameters_have_a_source(unit):
 @rule
 def types_of_positions(unit):
     """5.2.3.6, table 5.8: uint or ushort, or their vectors, by value."""
-    src, vague = unit.src, set(unit.structure.aliases)
+    src, vague = unit.src, set(unit.tree.aliases)
     for f, p in parameters(unit):
         for a in p.attributes:
             if a.name not in POSITIONS:
@@ -174,7 +174,7 @@ def types_of_positions(unit):
                 )
             elif (
                 base not in allowed
-                and (base in BUILTIN or base in unit.structure.classes)
+                and (base in BUILTIN or base in unit.tree.classes)
                 and base not in f.template
                 and base not in vague
             ):
@@ -269,7 +269,7 @@ def resources_are_pointers(unit):
         for a in p.attributes:
             if a.name not in RESOURCES or is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
                 continue
-            if not p.shape and p.base not in f.template and p.base not in unit.structure.aliases:
+            if not p.shape and p.base not in f.template and p.base not in unit.tree.aliases:
                 yield (
                     p.begin,
                     f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': expected a pointer",

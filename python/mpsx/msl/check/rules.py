@@ -1,20 +1,15 @@
 """The list of rules: each a function of a Unit that yields (token, message), or (token, message, "warning")."""
 
 import bisect
-from dataclasses import dataclass, field
 
 RULES = {}
 
 
-@dataclass
 class Unit:
-    """A translation unit as rules see it."""
+    """A translation unit as rules see it: its tree, and its tokens by their text."""
 
-    src: object  # Source
-    structure: object  # structure.Structure
-    index: dict = field(default_factory=dict)  # text -> tokens
-
-    def __post_init__(self):
+    def __init__(self, tree):
+        self.tree, self.src, self.index = tree, tree.src, {}
         for i, t in enumerate(self.src.texts):
             self.index.setdefault(t, []).append(i)
 
@@ -26,9 +21,6 @@ class Unit:
             for i in tokens[bisect.bisect_left(tokens, begin) : bisect.bisect_left(tokens, end)]:
                 if not i or self.src.texts[i - 1] not in (".", "->"):
                     yield i, t
-
-    def bodies(self):
-        return [f for f in self.structure.functions if f.body]
 
     def name(self, function):
         return self.src.texts[function.name]

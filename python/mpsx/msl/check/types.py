@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from .structure import OTHER_SPACES, SPACES, attributes
+from ..declarations import ADDRESS_SPACES
+from ..parser import attributes
 
+OTHER_SPACES = ("threadgroup_imageblock", "ray_data", "object_data")
 SCALARS = set(
     """bool char uchar short ushort int uint long ulong half bfloat float size_t ptrdiff_t int8_t int16_t int32_t
     int64_t uint8_t uint16_t uint32_t uint64_t bfloat16_t unsigned signed void intptr_t uintptr_t""".split()
@@ -58,7 +60,7 @@ def declarator(src, begin, end):
             shape = "*" if t == "*" else "&"
         elif t == "[" and depth == 1 and shape == "":
             shape = "["
-        elif shape in ("", "*", "&") and t in SPACES + OTHER_SPACES and depth == 0:
+        elif shape in ("", "*", "&") and t in ADDRESS_SPACES + OTHER_SPACES and depth == 0:
             if not pointers:
                 spaces.append((i, t))
             else:  # the space of what the next pointer points at

@@ -7,7 +7,7 @@ indices, then an offset into the launch's shared memory for each [[threadgroup(n
 import json
 import re
 
-from .emit_simt import SimtEmitter
+from .simt import SimtEmitter
 
 DESCRIPTION = "// mpsx-cuda: "
 SCALAR = re.compile(r"(bool|u?char|u?short|u?int|u?long|half|bfloat|float)([234]?)$")
@@ -22,8 +22,8 @@ def resources(kernel, spaces):
 class CudaEmitter(SimtEmitter):
     """Writes the entry points of one C++ file."""
 
-    def __init__(self, src):
-        super().__init__(src, every=True)
+    def __init__(self, unit):
+        super().__init__(unit, every=True)
 
     def entry(self, symbol, instance):
         # Function constants are set once a module, by a kernel of its own, and not by every thread.
@@ -56,7 +56,7 @@ class CudaEmitter(SimtEmitter):
         parameters = [f"{entry}_a{b} a{b}" for b in buffers] + [f"unsigned t{k}" for k in locals_]
         arguments = "".join(f"  args[{b}] = mpsx::argument_address(a{b});\n" for b in buffers)
         arguments += "".join(f"  args[31 + {k}] = mpsx::dynamic_memory(t{k});\n" for k in locals_)
-        limit = kernel.limit or ""
+        limit = kernel.max_threads or ""
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'

@@ -3,14 +3,13 @@
 Mode `simt` runs every kernel so. Mode `auto` only those that use threadgroups in any way: kernels that know their
 place in the grid alone, or whose threadgroups have one thread by their own word, are loops, as in wide mode."""
 
-from .attributes import GRID, POSITIONS
-from .emit_wide import WideEmitter, position_attribute
+from ..attributes import GRID, POSITIONS
+from ..declarations import ALIAS, CLASS, FUNCTION, walk
+from .wide import WideEmitter, position_attribute
 
 # Calls at which threads wait for each other.
 MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
            "__metal_get_thread")
-# Between a function's parameters and its body.
-QUALIFIERS = ("const", "volatile", "constexpr", "noexcept", "device", "constant", "thread", "threadgroup")
 DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
 OF_THREAD = {
     "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
@@ -34,103 +33,88 @@ OF_THREAD = {
 }
 
 
-def definitions(src):
-    """Names of functions and types, each with the token ranges of their bodies; "class": those of all classes;
-    "using A", of a name `using A = B<…>`: B."""
-    found = {}
-    for i, t in enumerate(src.texts):
-        if t == "using" and src.texts[i + 2:i + 3] == ["="]:
-            k = i + 3 + (src.texts[i + 3] == "typename")
-            while src.texts[k + 1:k + 2] == ["::"]:
-                k += 2
-            found.setdefault("using " + src.texts[i + 1], src.texts[k])
-    for i, t in enumerate(src.texts):
-        if src.kinds[i] != "word" or i + 2 >= len(src):
-            continue
-        if t in ("struct", "class") and src.kinds[i + 1] == "word":
-            brace = i + 2
-            while brace < len(src) and src.texts[brace] not in "{;(=,>&*":
-                brace += 1
-            name = src.texts[i + 1]
-        elif src.texts[i + 1] == "(" and t not in ("if", "for", "while", "switch"):
-            brace, name = src.match[i + 1] + 1, t
-            while brace < len(src) and (src.texts[brace] in QUALIFIERS or src.attribute_end(brace) is not None):
-                brace = (src.attribute_end(brace) or brace) + 1
+class CallGraph:
+    """Finds what a kernel calls. Calls are matched by name, which may find too much, but never too little."""
+
+    def __init__(self, unit):
+        self.unit, self.src = unit, unit.src
+        self.bodies = {}    # name of a function or class -> token ranges of the bodies
+        self.aliases = {}   # name -> the template or class that `using name = …` refers to
+        local = [d for f in unit.definitions for d in walk(unit.locals(f))]
+        for d in sorted([*unit.all, *local], key=lambda d: d.begin):
+            if d.kind == FUNCTION and d.body >= 0:
+                self.bodies.setdefault(self.src.texts[d.name], []).append(d.body_range)
+            elif d.kind == CLASS and d.name >= 0:
+                self.bodies.setdefault(self.src.texts[d.name], []).append((d.body, self.src.match[d.body] + 1))
+            elif d.kind == ALIAS and self.src.texts[d.start] == "using":
+                self.aliases.setdefault(self.src.texts[d.name], self.named_type(d.value[0]))
+        self.classes = [(d.body, self.src.match[d.body] + 1) for d in (*unit.all, *local) if d.kind == CLASS]
+
+    def named_type(self, i):
+        """The last name of the qualified name that begins at token i."""
+        i += self.src.texts[i] == "typename"
+        while self.src.texts[i + 1:i + 2] == ["::"]:
+            i += 2
+        return self.src.texts[i]
+
+    def callees(self, i):
+        """The bodies of what the word at token i names: of `A::f`, those within A if there are any, and of `f` those in
+        the class around it."""
+        src, found = self.src, self.bodies.get(self.src.texts[i], [])
+        if len(found) < 2 or src.texts[i - 1] in (".", "->"):
+            return found
+        if src.texts[i - 1] == "::":
+            owner = i - 2
+            if src.texts[owner] == ">":   # A<…>::f
+                owner = src.angle_begin(owner) - 1
+            owner = src.texts[owner]
+            around = self.bodies.get(self.aliases.get(owner, owner), [])
         else:
-            continue
-        if brace < len(src) and src.texts[brace] == "{":
-            found.setdefault(name, []).append((brace, src.match[brace] + 1))
-            if t in ("struct", "class"):
-                found.setdefault("class", []).append((brace, src.match[brace] + 1))
-    return found
-
-
-def members(src, bodies, i):
-    """The bodies of what the word at token i names: of `A::f`, those within A where there are any, and of `f` those in
-    the class around it."""
-    found = bodies.get(src.texts[i], [])
-    if len(found) < 2 or src.texts[i - 1] in (".", "->"):
-        return found
-    if src.texts[i - 1] != "::":
-        around = [a for a in bodies.get("class", ()) if a[0] < i < a[1]]
+            around = [a for a in self.classes if a[0] < i < a[1]]
         return [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)] or found
-    owner = src.texts[i - 2]
-    if owner == ">":   # A<…>::f
-        k, depth = i - 2, 0
-        while k > 0:
-            depth += (src.texts[k] == ">") - (src.texts[k] == "<")
-            k -= 1
-            if depth == 0:
-                break
-        owner = src.texts[k]
-    around = bodies.get(bodies.get("using " + owner, owner), [])
-    inside = [b for b in found if any(a[0] < b[0] and b[1] <= a[1] for a in around)]
-    return inside or found
 
+    def reachable_words(self, name, body):
+        """The words in a function and in everything it calls, directly or not."""
+        src, todo, seen, done = self.src, [body], set(), set()
+        while todo:
+            for i in range(*todo.pop()):
+                word = src.texts[i]
+                if src.kinds[i] != "word":
+                    continue
+                if word not in seen:   # the function's own name too, which a function of Metal may have
+                    seen.add(word)
+                    yield word
+                if word in self.bodies and word != name:
+                    more = [b for b in self.callees(i) if b not in done]
+                    done.update(more)
+                    todo += more
 
-def words(src, bodies, kernel):
-    """The words in a kernel and in what it calls, however far. `bodies`: those of definitions()."""
-    todo, seen, done = [kernel.body], set(), set()
-    while todo:
-        for i in range(*todo.pop()):
-            word = src.texts[i]
-            if src.kinds[i] != "word":
-                continue
-            if word not in seen:   # the kernel's own name too, which may be that of a function of Metal
-                seen.add(word)
-                yield word
-            if word in bodies and word != kernel.name:
-                more = [b for b in members(src, bodies, i) if b not in done]
-                done.update(more)
-                todo += more
-
-
-def uses(src, bodies, kernel, prefixes):
-    """Whether a word with one of the prefixes is in the kernel, or in what it calls."""
-    return any(word.startswith(prefixes) for word in words(src, bodies, kernel))
+    def mentions(self, kernel, prefixes):
+        """Whether the kernel, or what it calls, contains a word with one of the prefixes."""
+        return any(word.startswith(prefixes) for word in self.reachable_words(kernel.name, kernel.body))
 
 
 class SimtEmitter(WideEmitter):
     """`every`: whether kernels that could be loops over threads run thread by thread too."""
 
-    def __init__(self, src, every):
-        super().__init__(src)
+    def __init__(self, unit, every):
+        super().__init__(unit)
         self.every = every
         self.fibers = {}
-        self.bodies = definitions(src)
+        self.calls = CallGraph(unit)
 
     def is_simt(self, kernel):
         if self.every or any(p.space == "threadgroup" for p in kernel.parameters):
             return True
         grouped = any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS)
-        if grouped and kernel.limit != "1":
+        if grouped and kernel.max_threads != "1":
             return True
-        return uses(self.src, self.bodies, kernel, (*MEETING, "threadgroup"))
+        return self.calls.mentions(kernel, (*MEETING, "threadgroup"))
 
     def simt_plan(self, kernel):
         """None for a kernel that is a loop; else whether its threads meet."""
         if kernel.token not in self.fibers:
-            self.fibers[kernel.token] = uses(self.src, self.bodies, kernel, MEETING) if self.is_simt(kernel) else None
+            self.fibers[kernel.token] = self.calls.mentions(kernel, MEETING) if self.is_simt(kernel) else None
         return self.fibers[kernel.token]
 
     def simt_argument(self, kernel, i, p):

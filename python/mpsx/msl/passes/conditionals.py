@@ -1,7 +1,7 @@
-"""`c ? a : b` where one of a and b is half or bfloat.
+"""Lowers `c ? a : b` where a or b is half or bfloat.
 
-These are classes here, and C++ refuses an operand that converts to the other's type in both directions, as half and
-float do. So the operands are marked, and the result is unmarked: see src/metal_stdlib/conditional.h."""
+These types are classes here, and C++ rejects operands that convert to each other's type in both directions, as half and
+float do. The pass wraps the operands and unwraps the result: see src/metal_stdlib/conditional.h."""
 
 import re
 
@@ -15,7 +15,7 @@ IN_ANGLES = set("<>,*&+-/%()[].~!") | {"::", "==", "!=", "<=", ">="}
 
 
 def begins_type(src, i):
-    """Whether the name that ends before token i stands where a statement or a definition of a type begins."""
+    """Whether the name that ends before token i begins a statement or the definition of a type."""
     k = i - 1
     while src.texts[k - 1] == "::" and src.kinds[k - 2] == "word":
         k -= 2
@@ -26,14 +26,15 @@ def begins_type(src, i):
 
 
 def angle_pairs(src, templates):
-    """The partner of every '<' and '>' that encloses template arguments. `templates`: names of templates."""
+    """Maps every '<' and '>' around template arguments to its partner. `templates`: names of templates."""
     pairs = {}
     for i, t in enumerate(src.texts):
         if t != "<" or i == 0 or src.kinds[i - 1] != "word" or i in pairs:
             continue
         word = src.texts[i - 1]
-        sure = word in templates or word in TEMPLATES or word.endswith(("_t", "_v")) or src.texts[i - 2] == "template"
-        conditions = begins_type(src, i)
+        certain = (word in templates or word in TEMPLATES or word.endswith(("_t", "_v"))
+                   or src.texts[i - 2] == "template")
+        is_type = begins_type(src, i)
         stack, j = [], i
         while j < len(src):
             inner = src.texts[j]
@@ -46,17 +47,17 @@ def angle_pairs(src, templates):
                     break
             elif inner in "([":
                 j = src.match[j]
-            elif (src.kinds[j] == "op" and inner not in IN_ANGLES and not (sure and inner in ("&&", "||"))
-                  and not (conditions and inner in ("?", ":"))):
+            elif (src.kinds[j] == "op" and inner not in IN_ANGLES and not (certain and inner in ("&&", "||"))
+                  and not (is_type and inner in ("?", ":"))):
                 break
             j += 1
-        if stack or not (sure or conditions or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
+        if stack or not (certain or is_type or (j + 1 < len(src) and src.texts[j + 1] in ("(", "::", "{"))):
             for k in [k for k, v in pairs.items() if i <= k <= j and i <= v <= j]:
                 del pairs[k]
     return pairs
 
 
-def condition(src, pairs, question):
+def condition_begin(src, pairs, question):
     """The first token of the condition before a '?'."""
     j = question - 1
     while j >= 0:
@@ -80,8 +81,8 @@ def condition(src, pairs, question):
     return j + 1
 
 
-def arm(src, pairs, i, stops):
-    """Behind the last token of an operand that begins at token i; `stops` end it."""
+def operand_end(src, pairs, i, stops):
+    """The token after the operand that begins at token i. It ends at one of `stops`, or at a closing bracket."""
     nested, begin = 0, i
     while i < len(src):
         t = src.texts[i]
@@ -101,19 +102,19 @@ def arm(src, pairs, i, stops):
     return i
 
 
-def plain(src, begin, end):
-    """Whether an operand cannot stand beside half: a string, or nullptr."""
+def is_pointer_literal(src, begin, end):
+    """Whether an operand is a string or nullptr, which no half can be mixed with."""
     return end == begin + 1 and (src.kinds[begin] == "string" or src.texts[begin] == "nullptr")
 
 
-def same_cast(src, a, b):
-    """Whether both operands are calls or casts of one name, as in `T(x) : T(0)`."""
+def are_same_call(src, a, b):
+    """Whether both operands are calls or casts with the same name, as in `T(x) : T(0)`."""
     return (src.texts[a[0]] == src.texts[b[0]] and src.kinds[a[0]] == "word"
             and all(src.texts[x + 1] in ("(", "{") and src.match[x + 1] == y - 1 for x, y in (a, b)))
 
 
-def literals(src, a, b):
-    """Whether both are literals of one kind."""
+def are_same_literals(src, a, b):
+    """Whether both operands are literals of the same kind."""
     def kind(begin, end):
         begin += src.texts[begin] == "-"
         if end != begin + 1 or src.kinds[begin] != "number":
@@ -122,8 +123,8 @@ def literals(src, a, b):
     return kind(*a) is not None and kind(*a) == kind(*b)
 
 
-def mark(src, templates, done=()):
-    """Marks the conditional operators of a source that has half or bfloat in it, but for the tokens `done`."""
+def wrap_mixed_ternary(src, templates, done=()):
+    """Wraps the operands of conditional operators in a source that uses half or bfloat, except at the tokens `done`."""
     if not any(kind == "word" and SMALL.match(t) for kind, t in zip(src.kinds, src.texts, strict=True)):
         return
     pairs = None
@@ -131,12 +132,13 @@ def mark(src, templates, done=()):
         if t != "?" or src.kinds[q] != "op" or q in done:
             continue
         pairs = pairs if pairs is not None else angle_pairs(src, templates)
-        colon = arm(src, pairs, q + 1, ":")
+        colon = operand_end(src, pairs, q + 1, ":")
         if src.texts[colon] != ":":
             continue
-        a, b = (q + 1, colon), (colon + 1, arm(src, pairs, colon + 1, (",", ":")))
-        if plain(src, *a) or plain(src, *b) or literals(src, a, b) or same_cast(src, a, b) or b[1] <= b[0]:
+        a, b = (q + 1, colon), (colon + 1, operand_end(src, pairs, colon + 1, (",", ":")))
+        if (is_pointer_literal(src, *a) or is_pointer_literal(src, *b) or are_same_literals(src, a, b)
+                or are_same_call(src, a, b) or b[1] <= b[0]):
             continue
-        src.wrap(condition(src, pairs, q), b[1], "(::mpsx::unmark, (", "))")
+        src.wrap(condition_begin(src, pairs, q), b[1], "(::mpsx::unmark, (", "))")
         src.wrap(*a, "(::mpsx::mark, (", "))")
         src.wrap(*b, "(::mpsx::mark, (", "))")

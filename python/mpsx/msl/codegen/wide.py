@@ -5,8 +5,8 @@ the unit is a threadgroup of one thread."""
 
 import re
 
-from . import threadgroup_bytes
-from .attributes import COUNT, GRID, POSITIONS
+from ..attributes import COUNT, GRID, POSITIONS
+from ..passes.threadgroup_memory import size_constant, size_reference
 
 # A threadgroup is one thread: what is counted within it is 0 or 1, and its place in the grid is the unit's.
 WALKED = ("thread_position_in_grid", "threadgroup_position_in_grid")
@@ -65,8 +65,8 @@ class WideEmitter:
 
     general = False   # the source is at global scope, where a kernel may have the name of something in its entry point
 
-    def __init__(self, src):
-        self.src = src
+    def __init__(self, unit):
+        self.src = unit.src
         self.plans = {}
         self.constants, self.prologue = [], ""
 
@@ -134,15 +134,15 @@ class WideEmitter:
     @staticmethod
     def facts(symbol, instance):
         """Constants of the record that the compiler has to work out."""
-        return (threadgroup_bytes.constant(symbol, instance) or "") + WideEmitter.limit(symbol, instance)
+        return size_constant(symbol, instance) + WideEmitter.limit(symbol, instance)
 
     @staticmethod
     def limit(symbol, instance):
         """The limit on threads, where template arguments decide it."""
         kernel = instance.kernel
-        if not kernel.limit or kernel.limit.isdigit():
+        if not kernel.max_threads or kernel.max_threads.isdigit():
             return ""
-        name = re.sub(rf"\b{kernel.name}\b", kernel.limit, instance.expression, count=1)
+        name = re.sub(rf"\b{kernel.name}\b", kernel.max_threads, instance.expression, count=1)
         return f"static constexpr unsigned {symbol}_limit = {name}::value;\n"
 
     def record(self, symbol, instance, prefix):
@@ -157,10 +157,10 @@ class WideEmitter:
     def record_text(self, instance, unit, entry, thread_entry, fibers, prefix):
         """An mpsx_kernel_record."""
         buffers = max((p.index + 1 for p in instance.kernel.parameters if p.space in ("device", "constant")), default=0)
-        threads = instance.kernel.limit or "1024"
+        threads = instance.kernel.max_threads or "1024"
         if not threads.isdigit():
             threads = f"{entry if thread_entry == 'nullptr' else thread_entry}_limit"
-        size = threadgroup_bytes.reference(thread_entry if entry == "nullptr" else entry, instance)
+        size = size_reference(thread_entry if entry == "nullptr" else entry, instance)
         constants = "nullptr, 0"
         if self.constants:
             constants = f"{prefix}mpsx_constant_rows, {len(self.constants)}"

@@ -1,0 +1,1 @@
+"""Code generation: entry points and kernel tables, one module per target."""

@@ -1,0 +1,312 @@
+"""Collects the kernels of a translation unit and their instantiations, and numbers their buffers."""
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from .declarations import ADDRESS_SPACES, ALIAS, CLASS, FUNCTION, INSTANTIATION, NAMESPACE, TranslationUnit
+from .deduction import template_arguments
+from .evaluator import Evaluator
+from .parser import attributes, parse
+
+UNSUPPORTED = ("texture", "sampler", "imageblock", "payload", "visible_function_table", "stage_in")
+MAX_INDEX = 31   # buffers, and threadgroup arguments, have an index below this
+
+
+@dataclass
+class Parameter:
+    token: int          # the first one, for messages
+    text: str
+    space: str          # device, constant, threadgroup or ""
+    shape: str          # "*", "&" or "" (by value)
+    attributes: dict    # name -> argument text
+    index: int = -1     # buffer or threadgroup index
+
+
+@dataclass
+class Kernel:
+    name: str           # in the translated code, where each overload has a name of its own
+    token: int
+    is_template: bool
+    parameters: list
+    attributes: dict
+    body: tuple         # token range of { … }
+    scope: tuple        # enclosing namespaces
+    declaration: object
+    head: tuple = ()    # token range of template <…>
+    marker: int = 0     # the `kernel`, or the [[ of its attribute
+    threadgroup_variables: tuple = ()   # set by the threadgroup memory pass
+    overload_of: str = ""   # the name in the source, for every overload but the first
+    max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template that has it
+
+
+@dataclass
+class Instance:
+    """One compiled kernel: a host name and the C++ expression that names the function."""
+
+    host_name: str
+    expression: str
+    kernel: Kernel
+    scope: tuple
+    token: int
+    signature: list | None = None   # token ranges of the parameters, where the instantiation repeats them
+
+
+@dataclass
+class Module:
+    unit: TranslationUnit
+    evaluator: Evaluator
+    kernels: dict = field(default_factory=dict)   # (*scope, name) -> Kernel
+    instances: list = field(default_factory=list)
+    removed: list = field(default_factory=list)   # token ranges of instantiations
+    markers: list = field(default_factory=list)   # token ranges of `kernel` and [[kernel]]
+    constants: list = field(default_factory=list)   # FunctionConstants, set by the pass
+    setters: list = field(default_factory=list)   # names of the functions that set constants, set by the pass
+
+
+def space_and_shape(words):
+    """The address space that a declarator names, and whether it is a pointer or a reference."""
+    depth, shape = 0, ""
+    for i, w in enumerate(words):
+        depth += (w in "<(") - (w in ">)")
+        if w in ("*", "&") and (depth == 0 or words[i - 1] == "("):   # float (&a)[4] too
+            shape = w
+        elif depth == 0 and w == "[" and not shape:   # an array parameter is a pointer
+            shape = "*"
+    return next((w for w in words if w in ADDRESS_SPACES[:3]), ""), shape
+
+
+class Collector:
+    """Collects the kernels and instantiations of a Source."""
+
+    def __init__(self, src):
+        self.src, unit = src, parse(src)
+        self.module = Module(unit, Evaluator(unit))
+        self.pointer_aliases = None
+
+    def run(self):
+        for d in self.module.unit.all:
+            if d.in_class or d.kind in (NAMESPACE, CLASS):
+                continue
+            if d.kind == INSTANTIATION:
+                self.instantiation(d)
+            elif marker := self.marker(d):
+                self.module.markers.append(marker)
+                self.kernel(d, *marker)
+        self.resolve()
+        return self.module
+
+    def marker(self, d):
+        """The range of `kernel` or [[kernel]] in a declaration, or None."""
+        src = self.src
+        if d.kind == FUNCTION and d.entry != "kernel":
+            return None
+        stop = d.name if d.kind == FUNCTION else d.end
+        found = [a.span for a in d.attributes if a.name == "kernel"]
+        found += [(i, i + 1) for i in range(d.start, stop) if src.texts[i] == "kernel"][:1]
+        marker = min(found, default=None)
+        if marker and (d.kind != FUNCTION or marker[0] > d.name):
+            raise src.error(marker[0], "expected a function after 'kernel'")
+        return marker
+
+    def aliases(self):
+        """The types whose names imply an address space: name -> (space, shape)."""
+        if self.pointer_aliases is None:
+            texts, unit = self.src.texts, self.module.unit
+            found = {texts[d.name]: space_and_shape(texts[slice(*d.value)]) for d in unit.of_kind(ALIAS) if d.name >= 0}
+            self.pointer_aliases = {name: alias for name, alias in found.items() if all(alias)}
+        return self.pointer_aliases
+
+    def parameter(self, begin, end):
+        src = self.src
+        found, rest = attributes(src, begin, end)
+        words = [src.texts[i] for i in rest]
+        space, shape = space_and_shape(words)
+        if not space:
+            space, shape = next((self.aliases()[w] for w in words if w in self.aliases()), (space, shape))
+        text = " ".join(words)
+        for w in words:
+            if w.startswith(UNSUPPORTED):
+                raise src.error(begin, f"kernel parameter '{text}': {w} is not supported")
+        return Parameter(begin, text, space, shape, {a.name: a.argument or "" for a in found})
+
+    def number_buffers(self, kernel):
+        """Gives explicit indices to the parameters that have one, and the lowest free ones to the others."""
+        for kind, spaces in (("buffer", ("device", "constant")), ("threadgroup", ("threadgroup",))):
+            mine = [p for p in kernel.parameters if p.space in spaces]
+            used = set()
+            for p in mine:
+                if kind not in p.attributes:
+                    continue
+                value = self.module.evaluator.value(p.attributes[kind].split())
+                if value is None or not 0 <= value < MAX_INDEX:
+                    raise self.src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {MAX_INDEX}")
+                p.index = value
+                # Of the parameters with function constants, at most one is present.
+                if p.index in used and "function_constant" not in p.attributes:
+                    raise self.src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
+                used.add(p.index)
+            for p in mine:
+                if p.index < 0:
+                    p.index = next(n for n in range(MAX_INDEX + 1) if n not in used)
+                    used.add(p.index)
+
+    def kernel(self, d, begin, end):
+        """A kernel function, marked by tokens [begin, end)."""
+        src, module, name = self.src, self.module, self.src.texts[d.name]
+        marker = begin - (src.texts[begin - 1:begin] == ["void"])   # void kernel f(…)
+        if (*src.texts[marker:begin], *src.texts[end:d.name]).count("void") != 1:
+            raise src.error(d.name, f"kernel '{name}' must return void")
+        parameters = [self.parameter(a, b) for a, b in d.parameters]
+        if d.body < 0 or d.name != d.open - 1:   # a specialization is called through its template
+            return
+        found = {a.name: a.argument or "" for a in d.attributes}
+        kernel = Kernel(name, d.name, bool(d.heads), parameters, found, d.body_range, d.scope, d,
+                        head=d.heads[-1] if d.heads else (), marker=marker)
+        if (*d.scope, name) in module.kernels:
+            if not d.heads:
+                raise src.error(d.name, f"kernel '{name}' is defined twice")
+            kernel.overload_of, kernel.name = name, f"mpsx_overload_{len(module.kernels)}_{name}"
+        self.number_buffers(kernel)
+        module.kernels[(*d.scope, kernel.name)] = kernel
+        if not d.heads:
+            host = self.host_name(d, begin) if "host_name" in found else name
+            module.instances.append(Instance(host, name, kernel, d.scope, d.name))
+
+    def host_name(self, d, token):
+        text = next(a.argument for a in d.attributes if a.name == "host_name")
+        try:
+            return ast.literal_eval(f"({text or ''})")
+        except (SyntaxError, ValueError):
+            raise self.src.error(token, f"host_name: expected a string, got {text or 'nothing'}") from None
+
+    def instantiation(self, d):
+        """`template [[host_name("x")]] kernel decltype(f<T>) f<T>;` or with the signature repeated."""
+        src, texts, end = self.src, self.src.texts, d.end - 1
+        found, rest = attributes(src, d.start + 1, end)
+        names = {a.name for a in found}
+        if not names & {"kernel", "host_name"} and all(texts[i] != "kernel" for i in rest):
+            return
+        if any(texts[i] in "{}" for i in rest):
+            raise src.error(d.start, "explicit instantiation without ';'")
+        if "host_name" not in names:
+            raise src.error(d.start, "kernel instantiation without [[host_name(\"...\")]]")
+        host = self.host_name(d, d.start)
+        rest = [i for i in rest if texts[i] not in ("kernel", "inline", "static", "METAL_FUNC")]
+        if rest and texts[rest[0]] == "decltype":
+            first, last = src.match[rest[1]] + 1, end
+        elif rest and texts[rest[0]] == "void" and texts[rest[-1]] == ")":
+            first, last = rest[1], src.match[rest[-1]]
+        elif len(rest) > 1 and src.kinds[rest[0]] == "word":   # a typedef of the function's type: `f_t f<float>`
+            first, last = rest[1], end
+            while texts[first] == "::":
+                first += 2
+        else:
+            raise src.error(d.start, f"host_name(\"{host}\"): expected `decltype(f<...>) f<...>`, "
+                            "`void f<...>(...)` or `type f<...>`")
+        name = next((texts[i] for i in range(first, last) if i + 1 >= last or texts[i + 1] == "<"), "")
+        signature = src.split(last + 1, src.match[last]) if texts[last] == "(" else None
+        self.module.instances.append(Instance(host, src.span(first, last), name, d.scope, first, signature))
+        self.module.removed.append((d.start, d.end))
+
+    def resolve(self):
+        """Ties instances to their kernels, and rejects a host name that is given twice."""
+        src, seen = self.src, {}
+        for instance in self.module.instances:
+            if isinstance(instance.kernel, str):
+                self.resolve_instance(instance)
+            host = f"host_name(\"{instance.host_name}\")"
+            if instance.host_name in seen:
+                first = src.location(seen[instance.host_name])
+                raise src.error(instance.token, f"{host} is taken already, at {first}")
+            seen[instance.host_name] = instance.token
+
+    def resolve_instance(self, instance):
+        src = self.src
+        found = find_kernels(self.module, instance.kernel, instance.scope)
+        host = f"host_name(\"{instance.host_name}\")"
+        if not found:
+            raise src.error(instance.token, f"{host}: no kernel named '{instance.kernel}'")
+        kernel = found[0]
+        angle = next((i for i in range(instance.token, len(src)) if src.texts[i] in ("<", "(", ";")), instance.token)
+        if len(found) > 1:
+            end = src.angle_end(angle) + 1 if src.texts[angle] == "<" else angle
+            kernel = overload(src, found, instance.token, end, instance.signature)
+            name = kernel.overload_of or kernel.name
+            instance.expression = re.sub(rf"\b{name}\b", kernel.name, instance.expression, count=1)
+        if kernel.head and instance.signature is not None and src.texts[angle] != "<":
+            arguments = deduced_arguments(src, kernel, instance)
+            if arguments is None:
+                raise src.error(instance.token, f"{host}: cannot deduce the template arguments of '{kernel.name}' "
+                                "from its parameters")
+            instance.expression += f" < {' , '.join(arguments)} >"
+        instance.kernel = kernel
+
+
+def collect_kernels(src):
+    """The Module of a Source."""
+    return Collector(src).run()
+
+
+def template_parameters(src, kernel):
+    """The words of each template parameter of a kernel."""
+    if not kernel.head:
+        return []
+    return [src.texts[a:b] for a, b in src.split(kernel.head[0] + 2, kernel.head[1] - 1)]
+
+
+def find_kernels(module, name, scope):
+    """The kernels of that name, overloads included: those in the innermost enclosing namespace, else in any."""
+    named = {key: k for key, k in module.kernels.items() if name in (k.name, k.overload_of)}
+    for n in range(len(scope), -1, -1):
+        found = [k for key, k in named.items() if key[:-1] == scope[:n]]
+        if found:
+            return found
+    return list(named.values())
+
+
+def accepts(src, kernel, arguments):
+    """Whether the template of a kernel may accept these arguments, given as words."""
+    head = template_parameters(src, kernel)
+    pack = False
+    for k, words in enumerate(head):
+        pack = pack or "..." in "".join(words)
+        if k >= len(arguments):
+            if "=" not in words and not pack:
+                return False
+            continue
+        is_type = words[0] in ("typename", "class", "template")
+        if is_type and re.match(r"\d|'|true$|false$|-$", arguments[k][0]):
+            return False
+    return pack or len(arguments) <= len(head)
+
+
+def overload(src, kernels, first, last, signature):
+    """The template that an instantiation of `name<arguments>`, tokens [first, last), selects among several."""
+    angle = next((i for i in range(first, last) if src.texts[i] == "<"), None)
+    arguments = [src.texts[a:b] for a, b in src.split(angle + 1, src.angle_end(angle))] if angle else []
+    fitting = [k for k in kernels if accepts(src, k, arguments)
+               and (signature is None or len(k.parameters) == len(signature))]
+    return (fitting or kernels)[0]
+
+
+def rename_overloads(src, module):
+    """Gives every overload its own name, at its definition and in its uses."""
+    names = {k.overload_of for k in module.kernels.values() if k.overload_of}
+    defined = {k.token: k for k in module.kernels.values()}
+    for i, t in enumerate(src.texts):
+        if t not in names or src.kinds[i] != "word":
+            continue
+        kernel = defined.get(i)
+        if kernel is None and src.texts[i + 1] == "<":
+            end = src.angle_end(i + 1) + 1
+            kernel = overload(src, find_kernels(module, t, ()), i, end, None)
+        if kernel is not None and kernel.overload_of:
+            src.replace(i, i + 1, kernel.name)
+
+
+def deduced_arguments(src, kernel, instance):
+    """The template arguments that an instantiation leaves to its parameters' types, or None."""
+    pairs = [(p.text.split(), [src.texts[i] for i in attributes(src, *span)[1]])
+             for p, span in zip(kernel.parameters, instance.signature, strict=False)]
+    return template_arguments(template_parameters(src, kernel), pairs)

@@ -1,0 +1,81 @@
+"""Removes address spaces and attributes, which C++ does not have, and spells literals as C++ does."""
+
+from ..declarations import NAMESPACE
+from .literals import literal
+
+DROPPED_SPACES = {"device", "thread", "threadgroup", "ray_data", "object_data"}
+KEPT_ATTRIBUTES = {"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely"}
+
+
+def specifiers_end(src, i):
+    """The end of the declaration specifiers that token i belongs to: where * & ; = , ( { or ) follows."""
+    depth, j = 0, i
+    while j < len(src):
+        t = src.texts[j]
+        depth += src.opens(j) - (t == ">")
+        if src.specifier_end(j) > j:
+            j = src.specifier_end(j)
+            continue
+        if depth < 0 or (depth == 0 and t in ("*", "&", ";", "=", ",", "(", ")", "{", "[")):
+            return j
+        j += 1
+    return len(src)
+
+
+def constant_replacement(src, i, depth):
+    """The replacement of `constant` at token i; `depth` counts the brackets around it."""
+    if src.texts[i + 1] == ":":   # qualifies the object of a constructor
+        return ""
+    begin = i
+    while begin and src.texts[begin - 1] in ("static", "constexpr", "const", "inline", "extern"):
+        begin -= 1
+    end = specifiers_end(src, i)
+    words = src.texts[begin:i] + src.texts[i + 1:end]
+    if src.texts[i - 1] == "*":   # constant half* constant table: the pointer itself is constant
+        return "const"
+    pointer = src.texts[end] in ("*", "&") or src.texts[end:end + 2] in (["(", "*"], ["(", "&"])
+    # constexpr makes a variable const, but not what a pointer points to.
+    const = "" if "const" in words or ("constexpr" in words and not pointer) else "const"
+    variable = depth == 0 and src.texts[end] not in ("*", "&", ")", ",", ">", "(")
+    variable = variable and src.texts[end - 2] != "::"   # not the definition of a member outside its class
+    if not variable:
+        return const
+    return " ".join(filter(None, ["" if "static" in words else "static", const]))
+
+
+def lower_address_spaces(src, unit, done):
+    """The pass. `done`: tokens that other passes have dealt with."""
+    braces = {brace for d in unit.of_kind(NAMESPACE) for brace in (d.body, src.match[d.body])}
+    depth, i = 0, 0   # depth counts brackets other than those of namespaces
+    while i < len(src):
+        kind, t = src.kinds[i], src.texts[i]
+        if i in done:
+            i += 1
+            continue
+        if kind == "op":
+            stop = src.attribute_end(i) if t == "[" else None
+            if stop is not None:
+                if not KEPT_ATTRIBUTES & set(src.texts[i:stop]):
+                    src.replace(i, stop + 1)
+                i = stop + 1
+                continue
+            if i not in braces:
+                depth += (t in "([{") - (t in ")]}")
+        elif kind == "number":
+            new = literal(t)
+            if new != t:
+                src.replace(i, i + 1, new)
+        elif kind == "word":
+            member = i and src.texts[i - 1] in (".", "->")
+            if t in DROPPED_SPACES:
+                src.replace(i, i + 1)
+            elif t == "constant":
+                src.replace(i, i + 1, constant_replacement(src, i, depth))
+            elif t == "coherent" and not member and src.texts[i + 1] in ("device", "("):   # also coherent(device) T*
+                end = src.match[i + 1] + 1 if src.texts[i + 1] == "(" else i + 1
+                src.replace(i, end)
+                i = end
+                continue
+            elif t == "double" and not member:
+                raise src.error(i, "Metal has no double")
+        i += 1
