@@ -1,49 +1,108 @@
-// The Cholesky factor of a diagonal block: the lower triangle of a, of which the strides may be those of a transpose.
+// Blocked Cholesky factorization of the lower triangle of a, whose strides may be those of a transpose.
+//
+// Step k is one dispatch. Its first threadgroups factor panel k: each one applies the update of panel k - 1 to the
+// diagonal block and to its own rows below, factors the diagonal block redundantly, and solves for its rows. The other
+// threadgroups apply the update of panel k - 1 to the trailing matrix right of panel k.
 #include "lib/instantiate.h"
-#include "linalg/field.h"
+#include "linalg/cholesky_tile.h"
 
-// One threadgroup per matrix of the batch. Columns stay unscaled until the end, so that a step needs one barrier.
-// info: the order of the first leading minor that is not positive, counted from 1, or 0.
 template <typename T>
-kernel void cholesky_block(device T* matrices [[buffer(0)]], device int* info [[buffer(1)]],
-                           constant CholeskyParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
-  enum : uint { kPitch = Block<T>::rows + 1 };
-  const GroupThread g = MPSX_GROUP_THREAD;
-  threadgroup T a[Block<T>::rows * kPitch];
-  const uint n = p.n, batch = g.group.x;
-  device T* matrix = matrices + long(batch) * p.a.batch;
-  load_tile(a, kPitch, matrix, p.a.row, p.a.column, n, n, g);
-  tg_barrier();
-  const Spread s = spread_over(kSolveColumns, g);
-  uint factored = n;
-  for (uint k = 0; k < n; ++k) {
-    const float pivot = real_part(a[k * kPitch + k]);
-    if (!(pivot > 0.0f)) {
-      factored = k;
-      break;
-    }
-    for (uint j = k + 1 + s.column; j < n; j += s.columns) {
-      const T multiplier = conjugate(a[j * kPitch + k]) / pivot;
-      for (uint i = k + 1 + s.row; i < n; i += s.rows)
-        if (i >= j) a[i * kPitch + j] = product_sum(a[i * kPitch + k], -multiplier, a[i * kPitch + j]);
+struct CholeskyTile {
+  enum : uint {
+    n = Block<T>::rows,
+    panel_pitch = n + kCholeskyRows + kMicro,
+    pitch = n + kMicro,
+    elements = (n + kRankDepth) * panel_pitch,
+  };
+};
+
+template <typename T>
+inline void factor_panel(device T* matrix, device T* diagonal, device int* info, constant CholeskyParams& p,
+                         threadgroup T* tile, GroupThread g) {
+  enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::panel_pitch };
+  threadgroup T* previous = tile + kN * kPitch;
+  const uint n = min(uint(kN), p.n - p.offset), padded_n = (n + kPivots - 1) / kPivots * kPivots;
+  const uint first = p.offset + n + g.group.x * kCholeskyRows;
+  const uint below = first < p.n ? min(uint(kCholeskyRows), p.n - first) : 0;
+  const uint padded_rows = (below + kMicro - 1) / kMicro * kMicro;
+  device T* corner = matrix + (long(p.offset) * p.a.row + long(p.offset) * p.a.column);
+  device T* rows = matrix + (long(first) * p.a.row + long(p.offset) * p.a.column);
+  load_columns(tile, kPitch, corner, p.a, n, n, g);
+  pad_tile(tile, kPitch, n, n, padded_n, padded_n, g);
+  if (below > 0) {
+    load_columns(tile + kN, kPitch, rows, p.a, below, n, g);
+    pad_tile(tile + kN, kPitch, below, n, padded_rows, n, g);
+  }
+  const uint depth = p.offset > 0 ? uint(kN) : 0;
+  for (uint k = 0; k < depth; k += kRankDepth) {
+    const long column = (long(k) - long(kN)) * p.a.column;
+    load_columns(previous, kPitch, corner + column, p.a, n, kRankDepth, g);
+    pad_tile(previous, kPitch, n, kRankDepth, padded_n, kRankDepth, g);
+    if (below > 0) {
+      load_columns(previous + kN, kPitch, rows + column, p.a, below, kRankDepth, g);
+      pad_tile(previous + kN, kPitch, below, kRankDepth, padded_rows, kRankDepth, g);
     }
     tg_barrier();
+    rank_update<kRankDepth>(tile, kPitch, previous, previous, kPitch, padded_n + padded_rows, padded_n, true, g);
+    tg_barrier();
   }
-  const bool down = p.a.row == 1;
-  for (uint e = g.index; e < n * n; e += g.count) {
-    const uint i = down ? e % n : e / n, j = down ? e / n : e % n;
-    if (i < j) continue;
-    T value = a[i * kPitch + j];
-    if (j < factored) {
-      const float root = precise::sqrt(real_part(a[j * kPitch + j]));
-      value = i == j ? field_number<T>(root, 0.0f) : value / root;
-    }
-    matrix[long(i) * p.a.row + long(j) * p.a.column] = value;
+  tg_barrier();
+  const uint factored = factor_tile(tile, kPitch, padded_n + padded_rows, padded_n, g);
+  if (below > 0) store_columns(rows, p.a, tile + kN, kPitch, below, n, g);
+  if (g.group.x > 0) return;
+  // The other threadgroups may still read the diagonal block.
+  store_columns(diagonal, p.diagonal, tile, kPitch, n, n, g);
+  if (g.index > 0) return;
+  if (factored < n) {
+    if (p.offset == 0 || *info == 0) *info = int(p.offset + factored + 1);
+  } else if (p.offset == 0) {
+    *info = 0;
   }
-  if (g.index == 0 && (p.offset == 0 || (factored < n && info[batch] == 0)))
-    info[batch] = factored < n ? int(p.offset + factored + 1) : 0;
 }
 
-#define MPSX_CHOLESKY(T, TAG) MPSX_KERNEL("cholesky_block_" #TAG, cholesky_block<T>)
+template <typename T>
+inline void update_trailing(device T* matrix, constant CholeskyParams& p, threadgroup T* tile, GroupThread g) {
+  enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::pitch };
+  threadgroup T *left = tile + kN * kPitch, *right = left + kRankDepth * kPitch;
+  const uint start = p.offset + kN, size = (p.n - start + kN - 1) / kN;
+  const LowerTile at = lower_tile(g.group.x - p.panel_tiles, size, size);
+  if (!at.exists) return;
+  const uint row = start + at.row * kN, column = start + at.column * kN;
+  const uint rows = min(uint(kN), p.n - row), columns = min(uint(kN), p.n - column);
+  device T* out = matrix + (long(row) * p.a.row + long(column) * p.a.column);
+  device const T* panel = matrix + long(p.offset - kN) * p.a.column;
+  load_columns(tile, kPitch, out, p.a, rows, columns, g);
+  pad_tile(tile, kPitch, rows, columns, kN, kN, g);
+  for (uint k = 0; k < kN; k += kRankDepth) {
+    device const T* slice = panel + long(k) * p.a.column;
+    load_columns(left, kPitch, slice + long(row) * p.a.row, p.a, rows, kRankDepth, g);
+    pad_tile(left, kPitch, rows, kRankDepth, kN, kRankDepth, g);
+    load_columns(right, kPitch, slice + long(column) * p.a.row, p.a, columns, kRankDepth, g);
+    pad_tile(right, kPitch, columns, kRankDepth, kN, kRankDepth, g);
+    tg_barrier();
+    rank_update<kRankDepth>(tile, kPitch, left, right, kPitch, kN, kN, at.row == at.column, g);
+    tg_barrier();
+  }
+  store_columns(out, p.a, tile, kPitch, rows, columns, g);
+}
+
+// info: the order of the first leading minor that is not positive, counted from 1, or 0.
+// Grid: (threadgroups of the panel and of the trailing matrix, batch).
+template <typename T>
+kernel void cholesky_step(device T* matrices [[buffer(0)]], device T* diagonals [[buffer(1)]],
+                          device int* info [[buffer(2)]], constant CholeskyParams& p [[buffer(3)]],
+                          MPSX_GROUP_PARAMETERS) {
+  const GroupThread g = MPSX_GROUP_THREAD;
+  threadgroup float4 memory[CholeskyTile<T>::elements * sizeof(T) / sizeof(float4)];
+  threadgroup T* tile = (threadgroup T*)memory;
+  const uint batch = g.group.y;
+  device T* matrix = matrices + long(batch) * p.a.batch;
+  if (g.group.x < p.panel_tiles)
+    factor_panel(matrix, diagonals + long(batch) * p.diagonal.batch, info + batch, p, tile, g);
+  else
+    update_trailing(matrix, p, tile, g);
+}
+
+#define MPSX_CHOLESKY(T, TAG) MPSX_KERNEL("cholesky_step_" #TAG, cholesky_step<T>)
 MPSX_CHOLESKY(float, f32)
 MPSX_CHOLESKY(float2, c64)

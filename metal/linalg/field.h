@@ -64,28 +64,79 @@ inline Pivot sg_argmax(Pivot v, SimdGroup s) {
   return v;
 }
 
-// Copies rows x columns elements to a tile in the order in which they are adjacent in memory.
+// The positions of a rows x columns tile that one thread visits. Adjacent threads visit elements that are adjacent in
+// device memory, which has the given strides.
+struct TileWalk {
+  bool column_major;
+  uint minor_size, major_size;
+  Spread s;
+  uint minor, major;
+
+  METAL_FUNC bool more() const { return major < major_size; }
+  METAL_FUNC void next() {
+    minor += s.columns;
+    if (minor < minor_size) return;
+    minor = s.column;
+    major += s.rows;
+  }
+  METAL_FUNC uint row() const { return column_major ? minor : major; }
+  METAL_FUNC uint column() const { return column_major ? major : minor; }
+};
+inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread g) {
+  const bool column_major = row_stride == 1;
+  const uint minor_size = column_major ? rows : columns;
+  const Spread s = spread_over(max(minor_size, 1u), g);
+  return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
+}
+
+// A matrix in device or threadgroup memory. P: a pointer.
+template <typename P>
+struct MatrixView {
+  P data;
+  long row_stride, column_stride;
+};
+
+// Copies rows x columns elements; adjacent threads copy elements that are adjacent in device memory, which is
+// column-major or not. Issues a batch of loads before the first store to overlap their latencies.
+template <typename To, typename From>
+inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint columns, bool column_major,
+                      GroupThread g) {
+  enum : uint { kBatch = 8 };
+  typedef remove_cv_t<remove_reference_t<decltype(*to.data)>> T;
+  const uint minor_size = column_major ? rows : columns, major_size = column_major ? columns : rows;
+  const long to_minor = column_major ? to.row_stride : to.column_stride;
+  const long to_major = column_major ? to.column_stride : to.row_stride;
+  const long from_minor = column_major ? from.row_stride : from.column_stride;
+  const long from_major = column_major ? from.column_stride : from.row_stride;
+  const Spread s = spread_over(max(minor_size, 1u), g);
+  for (uint minor = s.column; minor < minor_size; minor += s.columns) {
+    for (uint first = s.row; first < major_size; first += kBatch * s.rows) {
+      const From source = from.data + (long(minor) * from_minor + long(first) * from_major);
+      const To target = to.data + (long(minor) * to_minor + long(first) * to_major);
+      T values[kBatch];
+      MPSX_UNROLL
+      for (uint i = 0; i < kBatch; ++i)
+        if (first + i * s.rows < major_size) values[i] = source[long(i * s.rows) * from_major];
+      MPSX_UNROLL
+      for (uint i = 0; i < kBatch; ++i)
+        if (first + i * s.rows < major_size) target[long(i * s.rows) * to_major] = values[i];
+    }
+  }
+}
+// Copies between a row-major tile in threadgroup memory and device memory.
 template <typename T>
 inline void load_tile(threadgroup T* to, uint pitch, device const T* from, long row_stride, long column_stride,
                       uint rows, uint columns, GroupThread g) {
-  const bool down = row_stride == 1;
-  const uint inner = down ? rows : columns;
-  for (uint e = g.index; e < rows * columns; e += g.count) {
-    const uint outer_index = e / inner, inner_index = e % inner;
-    const uint i = down ? inner_index : outer_index, j = down ? outer_index : inner_index;
-    to[i * pitch + j] = from[long(i) * row_stride + long(j) * column_stride];
-  }
+  const MatrixView<threadgroup T*> tile = {to, long(pitch), 1};
+  const MatrixView<device const T*> matrix = {from, row_stride, column_stride};
+  copy_tile(tile, matrix, rows, columns, row_stride == 1, g);
 }
 template <typename T>
 inline void store_tile(device T* to, long row_stride, long column_stride, threadgroup const T* from, uint pitch,
                        uint rows, uint columns, GroupThread g) {
-  const bool down = row_stride == 1;
-  const uint inner = down ? rows : columns;
-  for (uint e = g.index; e < rows * columns; e += g.count) {
-    const uint outer_index = e / inner, inner_index = e % inner;
-    const uint i = down ? inner_index : outer_index, j = down ? outer_index : inner_index;
-    to[long(i) * row_stride + long(j) * column_stride] = from[i * pitch + j];
-  }
+  const MatrixView<device T*> matrix = {to, row_stride, column_stride};
+  const MatrixView<threadgroup const T*> tile = {from, long(pitch), 1};
+  copy_tile(matrix, tile, rows, columns, row_stride == 1, g);
 }
 
 // Solves a x = b over b for a tile of right-hand sides by substitution, one barrier per row. `a` has n x n elements, of

@@ -12,6 +12,8 @@ enum : uint32_t {
   kPanel = 32,         // columns of a panel of LU and QR
   kPanelThreads = 1024,
   kSums = 8,           // rows of sums of products that a solve has at a time
+  kCholeskyRows = 32,  // rows below the diagonal block that a threadgroup solves for
+  kCholeskyThreads = 288,  // one per 4x4 tile on or below the diagonal of a 96x64 panel (264) or a 64x64 tile
   kTileBytes = 16640   // a matrix of at most this size is factored in threadgroup memory, 64 x 65 floats
 };
 
@@ -20,10 +22,14 @@ struct MatrixStrides {
   int64_t row, column, batch;
 };
 
+// One step of a blocked Cholesky factorization: the panel whose diagonal block starts at row `offset`.
 struct CholeskyParams {
   MatrixStrides a;
-  uint32_t n;       // rows of the diagonal block
-  uint32_t offset;  // its first row in the matrix
+  MatrixStrides diagonal;  // where the factor of the diagonal block goes
+  uint32_t n;              // rows of the matrix
+  uint32_t offset;
+  uint32_t panel_tiles;    // threadgroups of the panel, which come first; the others update the trailing matrix
+  uint32_t unused;
 };
 
 // X of op(A) X = B, over B.

@@ -1,5 +1,6 @@
 // Launchers of metal/linalg/cholesky.metal.
 #include <ATen/native/BatchLinearAlgebra.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 
@@ -9,47 +10,40 @@
 namespace mpsx::ops::linalg {
 namespace {
 
-// Columns that are factored before all columns to their right are updated, in one product that reads and writes those
-// once.
-constexpr int64_t kCholeskyPanel = 256;
+uint32_t tiles_of(int64_t size, int64_t tile) { return uint32_t(ceil_div(uint64_t(size), uint64_t(tile))); }
 
-void factor_block(const Tensor& a, const Tensor& info, int64_t offset) {
-  static const KernelSet kernels("cholesky_block");
-  const CholeskyParams p{strides_of(a), uint32_t(a.size(1)), uint32_t(offset)};
-  Launch(kernels.get(tag_of(a)))
-      .pointer(a.mutable_data_ptr())
-      .pointer(info.mutable_data_ptr())
-      .bytes(p)
-      .groups({uint32_t(a.size(0))}, p.n > 32 ? 512 : 256)
-      .work(uint64_t(p.n) * p.n * p.n / 3 + 1)
-      .run();
-}
-
-// The factor takes the place of a triangle; what is in the other one afterwards is of no use.
+// Factors panel by panel. Threadgroups of a panel read its diagonal block while one of them writes the factor, which
+// therefore goes to memory of its own, but for the last block, which has no rows below.
 void cholesky(const Tensor& self, const Tensor& info, bool upper) {
+  static const KernelSet kernels("cholesky_step");
   if (self.numel() == 0) return;
   checked_size("cholesky", self.size(-1));
   // An upper factor is the transpose of the lower factor of the transpose.
   const Tensor batch = written_matrices("cholesky", self), a = upper ? transposed(batch) : batch;
-  const int64_t n = a.size(1), block = block_rows(a);
-  // Subtracts what columns [first, last) contribute to columns [last, end), from row `last` on.
-  const auto update = [&](int64_t first, int64_t last, int64_t end) {
-    const Tensor left = part(a, last, first, n - last, last - first);
-    const Tensor top = part(left, 0, 0, end - last, last - first);
-    multiply_add(part(a, last, last, n - last, end - last), left, adjoint(top), -1, 1);
-  };
-  for (int64_t first = 0; first < n; first += block) {
-    const int64_t last = std::min(first + block, n), panel = first / kCholeskyPanel * kCholeskyPanel;
-    const int64_t end = std::min(panel + kCholeskyPanel, n);
-    const Tensor diagonal = part(a, first, first, last - first, last - first);
-    factor_block(diagonal, info, first);
-    if (last == n) break;
-    solve_triangular(diagonal, transposed(part(a, last, first, n - last, last - first)), false, false, true);
-    if (last < end)
-      update(first, last, end);
-    else
-      update(panel, end, n);
+  const int64_t n = a.size(1), block = block_rows(a), blocks = tiles_of(n, block) - 1;
+  const bool column_major = a.stride(1) == 1;
+  const Tensor diagonals = at::empty({a.size(0), blocks, block, block}, a.options());
+  for (int64_t k = 0, first = 0; first < n; ++k, first += block) {
+    const int64_t last = std::min(first + block, n), trailing = n - last;
+    const uint32_t panel = std::max(tiles_of(trailing, kCholeskyRows), 1u), size = tiles_of(trailing, block);
+    const uint32_t updates = k > 0 ? (size + 1) / 2 * (size + 1) : 0;
+    const Tensor diagonal = k < blocks ? diagonals.select(1, k) : part(a, first, first, last - first, last - first);
+    MatrixStrides strides = strides_of(diagonal);
+    if (k < blocks && column_major) std::swap(strides.row, strides.column);
+    const CholeskyParams p{strides_of(a), strides, uint32_t(n), uint32_t(first), panel, 0};
+    Launch(kernels.get(tag_of(a)))
+        .pointer(a.mutable_data_ptr())
+        .pointer(diagonal.mutable_data_ptr())
+        .pointer(info.mutable_data_ptr())
+        .bytes(p)
+        .groups({panel + updates, uint32_t(a.size(0))}, kCholeskyThreads)
+        .work(uint64_t(block) * block * (block + kCholeskyRows))
+        .run();
   }
+  if (blocks == 0) return;
+  const int64_t step = block * (a.stride(1) + a.stride(2));
+  a.as_strided({a.size(0), blocks, block, block}, {a.stride(0), step, a.stride(1), a.stride(2)}, a.storage_offset())
+      .copy_(column_major ? diagonals.mT() : diagonals);
 }
 
 // The inverse takes the place of the factor, all of it.

@@ -96,6 +96,30 @@ def test_cholesky(size: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [(150, 150), (2, 230, 230)])
+def test_cholesky_of_several_panels(size: tuple[int, ...], dtype: torch.dtype) -> None:
+    a = hermitian(*size, dtype=dtype)
+    for upper in FLAGS:
+        for x in layouts(a):
+            check(lambda x: L.cholesky_ex(x, upper=upper), x)
+
+
+@pytest.mark.parametrize("upper", FLAGS)
+def test_cholesky_of_an_ill_conditioned_matrix(upper: bool) -> None:
+    """The residual does not depend on the condition number, about 1e7 here."""
+    x = torch.linalg.qr(torch.randn(200, 200, dtype=torch.double)).Q
+    a = (x * torch.logspace(0, -7, 200, dtype=torch.double)) @ x.mT + 3e-7 * torch.eye(200)
+    residuals = {}
+    for device in ("cpu", "mpsx"):
+        factor, info = L.cholesky_ex(a.float().to(device), upper=upper)
+        assert info.item() == 0
+        factor = wide(factor.cpu())
+        product = factor.mT @ factor if upper else factor @ factor.mT
+        residuals[device] = (product - a.float()).square().mean().sqrt()
+    assert residuals["mpsx"] <= 2 * residuals["cpu"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", SIZES)
 def test_solve_triangular(size: tuple[int, ...], dtype: torch.dtype) -> None:
     lower, b = triangular(*size, dtype=dtype), torch.randn(*size[:-1], 6, dtype=dtype)
@@ -192,7 +216,7 @@ def test_norms_of_any_magnitude() -> None:
     torch.testing.assert_close(L.qr(zeros.to("mpsx")).Q.cpu(), L.qr(zeros).Q)
 
 
-@pytest.mark.parametrize("n", [4, 70])
+@pytest.mark.parametrize("n", [4, 70, 200])
 def test_info(n: int) -> None:
     """The first minor that is not positive, the first pivot that is zero."""
     a = hermitian(3, n, n)

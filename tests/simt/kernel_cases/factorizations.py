@@ -46,6 +46,8 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for shape in TALL:
         yield case(f"lu f32 of {shape}", factored, matrices(torch.float32, *shape))
+    many = values(1, 210, 210, low=-1, high=1)  # at least three panels, so that there is a trailing matrix to update
+    yield case("cholesky f32 of 210", torch.linalg.cholesky, hermitian(many), reference="exact")
     for dtype, tag in ((torch.float32, "f32"), (torch.complex64, "c64")):
         for n in (13, 70):
             a, b = matrices(dtype, 2, n, n), matrices(dtype, 2, n, 35, seed=5)
