@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-
-import mpsx
-
 from opmatrix import cases, export, page, pool, records, routes, summary, totals, upstream
 from opmatrix import measure as measuring
 from opmatrix.cli import Progress, check
 from opmatrix.tags import DIRECTIONS, SHOWN, STATUSES, TAGS
+
+import mpsx
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -232,7 +232,8 @@ function(mpsx_add_kernels target)
     get_filename_component(dir "${dir}" ABSOLUTE)
     list(APPEND include_flags -I "${dir}")
   endforeach()
-  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py")
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
+       "${MPSX_TRANSLATOR_DIR}/passes/*.py")
   # Which overlays there are; what is in one is a dependency of the sources that it belongs to.
   set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
   file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
