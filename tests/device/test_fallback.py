@@ -314,7 +314,6 @@ def test_vendor_operators_do_not_warn(loud_fallback: None) -> None:
 
 # Without kernels of ours: a library's on the host driver, a fallback on every other.
 LIBRARY_ONLY = {
-    "aten::_fft_r2c": lambda: torch.fft.rfft(torch.ones(8, device="mpsx")),
     "aten::convolution": lambda: torch.conv1d(*(torch.ones(1, 1, 8, dtype=torch.double).to("mpsx") for _ in range(2))),
 }
 

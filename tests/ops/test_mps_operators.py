@@ -20,17 +20,12 @@ RECORDED = "2.13."  # the version of torch whose samples mps_operators.txt numbe
 # The part of the overloads of version 2.13 that PyTorch 2.11 may lack.
 RECENT = 0.05
 
-# Fourier transforms are PocketFFT's on the host driver. There is no kernel for the others yet.
-NO_KERNEL = {f"_fft_{kind}{form}" for kind in ("c2c", "r2c", "c2r") for form in ("", ".out")}
-
 
 def failures() -> list[str]:
     """The overloads whose call falls back or fails, with the error, and those that no sample reached."""
     found, called = [], set()
     for name, run in replay():
         called.add(name)
-        if name in NO_KERNEL and not vendor.is_preferred():
-            continue
         with mpsx.fallback.using_mode("error"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

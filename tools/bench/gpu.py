@@ -39,6 +39,7 @@ BARS: dict[str, tuple[float, float | None]] = {
     "sort": (2.0, None),
     "matrix": (math.inf, None),
     "linalg": (3.0, None),
+    "fft": (2.0, None),
 }
 BATCHED_LINALG = 1.5  # the bar of a batch of small matrices
 TERAFLOPS = {("matmul", "f32"): 15, ("matmul", "f16"): 100, ("matmul", "bf16"): 100,

@@ -201,6 +201,19 @@ def linalg_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
     return make(random(device, "f32", *shape))
 
 
+FFT_SHAPES = [(1024, 1024), (64, 65536)]
+FFT: list[tuple[str, Matrix, tuple[int, ...]]] = [
+    *(("fft", lambda x: partial(torch.fft.fft, torch.complex(x, x)), shape) for shape in FFT_SHAPES),
+    *(("rfft", lambda x: partial(torch.fft.rfft, x), shape) for shape in FFT_SHAPES),
+    ("fft2", lambda x: partial(torch.fft.fft2, torch.complex(x, x)), (64, 256, 256)),
+]
+
+
+def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
+    """A Fourier transform of normal numbers."""
+    return make(random(device, "f32", *shape))
+
+
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
     """Operators of a matrix."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
@@ -228,6 +241,8 @@ def cases(dtypes: list[str]) -> Iterator[Case]:
         for name, make in LINALG.items():
             for shape in LINALG_SHAPES:
                 yield Case("linalg", name, partial(linalg_case, make, shape), "f32", shape)
+        for name, make, shape in FFT:
+            yield Case("fft", name, partial(fft_case, make, shape), "f32", shape)
     for dtype in dtypes:
         yield from table_cases("index", INDEX, dtype, (ELEMENTS // 4096, 1024))
         yield from table_cases("pool", POOL, dtype, (2**13, 2**12))

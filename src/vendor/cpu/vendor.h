@@ -12,6 +12,7 @@ namespace mpsx::vendor {
 
 inline constexpr const char* kAten = "ATen";
 inline constexpr const char* kLapack = "LAPACK through ATen";
+inline constexpr const char* kFft = "MKL/PocketFFT through ATen";
 inline constexpr const char* kGemm = "oneDNN/MKL through ATen";
 
 // Whether operators go to the CPU's libraries: MPSX_VENDOR is "on" or "off", by default on for the host driver alone.
