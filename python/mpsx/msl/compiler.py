@@ -54,7 +54,7 @@ LEVELS = {
 def _include_folder():
     """Return the folder that contains metal_stdlib: the installed package, or src/ when run from a source tree."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if os.path.isdir(os.path.join(package, "metal_stdlib")):
+    if os.path.isfile(os.path.join(package, "metal_stdlib", "msl.h")):
         return package
     return os.path.join(os.path.dirname(os.path.dirname(package)), "src")
 
