@@ -58,11 +58,8 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
           y[long(i) * down] = product_sum(x[long(i) * down], -scaled, y[long(i) * down]);
         if (s.lane == 0) y[long(k) * down] -= scaled;
       } else if (j < k && p.keeps_block) {
-        T sum = s.lane == 0 ? conjugate(y[long(k) * down]) : field_number<T>(0.0f, 0.0f);
-        for (uint i = k + 1 + s.lane; i < rows; i += s.lanes)
-          sum = product_sum(conjugate(y[long(i) * down]), x[long(i) * down], sum);
-        sum = sg_sum(sum);
-        if (s.lane == 0) gram[j * kTPitch + k] = sum;
+        const T sum = inner_product<T>(y, x, down, k + 1, rows, s);
+        if (s.lane == 0) gram[j * kTPitch + k] = sum + conjugate(y[long(k) * down]);
       }
     }
     tg_all_barrier();
@@ -92,11 +89,7 @@ kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffe
   for (uint e = s.index; e < columns * columns; e += s.count) {
     const uint i = e / columns, j = e % columns;
     if (i >= j) continue;
-    T sum = field_number<T>(0.0f, 0.0f);
-    for (uint r = first + j + s.lane; r < p.rows; r += s.lanes)
-      sum = product_sum(conjugate(a[long(r) * p.v.row + long(i) * p.v.column]),
-                        a[long(r) * p.v.row + long(j) * p.v.column], sum);
-    sum = sg_sum(sum);
+    const T sum = inner_product<T>(a + long(i) * p.v.column, a + long(j) * p.v.column, p.v.row, first + j, p.rows, s);
     if (s.lane == 0) gram[i * kTPitch + j] = sum;
   }
   tg_barrier();
