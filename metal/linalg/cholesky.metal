@@ -12,7 +12,7 @@ struct CholeskyTile {
     n = Block<T>::rows,
     panel_pitch = n + kCholeskyRows + kMicro,
     pitch = n + kMicro,
-    elements = (n + kRankDepth) * panel_pitch,
+    elements = (n + kCholeskyPanelDepth) * panel_pitch,
   };
 };
 
@@ -22,33 +22,25 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
   enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::panel_pitch };
   threadgroup T* previous = tile + kN * kPitch;
   const uint n = min(uint(kN), p.n - p.offset), padded_n = (n + kPivots - 1) / kPivots * kPivots;
-  const uint first = p.offset + n + g.group.x * kCholeskyRows;
+  const uint first = p.offset + n + g.group.x * kCholeskyRows;  // the first row below, if n is kN
   const uint below = first < p.n ? min(uint(kCholeskyRows), p.n - first) : 0;
-  const uint padded_rows = (below + kMicro - 1) / kMicro * kMicro;
+  const uint rows = n + below, padded_rows = padded_n + (below + kMicro - 1) / kMicro * kMicro;
   device T* corner = matrix + (long(p.offset) * p.a.row + long(p.offset) * p.a.column);
-  device T* rows = matrix + (long(first) * p.a.row + long(p.offset) * p.a.column);
-  load_columns(tile, kPitch, corner, p.a, n, n, g);
-  pad_tile(tile, kPitch, n, n, padded_n, padded_n, g);
-  if (below > 0) {
-    load_columns(tile + kN, kPitch, rows, p.a, below, n, g);
-    pad_tile(tile + kN, kPitch, below, n, padded_rows, n, g);
-  }
-  const uint depth = p.offset > 0 ? uint(kN) : 0;
-  for (uint k = 0; k < depth; k += kRankDepth) {
-    const long column = (long(k) - long(kN)) * p.a.column;
-    load_columns(previous, kPitch, corner + column, p.a, n, kRankDepth, g);
-    pad_tile(previous, kPitch, n, kRankDepth, padded_n, kRankDepth, g);
-    if (below > 0) {
-      load_columns(previous + kN, kPitch, rows + column, p.a, below, kRankDepth, g);
-      pad_tile(previous + kN, kPitch, below, kRankDepth, padded_rows, kRankDepth, g);
-    }
+  MatrixView<device const T*> panel = {corner, p.a.row, p.a.column, n, long(g.group.x * kCholeskyRows) * p.a.row};
+  const bool column_major = p.a.row == 1;
+  copy_tile(matrix_view(tile, 1, kPitch), panel, rows, n, column_major, g);
+  pad_tile(tile, kPitch, rows, n, padded_rows, padded_n, g);
+  for (uint left = p.offset > 0 ? uint(kN) : 0; left > 0; left -= kCholeskyPanelDepth) {
+    panel.data = corner - long(left) * p.a.column;
+    copy_tile(matrix_view(previous, 1, kPitch), panel, rows, kCholeskyPanelDepth, column_major, g);
+    pad_tile(previous, kPitch, rows, kCholeskyPanelDepth, padded_rows, kCholeskyPanelDepth, g);
     tg_barrier();
-    rank_update<kRankDepth>(tile, kPitch, previous, previous, kPitch, padded_n + padded_rows, padded_n, true, g);
+    rank_update<kCholeskyPanelDepth>(tile, kPitch, previous, previous, kPitch, padded_rows, padded_n, true, g);
     tg_barrier();
   }
   tg_barrier();
-  const uint factored = factor_tile(tile, kPitch, padded_n + padded_rows, padded_n, g);
-  if (below > 0) store_columns(rows, p.a, tile + kN, kPitch, below, n, g);
+  const uint factored = factor_tile(tile, kPitch, padded_rows, padded_n, g);
+  if (below > 0) store_columns(corner + (panel.jump + long(n) * p.a.row), p.a, tile + n, kPitch, below, n, g);
   if (g.group.x > 0) return;
   // The other threadgroups may still read the diagonal block.
   store_columns(diagonal, p.diagonal, tile, kPitch, n, n, g);
@@ -63,7 +55,7 @@ inline void factor_panel(device T* matrix, device T* diagonal, device int* info,
 template <typename T>
 inline void update_trailing(device T* matrix, constant CholeskyParams& p, threadgroup T* tile, GroupThread g) {
   enum : uint { kN = CholeskyTile<T>::n, kPitch = CholeskyTile<T>::pitch };
-  threadgroup T *left = tile + kN * kPitch, *right = left + kRankDepth * kPitch;
+  threadgroup T *left = tile + kN * kPitch, *right = left + kCholeskyDepth * kPitch;
   const uint start = p.offset + kN, size = (p.n - start + kN - 1) / kN;
   const LowerTile at = lower_tile(g.group.x - p.panel_tiles, size, size);
   if (!at.exists) return;
@@ -73,14 +65,14 @@ inline void update_trailing(device T* matrix, constant CholeskyParams& p, thread
   device const T* panel = matrix + long(p.offset - kN) * p.a.column;
   load_columns(tile, kPitch, out, p.a, rows, columns, g);
   pad_tile(tile, kPitch, rows, columns, kN, kN, g);
-  for (uint k = 0; k < kN; k += kRankDepth) {
+  for (uint k = 0; k < kN; k += kCholeskyDepth) {
     device const T* slice = panel + long(k) * p.a.column;
-    load_columns(left, kPitch, slice + long(row) * p.a.row, p.a, rows, kRankDepth, g);
-    pad_tile(left, kPitch, rows, kRankDepth, kN, kRankDepth, g);
-    load_columns(right, kPitch, slice + long(column) * p.a.row, p.a, columns, kRankDepth, g);
-    pad_tile(right, kPitch, columns, kRankDepth, kN, kRankDepth, g);
+    load_columns(left, kPitch, slice + long(row) * p.a.row, p.a, rows, kCholeskyDepth, g);
+    pad_tile(left, kPitch, rows, kCholeskyDepth, kN, kCholeskyDepth, g);
+    load_columns(right, kPitch, slice + long(column) * p.a.row, p.a, columns, kCholeskyDepth, g);
+    pad_tile(right, kPitch, columns, kCholeskyDepth, kN, kCholeskyDepth, g);
     tg_barrier();
-    rank_update<kRankDepth>(tile, kPitch, left, right, kPitch, kN, kN, at.row == at.column, g);
+    rank_update<kCholeskyDepth>(tile, kPitch, left, right, kPitch, kN, kN, at.row == at.column, g);
     tg_barrier();
   }
   store_columns(out, p.a, tile, kPitch, rows, columns, g);

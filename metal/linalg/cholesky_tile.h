@@ -5,8 +5,7 @@
 
 enum : uint {
   kMicro = 4,      // a thread updates 4 x 4 elements at a time
-  kPivots = 8,     // columns that are factored in registers at a time
-  kRankDepth = 16  // columns of the previous panel that are staged at a time
+  kPivots = 8      // columns that are factored in registers at a time
 };
 
 // Four elements of a column, 16-byte aligned.
@@ -89,19 +88,16 @@ inline void pad_tile(threadgroup T* tile, uint pitch, uint rows, uint columns, u
     if (i >= rows || j >= columns) tile[j * pitch + i] = field_number<T>(i == j ? 1.0f : 0.0f, 0.0f);
   }
 }
+// Copies between device memory and a column-major tile.
 template <typename T>
 inline void load_columns(threadgroup T* to, uint pitch, device const T* from, MatrixStrides s, uint rows, uint columns,
                          GroupThread g) {
-  const MatrixView<threadgroup T*> tile = {to, 1, long(pitch)};
-  const MatrixView<device const T*> matrix = {from, s.row, s.column};
-  copy_tile(tile, matrix, rows, columns, s.row == 1, g);
+  copy_tile(matrix_view(to, 1, pitch), matrix_view(from, s.row, s.column), rows, columns, s.row == 1, g);
 }
 template <typename T>
 inline void store_columns(device T* to, MatrixStrides s, threadgroup const T* from, uint pitch, uint rows, uint columns,
                           GroupThread g) {
-  const MatrixView<device T*> matrix = {to, s.row, s.column};
-  const MatrixView<threadgroup const T*> tile = {from, 1, long(pitch)};
-  copy_tile(matrix, tile, rows, columns, s.row == 1, g);
+  copy_tile(matrix_view(to, s.row, s.column), matrix_view(from, 1, pitch), rows, columns, s.row == 1, g);
 }
 
 // The kPivots x kPivots diagonal block of a panel. Every thread factors it in its own registers, which takes less time

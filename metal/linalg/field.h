@@ -89,12 +89,22 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory. P: a pointer.
+// A matrix in device or threadgroup memory, whose rows from `split` on start `jump` elements later. P: a pointer.
 template <typename P>
 struct MatrixView {
   P data;
   long row_stride, column_stride;
+  uint split;
+  long jump;
+
+  METAL_FUNC long offset(uint i, uint j) const {
+    return long(i) * row_stride + long(j) * column_stride + (i < split ? 0 : jump);
+  }
 };
+template <typename P>
+inline MatrixView<P> matrix_view(P data, long row_stride, long column_stride) {
+  return {data, row_stride, column_stride, UINT_MAX, 0};
+}
 
 // Copies rows x columns elements; adjacent threads copy elements that are adjacent in device memory, which is
 // column-major or not. Issues a batch of loads before the first store to overlap their latencies.
@@ -104,22 +114,21 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
   enum : uint { kBatch = 8 };
   typedef remove_cv_t<remove_reference_t<decltype(*to.data)>> T;
   const uint minor_size = column_major ? rows : columns, major_size = column_major ? columns : rows;
-  const long to_minor = column_major ? to.row_stride : to.column_stride;
-  const long to_major = column_major ? to.column_stride : to.row_stride;
-  const long from_minor = column_major ? from.row_stride : from.column_stride;
-  const long from_major = column_major ? from.column_stride : from.row_stride;
   const Spread s = spread_over(max(minor_size, 1u), g);
   for (uint minor = s.column; minor < minor_size; minor += s.columns) {
     for (uint first = s.row; first < major_size; first += kBatch * s.rows) {
-      const From source = from.data + (long(minor) * from_minor + long(first) * from_major);
-      const To target = to.data + (long(minor) * to_minor + long(first) * to_major);
       T values[kBatch];
       MPSX_UNROLL
-      for (uint i = 0; i < kBatch; ++i)
-        if (first + i * s.rows < major_size) values[i] = source[long(i * s.rows) * from_major];
+      for (uint k = 0; k < kBatch; ++k) {
+        const uint major = min(first + k * s.rows, major_size - 1);  // rather than a branch per load
+        values[k] = from.data[column_major ? from.offset(minor, major) : from.offset(major, minor)];
+      }
       MPSX_UNROLL
-      for (uint i = 0; i < kBatch; ++i)
-        if (first + i * s.rows < major_size) target[long(i * s.rows) * to_major] = values[i];
+      for (uint k = 0; k < kBatch; ++k) {
+        const uint major = first + k * s.rows;
+        if (major < major_size)
+          to.data[column_major ? to.offset(minor, major) : to.offset(major, minor)] = values[k];
+      }
     }
   }
 }
@@ -127,16 +136,12 @@ inline void copy_tile(MatrixView<To> to, MatrixView<From> from, uint rows, uint 
 template <typename T>
 inline void load_tile(threadgroup T* to, uint pitch, device const T* from, long row_stride, long column_stride,
                       uint rows, uint columns, GroupThread g) {
-  const MatrixView<threadgroup T*> tile = {to, long(pitch), 1};
-  const MatrixView<device const T*> matrix = {from, row_stride, column_stride};
-  copy_tile(tile, matrix, rows, columns, row_stride == 1, g);
+  copy_tile(matrix_view(to, pitch, 1), matrix_view(from, row_stride, column_stride), rows, columns, row_stride == 1, g);
 }
 template <typename T>
 inline void store_tile(device T* to, long row_stride, long column_stride, threadgroup const T* from, uint pitch,
                        uint rows, uint columns, GroupThread g) {
-  const MatrixView<device T*> matrix = {to, row_stride, column_stride};
-  const MatrixView<threadgroup const T*> tile = {from, long(pitch), 1};
-  copy_tile(matrix, tile, rows, columns, row_stride == 1, g);
+  copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
 // Solves a x = b over b for a tile of right-hand sides by substitution, one barrier per row. `a` has n x n elements, of

@@ -12,9 +12,16 @@ enum : uint32_t {
   kPanel = 32,         // columns of a panel of LU and QR
   kPanelThreads = 1024,
   kSums = 8,           // rows of sums of products that a solve has at a time
-  kCholeskyRows = 32,  // rows below the diagonal block that a threadgroup solves for
-  kCholeskyThreads = 288,  // one per 4x4 tile on or below the diagonal of a 96x64 panel (264) or a 64x64 tile
   kTileBytes = 16640   // a matrix of at most this size is factored in threadgroup memory, 64 x 65 floats
+};
+
+// The panel of a Cholesky factorization and the columns of the previous panel that are staged at a time fit into
+// threadgroup memory: (64 + depth) columns of (64 + rows + 4) floats.
+enum : uint32_t {
+  kCholeskyRows = 32,       // rows below the diagonal block that a threadgroup solves for; or 16
+  kCholeskyPanelDepth = 16, // columns of the previous panel, for the next panel; or 32 with 16 rows
+  kCholeskyDepth = 16,      // the same for a tile of the trailing matrix
+  kCholeskyThreads = 288    // one per 4 x 4 tile on or below the diagonal of a 96 x 64 panel (264); 256 with 16 rows
 };
 
 // Strides of a batch of matrices, in elements.
