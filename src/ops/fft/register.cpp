@@ -2,6 +2,7 @@
 // the operators as they are.
 #include <ATen/Context.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/native/SpectralOpsUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -82,12 +83,18 @@ Tensor c2c(const Tensor& self, Dims dims, bool inverse, double scale) {
   return result;
 }
 
+// An empty `out` becomes contiguous, as on the CPU, whatever the strides of `result`.
+bool write(const char* op, const Tensor& result, Tensor& out) {
+  if (out.defined()) at::native::resize_output(out, result.sizes());
+  return deliver(op, result, out);
+}
+
 bool fft_c2c(const Tensor& self, c10::SymIntArrayRef dim, int64_t normalization, bool forward, Tensor& out) {
   if (!has_kernel(self)) return false;
   TORCH_CHECK(self.is_complex(), "Only supports complex dtypes, but found: ", self.scalar_type());
-  if (dim.empty()) return deliver("_fft_c2c", self.clone(), out);
+  if (dim.empty()) return write("_fft_c2c", self.clone(), out);
   const Dims dims = checked_dims("_fft_c2c", self, C10_AS_INTARRAYREF_SLOW(dim));
-  return deliver("_fft_c2c", c2c(self, dims, !forward, scale_of(points_of(self.sizes(), dims), normalization)), out);
+  return write("_fft_c2c", c2c(self, dims, !forward, scale_of(points_of(self.sizes(), dims), normalization)), out);
 }
 
 bool fft_r2c(const Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided, Tensor& out) {
@@ -105,7 +112,7 @@ bool fft_r2c(const Tensor& self, at::IntArrayRef dim, int64_t normalization, boo
   dims.pop_back();
   fft::transform(self, result, last, {length, false, false, dims.empty() ? scale : 1.0});
   transform_all(result, result, dims, false, scale);
-  return deliver("_fft_r2c", result, out);
+  return write("_fft_r2c", result, out);
 }
 
 bool fft_c2r(const Tensor& self, at::IntArrayRef dim, int64_t normalization, c10::SymInt last_dim_size, Tensor& out) {
@@ -124,7 +131,7 @@ bool fft_c2r(const Tensor& self, at::IntArrayRef dim, int64_t normalization, c10
   const Tensor result =
       at::hasMKL() ? make_output(half, sizes, {last}, at::kFloat) : at::empty(sizes, self.options().dtype(at::kFloat));
   fft::transform(half, result, last, {length, true, true, scale});
-  return deliver("_fft_c2r", result, out);
+  return write("_fft_c2r", result, out);
 }
 
 }  // namespace
