@@ -127,7 +127,7 @@ def overlays():
 def translate():
     """Every kernel file goes through the translator, keeps to Metal 3.1, and no host name appears twice."""
     from msl.compiler import find_compiler
-    from msl.metal31 import beyond
+    from msl.metal31 import later_features
     from msl.source import MslError
     from msl.translate import load
     preprocessor, owner = find_compiler().preprocessor(), {}
@@ -137,7 +137,7 @@ def translate():
         except MslError as e:
             yield str(e)
             continue
-        yield from (f"{name_of(Path(d.file).resolve())}:{d.line}:{d.column}: {d.message}" for d in beyond(src))
+        yield from (f"{name_of(Path(d.file).resolve())}:{d.line}:{d.column}: {d.message}" for d in later_features(src))
         for instance in module.instances:
             first = owner.setdefault(instance.host_name, name_of(path))
             if first != name_of(path):

@@ -1,4 +1,4 @@
-/* What a kernel library that was compiled for profiling (instrument.py) tells the driver; C only, no headers. */
+/* The interface between the driver and a kernel library that was compiled for profiling (instrument.py). Plain C. */
 #ifndef MPSX_PROFILE_ABI_H
 #define MPSX_PROFILE_ABI_H
 
@@ -10,16 +10,16 @@ extern "C" {
 
 enum { MPSX_PROFILE_LOAD = 0, MPSX_PROFILE_STORE = 1, MPSX_PROFILE_ATOMIC = 2 };
 
-/* An instruction that accesses memory; one of several instructions where a GPU's compiler joins them. */
+/* A memory access: one instruction, or several that a GPU's compiler merges. */
 typedef struct mpsx_profile_site {
   unsigned kind;
-  unsigned bytes; /* of a lane */
+  unsigned bytes; /* per lane */
 } mpsx_profile_site;
 
-/* Called by the kernels, each time that a thread comes to an access or a basic block. */
+/* Kernels call these each time a thread reaches an access or a basic block. */
 typedef struct mpsx_profile_calls {
   void (*access)(const void* p, unsigned site);
-  void (*range)(const void* p, unsigned long bytes, unsigned site); /* as many accesses as it takes */
+  void (*range)(const void* p, unsigned long bytes, unsigned site); /* counts as several accesses */
   void (*block)(unsigned block);
 } mpsx_profile_calls;
 
@@ -27,7 +27,7 @@ typedef struct mpsx_profile_calls {
 typedef struct mpsx_profile_table_t {
   unsigned abi_version, site_count, block_count;
   const mpsx_profile_site* sites;
-  const mpsx_profile_calls** calls; /* to be filled in */
+  const mpsx_profile_calls** calls; /* set by the driver */
 } mpsx_profile_table_t;
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-"""The headers c10/metal/*.h of this version of torch: the tests are written for 2.13's, and earlier ones lack some."""
+"""Finds out what torch's c10/metal/*.h provide. The tests are for torch 2.13, and earlier versions lack parts."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ WORDS = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", CODE, flags=re.DOTALL)))
 
 
 def has(text):
-    """Whether the headers have a function, class or macro, or a piece of code; from torch 2.13 on they must."""
+    """Whether the headers contain a text. From torch 2.13 on they must."""
     found = text in (WORDS if text.isidentifier() else CODE)
     assert found or torch.__version__ < "2.13", f"{text} is not in {FOLDER}"
     return found

@@ -1,4 +1,4 @@
-"""The fixture `msl`: a Metal source compiled and called through the kernel ABI."""
+"""Provides the fixture `msl`, which compiles a Metal source and calls it through the kernel ABI."""
 
 from compiled_snippets import msl
 

@@ -1,4 +1,4 @@
-"""The curve BN254 in Python's integers: affine points (None is infinity), and numbers in Montgomery form.
+"""The curve BN254 in Python integers: affine points (None is infinity), and numbers in Montgomery form.
 
 Parameters: EIP-196 and EIP-197."""
 
@@ -79,7 +79,7 @@ G2 = (
 
 
 def encoded(numbers: list[int], modulus: int) -> np.ndarray:
-    """Numbers in Montgomery form as rows of 8 limbs of 32 bits."""
+    """Converts numbers to Montgomery form, as rows of 8 limbs of 32 bits."""
     data = b"".join((n * 2**256 % modulus).to_bytes(32, "little") for n in numbers)
     return np.frombuffer(data, np.uint32).reshape(-1, 8)
 

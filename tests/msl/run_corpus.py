@@ -1,5 +1,5 @@
-"""Runs the corpus (corpus/*.metal, through the calls of cases/*.py) on the driver of $MPSX_DRIVER: the process of
-test_corpus.py. Prints what fails, as JSON: {"file case": traceback}."""
+"""Runs the cases of cases/*.py on corpus/*.metal, for test_corpus.py and with the driver $MPSX_DRIVER. Prints the
+failures as JSON: {"file case": traceback}."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import mpsx  # noqa: E402
 
 
 def failures(file: str) -> dict[str, str]:
-    """Runs the cases of one file: {"file case": traceback} of those that fail."""
+    """Runs the cases of one file, and returns {"file case": traceback} for those that fail."""
     cases = importlib.import_module(f"cases.{file}").CASES
     try:
         lib = mpsx.compile_shader((HERE / "corpus" / f"{file}.metal").read_text())

@@ -1,4 +1,4 @@
-"""The functions of c10/metal/*.h, as torch ships them, each in a kernel: against scipy, numpy and torch."""
+"""Compares the functions of torch's c10/metal/*.h, each in a kernel of its own, with scipy, numpy and torch."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ HEADERS = "".join(
     for name in "atomic common error expm1f igamma indexing random reduction_utils special_math utils".split()
 )
 F = np.float32
-# Before torch 2.13 an imaginary number was no true bool, and the halves of Philox's products were swapped.
+# Before torch 2.13, imaginary numbers converted to false, and Philox swapped the halves of its multiplications.
 NONZERO = "float2(0, x[i])" if has("is_same_v<T, bool> && is_complex_v<U>") else "float2(x[i], 0)"
 SWAPPED = not has("rc1.x ^ ctr.y")
 
 
 def chebyshev(kind, shifted=False):
-    """As numpy evaluates it: the kinds are sums and differences of the second."""
+    """Returns the reference, for which numpy evaluates all kinds as sums and differences of the second kind."""
 
     def value(x, n):
         y = 2 * x - 1 if shifted else x
@@ -66,7 +66,7 @@ POLYNOMIALS = {
 INTEGERS = {"floor_divide": np.floor_divide, "fmod": np.fmod, "remainder": np.mod, "safe_mod": np.fmod,
             "mul": np.multiply, "max": np.maximum, "min": np.minimum, "ceil_div": lambda a, b: (a + b - 1) // b,
             "round_up": lambda a, b: (a + b - 1) // b * b}  # fmt: skip
-# Earlier headers lack some: all that they have is tested.
+# Earlier headers lack some functions, which are not tested then.
 for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
     for absent in [name for name in functions if not has(name)]:
         del functions[absent]
@@ -74,7 +74,7 @@ for functions in (UNARY, BINARY, POLYNOMIALS, INTEGERS):
 
 @pytest.fixture(scope="module")
 def library():
-    """A kernel for each function, of float, and of half and int where it is a template."""
+    """Returns a kernel for each function: for float, and for half and int if the function is a template."""
     text = HEADERS + "using namespace metal;\n"
 
     def kernel(name, body, out="float"):
@@ -125,7 +125,7 @@ def call(library, name, x, y=None, n=0, out=None):
 
 
 def close(got, want, scale=5e-6):
-    """Measured against the largest value: near a zero nothing better can be said."""
+    """Measures the error relative to the largest value, because polynomials cancel near their zeros."""
     want = np.asarray(want, np.float64)
     np.testing.assert_allclose(got.numpy().astype(np.float64), want, rtol=20 * scale, atol=scale * np.abs(want).max())
 
@@ -216,7 +216,7 @@ def test_less(library):
 
 
 def philox(seed, index):
-    """Philox4x32-10 as random.h counts: nine rounds, and the index in the last two words."""
+    """Computes Philox4x32-10 as in random.h: nine rounds, and the index in the last two words."""
     c, k = [0, 0, index >> 32, index & 0xFFFFFFFF], [seed >> 32, seed & 0xFFFFFFFF]
     for _ in range(9):
         a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
@@ -227,13 +227,13 @@ def philox(seed, index):
 
 
 def uniform(count):
-    """Words of Philox as numbers from 0 to 1."""
+    """Converts words of Philox to numbers from 0 to 1."""
     words = np.array([philox(42, i) for i in range(count)], np.uint32)
     return (words & 0x7FFFFFFF).astype(F) * F(4.6566127342e-10)
 
 
 def normal(a, b):
-    """The first of the two that Box and Muller make of uniform numbers."""
+    """Returns the first of the two normal numbers of the Box-Muller transform."""
     return np.sqrt(-2 * np.log(a.astype(np.float64))) * np.cos(2 * np.pi * b.astype(np.float64))
 
 

@@ -1,6 +1,6 @@
-"""The strict check (mpsx.msl.check): every kernel in rejected/ is refused where its carets say, every one in accepted/
-passes, and every one in warned/ passes with the warnings that its carets say. A caret line, `//    ^ text`, is about
-the line above it: the column, and a part of the message."""
+"""Tests the strict check (mpsx.msl.check): it reports the errors that carets mark in rejected/, the warnings that they
+mark in warned/, and nothing in accepted/. A caret line, `//    ^ text`, marks a column of the line above it and has a
+part of the message."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from msl.check import Places, check, render  # noqa: E402
+from msl.check import SourceMap, check, render  # noqa: E402
 from msl.compiler import find_compiler  # noqa: E402
 
 TORCH = str(Path(torch.__file__).parent / "include")
@@ -46,7 +46,7 @@ def test_rejected(name, compiler):
     path = HERE / "rejected" / f"{name}.metal"
     expected = expectations(path.read_text())
     found = check(str(path), [TORCH], compiler=compiler)
-    shown = render(found, Places(""), limit=20)
+    shown = render(found, SourceMap(""), limit=20)
     assert expected, "no caret line"
     assert [(d.line, d.column) for d in found] == [(line, column) for line, column, _ in expected], shown
     for d, (_, _, part) in zip(found, expected, strict=True):
@@ -58,13 +58,13 @@ def test_rejected(name, compiler):
 def test_accepted(name, compiler):
     path = HERE / "accepted" / f"{name}.metal"
     found = check(str(path), [TORCH], compiler=compiler)
-    assert not found, render(found, Places(""), limit=20)
+    assert not found, render(found, SourceMap(""), limit=20)
 
 
 @pytest.mark.parametrize("name", names("warned"))
 def test_warned(name, compiler):
     path = HERE / "warned" / f"{name}.metal"
     found = check(str(path), [TORCH], compiler=compiler)
-    shown = render(found, Places(""), limit=20)
+    shown = render(found, SourceMap(""), limit=20)
     assert {d.kind for d in found} == {"warning"}, shown
     assert [(d.line, d.column, d.message) for d in found] == expectations(path.read_text()), shown

@@ -1,5 +1,5 @@
-"""Shaders that inlining and unrolling would make huge: hashes, big integers, elliptic curves. Their results are those
-of hashlib and Python's integers, and their estimated size is bounded (mpsx.msl.code_size)."""
+"""Tests shaders that inlining and unrolling would make huge: hashes, big integers, elliptic curves. Their results equal
+those of hashlib and of Python's integers, and their estimated size is bounded (mpsx.msl.code_size)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compiled(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """compiled(source): the library, compiled anew, and the estimate of its size before and after the reduction."""
+    """compiled(source) -> the newly compiled library, and the estimates of its size before and after the reduction."""
     monkeypatch.setenv("MPSX_CACHE_DIR", str(cache))
     estimates = []
 
@@ -128,7 +128,7 @@ def curve() -> str:
 
 
 def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
-    """Affine points as the shader has them; infinity is two zeros."""
+    """Converts affine points to the shader's form, in which infinity is two zeros."""
     flat = []
     for p in points:
         for c in p or (zero, zero):
@@ -137,7 +137,7 @@ def coordinates(points: list, zero: int | Fp2) -> np.ndarray:
 
 
 def affine(data: bytes, extension: bool) -> list:
-    """The shader's Jacobian points as affine ones; None is infinity."""
+    """Converts the shader's Jacobian points to affine ones. None is infinity."""
     numbers = decoded(data, FIELD)
     if extension:
         numbers = [Fp2(*numbers[i : i + 2]) for i in range(0, len(numbers), 2)]
@@ -267,8 +267,8 @@ OTHERS = [pytest.param(n, marks=pytest.mark.sweep) for n in ("generated", "gramm
 
 
 @pytest.mark.parametrize("name", ["codes", *OTHERS])
-def test_other_kernels_are_left_alone(compiled: Callable, name: str) -> None:
-    """The corpus is below the limits, so its code is that of the unchanged LLVM IR."""
+def test_smaller_kernels_are_unchanged(compiled: Callable, name: str) -> None:
+    """The corpus is below the limits, so its LLVM IR is unchanged."""
     _, estimate = compiled((HERE / "corpus" / f"{name}.metal").read_text())
     assert not estimate.calls and not estimate.rolled
     assert estimate.before == estimate.after

@@ -1,5 +1,6 @@
-"""Messages for a kernel that passes the check but does not compile: the user's line and column, and types
-as Metal spells them. Caret lines as in test_check.py; g++ points elsewhere in a line, so there the lines count."""
+"""Tests error messages for kernels that pass the check but do not compile: they have the user's line and column, and
+types as Metal spells them. Caret lines are as in test_check.py. g++ reports other columns, so only lines are compared
+there."""
 
 import re
 import shutil
@@ -23,7 +24,7 @@ FILES = sorted(p.stem for p in (HERE / "compile_errors").glob("*.metal"))
 FOREIGN = re.compile(r"mpsx|vec<|metal::|swizzle|anonymous|static_assert|\baka\b")
 
 
-def complaints(name, command, folder):
+def errors(name, command, folder):
     path = HERE / "compile_errors" / f"{name}.metal"
     out = str(folder / "out.cpp")
     translate(str(path), out, [], [], find_compiler().preprocessor())
@@ -38,7 +39,7 @@ def test_clang(name, tmp_path):
     clang = clang_of(find_compiler().command)
     if clang is None:
         pytest.skip("no clang here")
-    expected, found, raw = complaints(name, [*clang, "-nostdinc++", *CLANG_FLAGS], tmp_path)
+    expected, found, raw = errors(name, [*clang, "-nostdinc++", *CLANG_FLAGS], tmp_path)
     assert sorted((d.line, d.column) for d in found) == [(line, column) for line, column, _ in expected], raw
     for d, (_, _, part) in zip(sorted(found), expected, strict=True):
         assert part in d.message
@@ -50,7 +51,7 @@ def test_gcc(name, tmp_path):
     gcc = shutil.which("g++")
     if gcc is None:
         pytest.skip("no g++ here")
-    expected, found, raw = complaints(name, [gcc, *FLAGS], tmp_path)
+    expected, found, raw = errors(name, [gcc, *FLAGS], tmp_path)
     assert {d.line for d in found} == {line for line, _, _ in expected}, raw
     for d in found:
         assert not FOREIGN.search(d.message), d.message

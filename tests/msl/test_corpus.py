@@ -1,5 +1,5 @@
-"""Kernels in the style of those that other people publish (corpus/*.metal), compiled with mpsx.compile_shader and
-compared with numpy: on the driver of this process, and with every access to memory checked."""
+"""Compiles kernels in the style of published ones (corpus/*.metal) with mpsx.compile_shader, and compares them with
+numpy: on the driver of this process, and with every memory access checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_kernels(file: str) -> None:
 
 
 def in_process(files: list[str], **environment: str) -> None:
-    """Runs the cases of the files in a process of their own."""
+    """Runs the cases of the files in a separate process."""
     run = subprocess.run(
         [sys.executable, str(HERE / "run_corpus.py"), *files], env=os.environ | environment,
         capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
@@ -39,7 +39,7 @@ def in_process(files: list[str], **environment: str) -> None:
 
 
 def test_kernels_with_checks(simt_library: Path) -> None:
-    """On the driver simt nothing is said of right kernels."""
+    """The simt driver reports nothing for correct kernels."""
     in_process(FILES, MPSX_DRIVER="simt")
 
 
@@ -49,13 +49,13 @@ def test_kernels_with_checks(simt_library: Path) -> None:
 def test_other_compilers(simt_library: Path, compiler: str, driver: str) -> None:
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    # g++ takes no half in an anonymous struct: docs/shaders.md
+    # g++ does not support half in an anonymous struct.
     files = [f for f in FILES if compiler != "g++" or f != "models"]
     in_process(files, MPSX_DRIVER=driver, MPSX_KERNEL_CXX=compiler)
 
 
 def test_logging(capfd: pytest.CaptureFixture) -> None:
-    """Messages go to stderr, a line each, as printf would write them (MSL specification 3.2, section 6.19)."""
+    """Messages go to stderr, one per line, formatted as by printf (MSL specification 3.2, section 6.19)."""
     import torch
 
     import mpsx

@@ -1,4 +1,4 @@
-"""The conformance corpus: every kernel of features/ runs, and its numbers are what numpy or arithmetic says."""
+"""Runs every kernel of features/, and compares its results with numpy or with arithmetic."""
 
 import math
 import re
@@ -14,7 +14,7 @@ F = np.float32
 
 @pytest.fixture(scope="module")
 def run(msl):
-    """run(file, kernel, *buffers, size=…) -> what the kernel left in `out`, its buffer 0."""
+    """run(file, kernel, *buffers, size=…) -> what the kernel writes to `out`, its buffer 0."""
 
     def call(file, kernel, *buffers, size=16, dtype=F, grid=(1,), **options):
         library = msl((FEATURES / f"{file}.metal").read_text(), general=True, name=file)
@@ -145,7 +145,7 @@ def test_idioms(run):
     expect(run("idioms", "qualified"), 3 + 1, 1, 2, 15)
     expect(run("idioms", "renamed"), 7)
     x = np.array([1, 2], HALF)
-    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # 3 is lost: an integer becomes half
+    expect(run("idioms", "overloads", x), 11, 33, 1, 1 + 2 + 3, 0x3C00)  # half cannot represent the 3
     expect(run("idioms", "fill_one"), 1)
     expect(run("idioms", "fill_n"), 5)
     expect(run("idioms", "fill_x", np.array([2.5], F)), -2.5)
@@ -165,12 +165,12 @@ def test_idioms(run):
 
 
 def features():
-    """(file, what it shows) of every `// feature:` line."""
+    """(file, feature) of every `// feature:` line."""
     paths = [*sorted(FEATURES.glob("*.metal")), *sorted((FEATURES.parent / "corpus").glob("*.metal"))]
     return [(path.name if path.parent == FEATURES else f"corpus/{path.name}", m) for path in paths
             for m in re.findall(r"^// feature: (.+)$", path.read_text(), re.M)]
 
 
-def test_the_table_lists_every_feature():
+def test_readme_lists_every_feature():
     rows = re.findall(r"^\| (.+?) \| `(.+?)` \|$", (FEATURES.parent / "README.md").read_text(), re.M)
     assert [(file, feature) for feature, file in rows] == features()

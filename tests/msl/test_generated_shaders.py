@@ -1,5 +1,5 @@
-"""Metal that other projects' compilers write: tinygrad's kernels run on mpsx, SPIRV-Cross and Slang translate compute
-shaders. Each is skipped where its tool is not installed."""
+"""Runs Metal that other compilers generate: tinygrad, SPIRV-Cross, Slang and TVM. Each test is skipped if its tool is
+not installed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ sys.path.insert(0, str(HERE))
 
 @pytest.fixture(scope="module")
 def tensor():
-    """tinygrad's Tensor, on the device METAL; tests name what they need of it."""
-    os.environ["PARALLEL"] = "0"  # tinygrad's worker processes would look for Apple's library
+    """tinygrad's Tensor, on the device METAL."""
+    os.environ["PARALLEL"] = "0"  # worker processes would look for Apple's library
     pytest.importorskip("tinygrad", reason="tinygrad is not installed (pip install tinygrad)")
     import tinygrad_metal
 
@@ -123,7 +123,7 @@ def test_tinygrad_gradients(tensor) -> None:
 
 
 def test_tinygrad_wrote_kernels(tensor) -> None:
-    """All of the above came through compile_shader."""
+    """The kernels of the tests above were compiled with compile_shader."""
     import tinygrad_metal
 
     assert len(tinygrad_metal.sources) > 100
@@ -229,7 +229,7 @@ void run(uint3 id : SV_DispatchThreadID, uint l : SV_GroupIndex) {
 
 
 def slang_compiler() -> str | None:
-    """slangc: on the PATH, or of the packages slangtorch and slangpy."""
+    """Finds slangc on PATH or in the packages slangtorch and slangpy."""
     for package in ("slangtorch", "slangpy"):
         spec = importlib.util.find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
@@ -262,7 +262,7 @@ def test_slang(tmp_path: Path) -> None:
 
 
 def tvm_kernel(tvm: object, tensors: list, block: str, split: int, shared: str = "") -> str:
-    """The Metal that TVM writes for a computation: one thread per element, or a threadgroup of `split` threads."""
+    """Returns the Metal that TVM generates: with one thread per element, or with threadgroups of `split` threads."""
     from tvm import te
 
     schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))

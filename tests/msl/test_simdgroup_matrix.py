@@ -1,4 +1,4 @@
-"""simdgroup_matrix on real SIMD groups: load, store, multiply, thread_elements."""
+"""Tests simdgroup_matrix on real SIMD groups: load, store, multiply, thread_elements."""
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ def library():
 
 
 @pytest.mark.parametrize(("tag", "dtype"), [("f32", torch.float32), ("f16", torch.float16), ("bf16", torch.bfloat16)])
-def test_product(library, tag, dtype):
+def test_matmul(library, tag, dtype):
     a, b = torch.randint(-4, 5, (16, 16)).to(dtype), torch.randint(-4, 5, (16, 16)).to(dtype)
     out = torch.zeros(16, 16, device="mpsx")
     getattr(library, f"product_{tag}")(out, a.to("mpsx"), b.to("mpsx"), 16, threads=[64, 2], group_size=[32, 1],

@@ -1,5 +1,5 @@
-"""tinygrad's device METAL on mpsx: takes the place of tinygrad.runtime.ops_metal, so that tinygrad's own Metal renderer
-writes the kernels and mpsx.compile_shader compiles and runs them."""
+"""Implements tinygrad's device METAL with mpsx, in place of tinygrad.runtime.ops_metal: tinygrad's Metal renderer
+writes the kernels, and mpsx.compile_shader compiles and runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tinygrad.renderer.cstyle import MetalRenderer
 
 import mpsx
 
-sources: dict[str, str] = {}  # every kernel that was compiled, by its text
+sources: dict[str, str] = {}  # every compiled kernel, by its text
 
 
 class MetalCompiler(Compiler):
@@ -57,7 +57,7 @@ class MetalDevice(Compiled):
 
 
 def install() -> None:
-    """Makes this the module that tinygrad finds the device METAL in."""
+    """Registers this module as tinygrad's device METAL."""
     module = types.ModuleType("tinygrad.runtime.ops_metal")
     module.MetalDevice, module.MetalCompiler = MetalDevice, MetalCompiler
     for c in (MetalDevice, MetalCompiler):

@@ -74,7 +74,7 @@ def overlaid(path: Path) -> set[str]:
     src, module, _ = load(str(path), [str(ROOT / "metal")], [],
                           find_compiler().preprocessor(), overlays=True)  # fmt: skip
     replaced = {src.texts[d.name] for d in module.unit.all if d.name >= 0
-                and Path(src.place(src.starts[d.begin])[0]).parent.name == "host"}  # fmt: skip
+                and Path(src.position(src.starts[d.begin])[0]).parent.name == "host"}  # fmt: skip
     if not replaced:
         return set()
     calls, found = CallGraph(module.unit), set()

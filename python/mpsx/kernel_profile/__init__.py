@@ -1,4 +1,4 @@
-"""Counts of what the threads of Metal kernels do, on the simt driver: see mpsx.profiler.profile_kernel."""
+"""Profiles Metal kernels on the simt driver by counting what their threads do: see mpsx.profiler.profile_kernel."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from .. import _runtime
 from . import report
 from .launch import Launch, launch_of
 
-MOST_TABLES = 10  # that $MPSX_SIMT_PROFILE prints
-_of_process: list[Launch] | None = None  # launches of a process that profiles all of them
+MAX_TABLES = 10  # number of launches for which $MPSX_SIMT_PROFILE prints a table
+_process_launches: list[Launch] | None = None  # set while $MPSX_SIMT_PROFILE profiles the whole process
 
 
 @dataclass
 class KernelProfile:
-    """The launches of a profiled call or block, in order; filled in when it ends."""
+    """The launches of a profiled call or block, in order. They are available when it ends."""
 
     launches: list[Launch] = field(default_factory=list)
 
     def text(self) -> str:
-        """All launches as text."""
+        """Returns all launches as text."""
         return "\n\n".join(map(report.text, self.launches)) or "no kernel was launched"
 
     def json(self) -> str:
-        """All launches as JSON, a list."""
+        """Returns all launches as a JSON list."""
         return json.dumps([report.as_dict(launch) for launch in self.launches], indent=1)
 
     def annotated(self, file: str, source: str | None = None) -> str:
-        """The source of a file with what each line did, for each launch that ran a part of it."""
+        """Returns a file's source annotated with the counts of each line, once per launch that executed part of it."""
         if source is None:
             from ..shader import kernel_library
 
             beside = kernel_library.SOURCES.parent / file
             source = (beside if beside.exists() else Path(file)).read_text()
         return "\n".join(f"{launch.kernel}\n{report.annotated(launch, file, source)}" for launch in self.launches
-                         if any(file in (line.place[0], line.inside[0]) for line in launch.lines))  # fmt: skip
+                         if any(file in (line.position[0], line.inside[0]) for line in launch.lines))  # fmt: skip
 
     def __str__(self) -> str:
         return self.text()
 
 
 def start() -> None:
-    """Profiles what is launched from now on."""
+    """Starts profiling."""
     from . import build
 
     _runtime.set_kernel_profile(build.find)
 
 
 def take() -> list[Launch]:
-    """The launches since the last call."""
+    """Returns the launches since the last call."""
     from .build import facts_of
 
     taken, facts = [], {}
@@ -71,17 +71,17 @@ def kernel_profile() -> Iterator[KernelProfile]:
     """See mpsx.profiler.kernel_profile."""
     name = _runtime.driver()["name"]
     if name != "simt":
-        raise RuntimeError(f"kernels are profiled by the simt driver (MPSX_DRIVER=simt), and {name} is in use")
+        raise RuntimeError(f"profiling kernels needs the simt driver (MPSX_DRIVER=simt), got {name}")
     result, before = KernelProfile(), take()
     start()
     try:
         yield result
     finally:
         result.launches = take()
-        if _of_process is None:
+        if _process_launches is None:
             _runtime.set_kernel_profile(None)
         else:
-            _of_process.extend([*before, *result.launches])
+            _process_launches.extend([*before, *result.launches])
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
@@ -92,20 +92,20 @@ def profile_kernel(function: Callable, *args: object, **kwargs: object) -> Kerne
 
 
 def start_process_profile(where: str) -> None:
-    """$MPSX_SIMT_PROFILE: profiles the whole process, and at its end prints the launches or writes them to a file."""
-    global _of_process
+    """Profiles the whole process, and prints the launches or writes them to a file when it exits."""
+    global _process_launches
     import atexit
 
-    _of_process = []
+    _process_launches = []
     start()
 
     def finish() -> None:
-        profile = KernelProfile([*_of_process, *take()])
+        profile = KernelProfile([*_process_launches, *take()])
         if where not in ("1", "true"):
             Path(where).write_text(profile.json())
             return
         by_cost = sorted(profile.launches, key=lambda launch: -launch.read.moved - launch.written.moved)
-        shown = set(map(id, by_cost[:MOST_TABLES]))
+        shown = set(map(id, by_cost[:MAX_TABLES]))
         for launch in profile.launches:
             print((report.text if id(launch) in shown else report.summary)(launch), file=sys.stderr)
 
@@ -113,7 +113,7 @@ def start_process_profile(where: str) -> None:
 
 
 def configure(environment: os._Environ[str]) -> None:
-    """Follows $MPSX_SIMT_PROFILE."""
+    """Starts profiling the process if $MPSX_SIMT_PROFILE asks for it."""
     where = environment.get("MPSX_SIMT_PROFILE", "")
     if where not in ("", "0"):
         if environment.get("MPSX_DRIVER") != "simt":

@@ -1,7 +1,7 @@
-"""Compiles one kernel so that it tells the driver what it does, or finds it in the disk cache.
+"""Compiles one kernel with instrumentation, or finds it in the disk cache.
 
-The kernel is translated as for the simt driver and optimised as for a GPU; what is left is given calls (instrument.py)
-and then compiled without further ado, so that the calls are about what a GPU would execute."""
+The kernel is translated as for the simt driver and optimized as for a GPU. Then instrument.py inserts calls, and the
+result is compiled without further optimization, so the calls count what a GPU would execute."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..msl.source import Source
 
 CACHE_BYTES = 1 << 28
-OWN = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # that make a library
-# As for a GPU (CUDA_FLAGS in msl/compiler.py): no vectors, and no assumptions about types. Lines are for the report;
-# clang cuts what a source's path shares with the compilation directory from its name, and nothing is shared with "/".
+SOURCES = ("build.py", "debug_lines.py", "instrument.py", "wide_accesses.py")  # the cache key
+# As for a GPU (CUDA_FLAGS in msl/compiler.py): without vectorization and type-based alias analysis. The report needs
+# line tables. clang shortens file names by what they share with the compilation directory, so that is "/".
 FLAGS = """-g1 -gdwarf-4 -fdebug-compilation-dir=/ -fno-vectorize -fno-slp-vectorize -fno-strict-aliasing
     -mllvm -disable-vector-combine -DMPSX_SIMT=1""".split()
 LOOP_HINTS = """
@@ -51,19 +51,19 @@ KINDS = {"load": "MPSX_PROFILE_LOAD", "store": "MPSX_PROFILE_STORE", "atomic": "
 
 
 def find(library: str, kernel: str) -> str:
-    """The path of a library with that kernel of `library`, compiled for profiling."""
+    """Returns the path of a library with that kernel of `library`, compiled for profiling."""
     from ..msl.source import Source
 
     store = shader_cache.current_cache()
     compiler = toolchain.find_compiler(store)
     if "clang" not in compiler.description:
-        raise RuntimeError("kernels are profiled through clang's text form: pip install 'mpsx[shader]', which has one")
+        raise RuntimeError("profiling kernels needs clang: pip install 'mpsx[shader]'")
     if Path(library).name.startswith("libmpsx_kernels_"):
         source = Source(text_of(source_of(kernel, compiler), compiler))
         return shader_cache.with_fallback_cache(store, lambda store: _Build(store, compiler, False).run(source, kernel))
     shader = shader_build.sources.get(library)
     if shader is None:
-        raise RuntimeError(f"{kernel}: the source of {library} is not known")
+        raise RuntimeError(f"{kernel}: found no source of {library}")
 
     def build(store: shader_cache.Cache) -> str:
         return _Build(store, compiler, True).run(shader_build.preprocessed(store, shader), kernel)
@@ -88,49 +88,49 @@ def _names(text: str) -> set[str]:
 
 
 def text_of(path: Path, compiler: Compiler) -> str:
-    """One of the project's files, after the preprocessor."""
+    """Returns the preprocessed text of one of the project's files."""
     newest = max(file.stat().st_mtime_ns for file in kernel_library.SOURCES.rglob("*.*"))
     return _text(path, newest, shlex.join(compiler.clang))
 
 
 def source_of(kernel: str, compiler: Compiler) -> Path:
-    """The project's file that a kernel is of. Files, with their tables, that have most of its name are looked at first:
-    names are put together by macros."""
+    """Finds the project's file that defines a kernel. Macros assemble kernel names from parts, so this starts with the
+    files that contain the longest prefix of the name in their text or table."""
     words = kernel.split("_")
 
-    def likeness(path: Path) -> int:
+    def unmatched(path: Path) -> int:
         table = path.with_suffix(".def")
         text = path.read_text() + (table.read_text() if table.exists() else "")
         return -max((n for n in range(len(words) + 1) if "_".join(words[:n]) in text), default=0)
 
-    for path in sorted(kernel_library.SOURCES.rglob("*.metal"), key=likeness):
+    for path in sorted(kernel_library.SOURCES.rglob("*.metal"), key=unmatched):
         if kernel in _names(text_of(path, compiler)):
             return path
-    raise RuntimeError(f"no file of the project has a kernel {kernel}")
+    raise RuntimeError(f"{kernel}: no file of the project defines this kernel")
 
 
 def facts_of(library: str) -> Facts:
-    """The meaning of the numbers in the counts of that library."""
+    """Returns what the site and block numbers in the counts of a library mean."""
     path = Path(library)
     record = shader_cache.Cache(path.parent, 0).read(path.with_suffix(".json").name)
     if record is None:
-        raise RuntimeError(f"{path.with_suffix('.json')} is damaged; start again, and the kernel is compiled anew")
+        raise RuntimeError(f"{path.with_suffix('.json')} is damaged; restart the process to compile the kernel again")
     return Facts([(kind, size, tuple(map(tuple, places))) for kind, size, places in record["sites"]],
                  [(instructions, lines) for instructions, lines in record["blocks"]])  # fmt: skip
 
 
 class _Build:
-    """One kernel's build."""
+    """Builds one kernel."""
 
     def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
         self.compiler, self.general = compiler, general
         self.cache = store.part("profiles", CACHE_BYTES)
-        own = b"".join(Path(__file__).with_name(name).read_bytes() for name in OWN)
+        own = b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)
         self.stamp = shader_cache.digest(toolchain.compiler_stamp(), own,
                                          toolchain.translator_hash(str(store.folder)))  # fmt: skip
 
     def run(self, src: Source, kernel: str) -> str:
-        """The library's path; beside it, with the suffix .json, is what facts_of() reads."""
+        """Returns the library's path. A file with the suffix .json next to it has what facts_of() reads."""
         key = shader_cache.digest(self.stamp, src.text, kernel, str(self.general))[:40]
         library = self.cache.get(key)
         if library and self.cache.read(library.with_suffix(".json").name):
@@ -158,7 +158,7 @@ class _Build:
         return str(library)
 
     def flags(self) -> list[str]:
-        """For the first compilation, as on the simt driver but for FLAGS."""
+        """Returns the flags of the first compilation: those of the simt driver and FLAGS."""
         from ..msl.compiler import supported_isas
 
         isa = "x86-64-v3" if "x86-64-v3" in supported_isas() else "baseline"
@@ -167,7 +167,7 @@ class _Build:
         return [*flags, *FLAGS, *(["-DMPSX_GENERAL=1"] if self.general else [])]
 
     def header(self, flags: list[str]) -> Path:
-        """The Metal standard library, precompiled."""
+        """Returns the path of the precompiled Metal standard library."""
         name = f"{shader_cache.digest(self.stamp, *flags)[:40]}.pch"
         found = self.cache.get(name)
         if found is None:
@@ -186,13 +186,13 @@ class _Build:
 
     def execute(self, command: list[str]) -> None:
         """Runs a command."""
-        status, _, said = processes.run(command)
+        status, _, errors = processes.run(command)
         if status:
-            shader_cache.check_room(self.cache.folder, status, said)
-            raise RuntimeError(f"cannot compile a kernel for profiling: {said.strip()}")
+            shader_cache.check_room(self.cache.folder, status, errors)
+            raise RuntimeError(f"cannot compile a kernel for profiling: {errors.strip()}")
 
     def translate(self, src: Source, kernel: str) -> str:
-        """The kernel alone as C++ that exports its table."""
+        """Returns C++ that defines one kernel and exports its table."""
         from ..msl.kernels import collect_kernels
         from ..msl.library import export
         from ..msl.lowering import lower
@@ -214,7 +214,7 @@ class _Build:
 
     @staticmethod
     def tables(facts: Facts) -> str:
-        """The C++ file of what the kernel's calls go through."""
+        """Returns the C++ file that defines the functions that instrumented code calls."""
         rows = "".join(f"{{{KINDS[kind]}, {size}}},\n" for kind, size, _ in facts.sites)
         return ('#undef MPSX_SIMT\n#include "metal_stdlib/simt_calls.h"\n#include "metal_stdlib/profile_abi.h"\n'
                 f"static const mpsx_profile_site sites[] = {{\n{rows}{{0, 0}}}};\n"

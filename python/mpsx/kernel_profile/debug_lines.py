@@ -1,4 +1,4 @@
-"""The lines of Metal source that instructions of LLVM's text form come from."""
+"""Finds the lines of Metal source that LLVM IR instructions come from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCOPES = ("DISubprogram", "DILexicalBlock", "DILexicalBlockFile", "DIFile", "DIL
 
 
 class DebugLines:
-    """Out of the metadata of a module."""
+    """Reads the debug metadata of a module."""
 
     def __init__(self, lines: list[str]) -> None:
         self.nodes: dict[str, tuple[str, dict[str, str]]] = {}
@@ -21,7 +21,7 @@ class DebugLines:
         self.known: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def file(self, scope: str) -> str:
-        """The file of a scope, by its number."""
+        """Returns the file of a scope, given its metadata number."""
         if scope not in self.files:
             kind, fields = self.nodes.get(scope, ("", {}))
             if kind == "DIFile":
@@ -31,19 +31,19 @@ class DebugLines:
             self.files[scope] = found
         return self.files[scope]
 
-    def places(self, instruction: str) -> tuple[tuple[str, int], ...]:
-        """(file, line) of an instruction, then of the call that it was inlined at, and so on."""
+    def positions(self, instruction: str) -> tuple[tuple[str, int], ...]:
+        """Returns (file, line) of an instruction, then of the call that it was inlined at, and so on."""
         found = re.search(r"!dbg !(\d+)", instruction)
         if not found:
             return ()
         number = found[1]
         if number not in self.known:
-            places, at = [], number
+            positions, at = [], number
             while at in self.nodes:
                 fields = self.nodes[at][1]
                 file, line = self.file(fields["scope"][1:]), int(fields.get("line", 0))
                 if line and not file.startswith("<"):
-                    places.append((file, line))
+                    positions.append((file, line))
                 at = fields.get("inlinedAt", "!").removeprefix("distinct ")[1:]
-            self.known[number] = tuple(places)
+            self.known[number] = tuple(positions)
         return self.known[number]

@@ -1,44 +1,44 @@
-"""Adds to a kernel, in LLVM's text form, the calls by which the driver counts what it does (profile_abi.h).
+"""Inserts calls into the LLVM IR of a kernel, by which the driver counts what it executes (profile_abi.h).
 
-The text is what a GPU's compiler would get: optimised in full, for no vector unit."""
+The IR is fully optimized without vectorization, like the input of a GPU's backend."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
+from ..msl.code_size import LABEL
 from .debug_lines import DebugLines
-from .wide_accesses import WIDEST, Access, Pointers, chains, joined, scalar_of, size_of
+from .wide_accesses import MAX_BYTES, Access, Pointers, chains, merged, scalar_of, size_of
 
-LABEL = re.compile(r'^(?:[\w.$-]+|"[^"]*"):')
 LOAD = re.compile(r"= load (atomic )?(?:volatile )?(.+?), ptr (%[\w.]+|@[\w.$]+).*?, align (\d+)")
 STORE = re.compile(r"^\s+store (atomic )?(?:volatile )?(.+), ptr (%[\w.]+|@[\w.$]+)[^,]*, align (\d+)")
 UPDATE = re.compile(r"= (?:atomicrmw (?:volatile )?\w+|cmpxchg (?:weak |volatile )*) ?ptr (%[\w.]+|@[\w.$]+), (\w+) ")
 COPY = re.compile(r"call void @llvm\.mem(?:cpy|move)[\w.]*\((.*)\)")
 SET = re.compile(r"call void @llvm\.memset[\w.]*\((.*)\)")
 NO_WORK = re.compile(r"^#dbg|call void @llvm\.(?:lifetime|assume|dbg|experimental\.noalias)")
-ONE = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*(.+?) ")
-FUSED = re.compile(r"call .*?@llvm\.(?:fma|fmuladd)\.(\w+)\(")
-ROOT = re.compile(r"call .*?@llvm\.sqrt\.(\w+)\(")
-ANYTHING = re.compile(r"\bcall (?!.*@llvm\.)|\bfence\b")  # that may change memory
-ENGINE = "mpsx_matrix_cells"  # a function that does for lanes what a GPU's matrix unit does
+ARITHMETIC = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*(.+?) ")
+FMA = re.compile(r"call .*?@llvm\.(?:fma|fmuladd)\.(\w+)\(")
+SQRT = re.compile(r"call .*?@llvm\.sqrt\.(\w+)\(")
+BARRIER = re.compile(r"\bcall (?!.*@llvm\.)|\bfence\b")  # may change any memory
+ENGINE = "mpsx_matrix_cells"  # the function that emulates a GPU's matrix unit, which is not instrumented
 
 
 @dataclass
 class Facts:
-    """Of the instrumented module: what the numbers in the driver's counts stand for."""
+    """The meaning of the site and block numbers in the driver's counts."""
 
-    # kind, bytes, places
+    # kind, bytes, positions
     sites: list[tuple[str, int, tuple]] = field(default_factory=list)
-    # instructions, and [places, instructions, floating-point operations] of each line
+    # instructions, and [positions, instructions, floating-point operations] of each line
     blocks: list[tuple[int, list]] = field(default_factory=list)
 
 
 def flops_of(line: str) -> int:
-    """The floating-point operations of an instruction; a fused product and sum is two."""
-    if found := ONE.search(line):
+    """Returns the floating-point operations of an instruction. An fma counts as two."""
+    if found := ARITHMETIC.search(line):
         return int(found[1][1:]) if found[1].startswith("<") else 1
-    for pattern, each in ((FUSED, 2), (ROOT, 1)):
+    for pattern, each in ((FMA, 2), (SQRT, 1)):
         if found := pattern.search(line):
             lanes = re.match(r"v(\d+)", found[1])
             return each * (int(lanes[1]) if lanes else 1)
@@ -46,7 +46,7 @@ def flops_of(line: str) -> int:
 
 
 class Function:
-    """One function's text, being instrumented."""
+    """Instruments one function."""
 
     def __init__(self, lines: list[str], facts: Facts, debug: DebugLines) -> None:
         self.lines, self.facts, self.debug = lines, facts, debug
@@ -56,7 +56,7 @@ class Function:
             self.pointers.note(line)
 
     def run(self) -> list[str]:
-        """The text with calls."""
+        """Returns the lines with the inserted calls."""
         start = 1
         for i in range(1, len(self.lines) + 1):
             if i == len(self.lines) or LABEL.match(self.lines[i]) or self.lines[i].startswith("}"):
@@ -70,16 +70,16 @@ class Function:
         return out
 
     def call(self, line: int, text: str) -> None:
-        """Puts a call before a line."""
+        """Inserts a call before a line."""
         self.before.setdefault(line, []).append(f"  call void @mpsx_profile_{text}")
 
     def site(self, kind: str, size: int, line: int) -> int:
-        """The number of a new site."""
-        self.facts.sites.append((kind, size, self.debug.places(self.lines[line])))
+        """Adds a site and returns its number."""
+        self.facts.sites.append((kind, size, self.debug.positions(self.lines[line])))
         return len(self.facts.sites) - 1
 
     def block(self, begin: int, end: int) -> None:
-        """The lines [begin, end)."""
+        """Instruments the basic block of lines [begin, end)."""
         accesses: list[Access | None] = []
         work: dict[tuple, list[int]] = {}
         first, instructions = 0, 0
@@ -89,24 +89,24 @@ class Function:
                 continue
             first = first or i
             instructions += 1
-            counts = work.setdefault(self.debug.places(text), [0, 0])
+            counts = work.setdefault(self.debug.positions(text), [0, 0])
             counts[0] += 1
             counts[1] += flops_of(text)
             self.instruction(i, accesses)
         if not first:
             return
         number = len(self.facts.blocks)
-        self.facts.blocks.append((instructions, [[places, *counts] for places, counts in work.items()]))
+        self.facts.blocks.append((instructions, [[positions, *counts] for positions, counts in work.items()]))
         self.before.setdefault(first, []).insert(0, f"  call void @mpsx_profile_block(i32 {number})")
         for chain in chains(accesses, self.pointers):
-            for access, size in joined(chain):
+            for access, size in merged(chain):
                 if self.pointers.kind(access.pointer) in ("stack", "engine"):
                     continue
                 site = self.site(access.kind, size, access.line)
                 self.call(access.line, f"access(ptr {access.pointer}, i32 {site})")
 
     def instruction(self, i: int, accesses: list[Access | None]) -> None:
-        """Notes what an instruction does with memory."""
+        """Records the memory accesses of an instruction."""
         line = self.lines[i]
         if found := LOAD.search(line):
             self.note(i, "load", found[1], found[2], found[3], int(found[4]), accesses)
@@ -124,29 +124,29 @@ class Function:
             accesses.append(None)
             words = found[1].split(", ")
             self.range(i, "store", words[0].strip(), words[2].strip())
-        elif ANYTHING.search(line):
+        elif BARRIER.search(line):
             accesses.append(None)
 
     def note(self, i: int, kind: str, atomic: str | None, of: str, pointer: str, alignment: int,
              accesses: list[Access | None]) -> None:  # fmt: skip
-        """Notes one access."""
+        """Records one access."""
         size = size_of(of)
         if not size:
             return
-        root, offset = self.pointers.place(pointer)
-        if atomic:  # moved to no other, and so in a chain of its own
+        root, offset = self.pointers.address(pointer)
+        if atomic:  # is never merged, so it gets a root of its own
             root = f"{root} {i}"
         accesses.append(Access(i, kind, pointer, root, offset, size, scalar_of(of), alignment))
 
     def range(self, i: int, kind: str, argument: str, size: str) -> None:
-        """Notes a copy, which becomes accesses as wide as its alignment allows."""
+        """Records a copy, which becomes accesses as wide as its alignment allows."""
         if "addrspace" in argument:
             return
         pointer = argument.rsplit(maxsplit=1)[-1]
         if self.pointers.kind(pointer) in ("stack", "engine"):
             return
         aligned = re.search(r"align (\d+)", argument)
-        site = self.site(kind, min(WIDEST, int(aligned[1]) if aligned else 1), i)
+        site = self.site(kind, min(MAX_BYTES, int(aligned[1]) if aligned else 1), i)
         self.call(i, f"range(ptr {pointer}, {size}, i32 {site})")
 
 
@@ -158,7 +158,7 @@ declare void @mpsx_profile_block(i32)
 
 
 def instrument(text: str) -> tuple[str, Facts]:
-    """A module that tells the driver what it does, and what its numbers mean."""
+    """Returns the instrumented module, and what the numbers in its calls mean."""
     lines = text.split("\n")
     debug, facts, out = DebugLines(lines), Facts(), []
     i = 0

@@ -1,4 +1,4 @@
-"""One profiled launch: the driver's counts, put to the lines of the Metal source."""
+"""Attributes the driver's counts of one profiled launch to the lines of the Metal source."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from .instrument import Facts
 
 SECTOR = 32
 WIDTH = 32
-PRODUCT_FLOPS = 2 * 8 * 8 * 8
+MATMUL_FLOPS = 2 * 8 * 8 * 8
 SPACES = ("device", "threadgroup", "constant")
-Place = tuple[str, int]
+Position = tuple[str, int]
 
 
 @dataclass
 class Accesses:
     """Accesses of SIMD groups to one kind of memory."""
 
-    requests: int = 0  # SIMD groups' accesses
-    lanes: int = 0  # that took part in them
-    bytes: int = 0  # that these asked for
-    transactions: int = 0  # device: of 32 bytes; threadgroup: passes over its 32 banks
-    least: int = 0  # as many as the distinct bytes of each request need
-    again: int = 0  # device: transactions with what the same threadgroup had moved before
+    requests: int = 0  # accesses of SIMD groups
+    lanes: int = 0  # active lanes of all requests
+    bytes: int = 0  # bytes that the lanes requested
+    transactions: int = 0  # device: 32-byte sectors; threadgroup: passes over the 32 banks
+    least: int = 0  # the transactions that the distinct bytes of each request need
+    again: int = 0  # device: transactions for sectors that the same threadgroup had moved before
 
     def add(self, other: Accesses) -> None:
-        """Adds up."""
+        """Adds the counts of `other`."""
         for name in (f.name for f in fields(self)):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def ratio(self) -> float:
-        """Transactions against the least possible."""
+        """Transactions relative to the least possible number."""
         return self.transactions / self.least if self.least else 1.0
 
     @property
     def conflicts(self) -> int:
-        """Passes that bank conflicts cost."""
+        """Additional passes because of bank conflicts."""
         return self.transactions - self.least
 
     @property
-    def bytes_a_lane(self) -> float:
-        """The width of an access."""
+    def bytes_per_lane(self) -> float:
+        """The bytes that a lane requests per access."""
         return self.bytes / self.lanes if self.lanes else 0.0
 
 
@@ -51,28 +51,28 @@ class Accesses:
 class Traffic:
     """Device memory in one direction, in bytes."""
 
-    asked: int = 0  # by lanes
-    moved: int = 0  # in transactions
-    shared: int = 0  # the same, but of what several threadgroups moved only what one of them did
+    asked: int = 0  # requested by lanes
+    moved: int = 0  # moved in transactions
+    shared: int = 0  # moved, counting what several threadgroups moved only once
     distinct: int = 0  # each byte once
 
 
 @dataclass
 class Line:
-    """One line of the source. `inside`: the line of the kernel's file that it was called from."""
+    """One line of the source. `inside` is the line of the .metal file that it was inlined into."""
 
-    place: Place
-    inside: Place
+    position: Position
+    inside: Position
     accesses: dict[tuple[str, str], Accesses] = field(default_factory=lambda: defaultdict(Accesses))
-    instructions: int = 0  # executed, by lanes
-    steps: int = 0  # the same by SIMD groups
+    instructions: int = 0  # executed by lanes
+    steps: int = 0  # executed by SIMD groups
     flops: int = 0
-    calls: dict[str, int] = field(default_factory=dict)  # of barriers and SIMD functions
+    calls: dict[str, int] = field(default_factory=dict)  # barriers and SIMD functions
 
 
 @dataclass
 class Launch:
-    """A launch of a kernel."""
+    """One launch of a kernel."""
 
     kernel: str
     threads: list[int]
@@ -82,9 +82,9 @@ class Launch:
     threadgroup_bytes: int
     read: Traffic
     written: Traffic
-    accesses: dict[tuple[str, str], Accesses]  # by memory and kind: ("device", "load")
+    accesses: dict[tuple[str, str], Accesses]  # by memory and kind, such as ("device", "load")
     lines: list[Line]
-    calls: dict[str, int]  # barriers and SIMD functions, by name: of threadgroups, and of SIMD groups
+    calls: dict[str, int]  # executed barriers (by threadgroups) and SIMD functions (by SIMD groups), by name
     instructions: int
     steps: int
     flops: int
@@ -136,46 +136,46 @@ class Launch:
     @property
     def all_flops(self) -> int:
         """Floating-point operations, those of simdgroup_matrix included."""
-        return self.flops + self.products * PRODUCT_FLOPS
+        return self.flops + self.products * MATMUL_FLOPS
 
     @property
     def intensity(self) -> float:
-        """Floating-point operations a distinct byte of device memory."""
+        """Floating-point operations per distinct byte of device memory."""
         distinct = self.read.distinct + self.written.distinct
         return self.all_flops / distinct if distinct else 0.0
 
 
-def main_place(places: tuple[Place, ...]) -> Place:
+def main_position(positions: tuple[Position, ...]) -> Position:
     """The line of the .metal file that an instruction was inlined into."""
-    return next((place for place in places if place[0].endswith(".metal")), places[-1] if places else ("", 0))
+    return next((p for p in positions if p[0].endswith(".metal")), positions[-1] if positions else ("", 0))
 
 
 class _Lines:
     def __init__(self) -> None:
-        self.found: dict[tuple[Place, Place], Line] = {}
+        self.found: dict[tuple[Position, Position], Line] = {}
 
-    def of(self, places: tuple[Place, ...]) -> Line:
-        """The line that an instruction counts for."""
-        key = (places[0] if places else ("", 0)), main_place(places)
+    def of(self, positions: tuple[Position, ...]) -> Line:
+        """Returns the line that an instruction is attributed to."""
+        key = (positions[0] if positions else ("", 0)), main_position(positions)
         return self.found.setdefault(key, Line(*key))
 
 
 def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
-    """A launch out of the driver's text."""
+    """Parses the driver's JSON text."""
     counts = json.loads(text)
     lines, total, calls = _Lines(), defaultdict(Accesses), defaultdict(int)
     for site, space, *numbers in counts["sites"]:
-        kind, _, places = facts.sites[site]
+        kind, _, positions = facts.sites[site]
         accesses, key = Accesses(*numbers), (SPACES[space], kind)
-        lines.of(places).accesses[key].add(accesses)
+        lines.of(positions).accesses[key].add(accesses)
         total[key].add(accesses)
     instructions = steps = flops = 0
     for block, executed, lanes in counts["blocks"]:
         size, parts = facts.blocks[block]
         instructions += size * lanes
         steps += size * executed
-        for places, each, each_flops in parts:
-            line = lines.of(tuple(map(tuple, places)))
+        for positions, each, each_flops in parts:
+            line = lines.of(tuple(map(tuple, positions)))
             line.instructions += each * lanes
             line.steps += each * executed
             line.flops += each_flops * lanes
@@ -183,7 +183,7 @@ def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
     for function, file, number, times, _ in counts["calls"]:
         calls[function] += times
         here = (file, number)
-        line = next((found for (place, _), found in lines.found.items() if place == here), None) or lines.of((here,))
+        line = next((found for (at, _), found in lines.found.items() if at == here), None) or lines.of((here,))
         line.calls[function] = line.calls.get(function, 0) + times
 
     def direction(name: str, kinds: tuple[str, ...]) -> Traffic:
@@ -194,5 +194,5 @@ def launch_of(kernel: str, text: str, facts: Facts) -> Launch:
     return Launch(kernel, counts["threads"], counts["groups"], counts["group"], counts["simdgroups"],
                   counts["threadgroup_bytes"], direction("read", ("load",)), direction("written", ("store", "atomic")),
                   {key: value for key, value in total.items() if value.requests},
-                  [line for line in lines.found.values() if line.place[0]], dict(calls), instructions, steps,
+                  [line for line in lines.found.values() if line.position[0]], dict(calls), instructions, steps,
                   flops)  # fmt: skip

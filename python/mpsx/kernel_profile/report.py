@@ -1,4 +1,4 @@
-"""Profiles of launches as text, as JSON and beside the source."""
+"""Formats profiled launches as text, as JSON, and as annotated source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 def size(n: float) -> str:
-    """Bytes for people."""
+    """Formats a number of bytes."""
     unit = 0
     while n >= 10240 and unit < len(UNITS) - 1:
         n, unit = n / 1024, unit + 1
@@ -18,12 +18,12 @@ def size(n: float) -> str:
 
 
 def short(file: str) -> str:
-    """A file's name without the folders above the kernels."""
+    """Shortens the name of a kernel file."""
     return file.removeprefix("metal/")
 
 
 def percent(part: float) -> str:
-    """A part, for people."""
+    """Formats a fraction."""
     return f"{part * 100:.1f}%"
 
 
@@ -34,14 +34,14 @@ def _direction(name: str, traffic: Traffic) -> str:
 
 
 def summary(launch: Launch) -> str:
-    """The launch as a whole."""
+    """Formats the totals of a launch."""
     grid = "x".join(str(n) for n in launch.groups if n > 1) or "1"
     group = "x".join(str(n) for n in launch.group if n > 1) or "1"
     device, local = launch.device, launch.threadgroup
     lines = [
         f"{launch.kernel}: threadgroups {grid}, of {group} threads; {launch.simdgroups} SIMD groups",
         f"  device memory: traffic {launch.traffic:.2f} of distinct bytes, transactions {launch.transactions:.2f} of "
-        f"the least, {device.bytes_a_lane:.1f} bytes a lane and access",
+        f"the least, {device.bytes_per_lane:.1f} bytes a lane and access",
         _direction("read", launch.read),
         _direction("written", launch.written),
     ]
@@ -61,18 +61,18 @@ HEADER = COLUMNS.format("line", "access", "requests", "lanes", "bytes", "transac
 
 
 def _row(line: Line, kind: tuple[str, str], accesses: Accesses, moved: int) -> str:
-    where = f"{short(line.place[0])}:{line.place[1]}"
-    if line.inside != line.place and line.inside[0]:
+    where = f"{short(line.position[0])}:{line.position[1]}"
+    if line.inside != line.position and line.inside[0]:
         where += f" < {Path(line.inside[0]).name}:{line.inside[1]}"
     part = percent(accesses.transactions / moved) if kind[0] == "device" and moved else ""
     return COLUMNS.format(
         where, f"{kind[1]} {kind[0]}", accesses.requests, f"{accesses.lanes / accesses.requests:.1f}",
-        f"{accesses.bytes_a_lane:.1f}", accesses.transactions, f"{accesses.ratio:.2f}x", accesses.again, part,
+        f"{accesses.bytes_per_lane:.1f}", accesses.transactions, f"{accesses.ratio:.2f}x", accesses.again, part,
     ).rstrip()  # fmt: skip
 
 
 def table(launch: Launch) -> str:
-    """The lines that access memory, those with the most transactions first."""
+    """Formats the lines that access memory, those with the most transactions first."""
     rows = [(kind, accesses, line) for line in launch.lines for kind, accesses in line.accesses.items()
             if kind[0] != "constant"]  # fmt: skip
     rows.sort(key=lambda row: (row[0][0], -row[1].transactions))
@@ -81,12 +81,12 @@ def table(launch: Launch) -> str:
 
 
 def text(launch: Launch) -> str:
-    """All of it."""
+    """Formats the totals and the table."""
     return f"{summary(launch)}\n{table(launch)}"
 
 
 def as_dict(launch: Launch) -> dict:
-    """For JSON."""
+    """Converts a launch to a dict for JSON."""
 
     def named(accesses: dict[tuple[str, str], Accesses]) -> dict:
         return {f"{space} {kind}": vars(found) for (space, kind), found in accesses.items()}
@@ -98,18 +98,19 @@ def as_dict(launch: Launch) -> dict:
         "read": vars(launch.read), "written": vars(launch.written), "accesses": named(launch.accesses),
         "calls": launch.calls, "products": launch.products, "flops": launch.all_flops,
         "intensity": launch.intensity, "active": launch.active,
-        "lines": [{"file": line.place[0], "line": line.place[1], "inside": list(line.inside),
+        "lines": [{"file": line.position[0], "line": line.position[1], "inside": list(line.inside),
                    "accesses": named(line.accesses), "instructions": line.instructions, "steps": line.steps,
                    "flops": line.flops, "calls": line.calls} for line in launch.lines],
     }  # fmt: skip
 
 
 def annotated(launch: Launch, file: str, source: str) -> str:
-    """A source with what each line did to its left: bytes moved, transactions against the least, passes that bank
-    conflicts cost, lanes active, floating-point operations. What was inlined into a line counts for it."""
+    """Formats a source with the counts of each line to its left: bytes moved, transactions relative to the least
+    possible, passes because of bank conflicts, active lanes, and floating-point operations. Inlined code counts for
+    the line that it is inlined into."""
     out = [f"{'moved':>10} {'least':>6} {'conflicts':>9} {'active':>7} {'flops':>10}"]
     for number, line in enumerate(source.split("\n"), 1):
-        here = [found for found in launch.lines if (file, number) in (found.place, found.inside)]
+        here = [found for found in launch.lines if (file, number) in (found.position, found.inside)]
         device, local = Accesses(), Accesses()
         for found in here:
             for (space, _), accesses in found.accesses.items():

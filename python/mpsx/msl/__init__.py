@@ -1,1 +1,4 @@
-"""Metal Shading Language to C++: see cli.py for what it offers, emit_wide.py for what comes out."""
+"""The Metal Shading Language compiler: translates kernels to C++ for CPUs and CUDA, and checks them.
+
+The stages are preprocess.py, lexer.py, parser.py (which builds the tree of declarations.py), check/, passes/ (run by
+lowering.py) and codegen/. cli.py is the command line."""

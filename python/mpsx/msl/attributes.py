@@ -1,12 +1,12 @@
-"""The attributes of a compute kernel's parameters: one table, read by every emitter and by the strict check.
+"""The attributes of a compute kernel's parameters: one table, which code generation and the checks read.
 
 MSL specification 3.2, section 5.2.3.6 (kernel function input attributes) and 5.2.1 (resources)."""
 
 from dataclasses import dataclass
 
-# The unit that a value counts in: the whole grid, or a thread's threadgroup, SIMD group or quad group.
+# The scope of a value: the whole grid, or the thread's threadgroup, SIMD group or quad group.
 GRID, GROUP, SIMD, QUAD = "grid", "group", "simd", "quad"
-# The value: the position of a thread or threadgroup (from 0), or how many there are (at least 1).
+# The kind of a value: the index of a thread or threadgroup (from 0), or their number (at least 1).
 INDEX, COUNT = "index", "count"
 SCALARS = ("ushort", "uint")
 VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
@@ -14,12 +14,12 @@ VECTORS = ("ushort2", "ushort3", "uint2", "uint3")
 
 @dataclass(frozen=True)
 class Attribute:
-    """A parameter that the launch fills in."""
+    """An attribute whose parameter the launch fills in."""
     name: str
-    level: str      # GRID, GROUP, SIMD or QUAD; all but GRID make the kernel one of threadgroups
+    level: str      # GRID, GROUP, SIMD or QUAD; all but GRID make it a kernel that uses threadgroups
     kind: str       # INDEX or COUNT
-    vector: bool    # whether it has an x, y and z, of which the parameter takes the first ones
-    field: str      # the member of the thread's record that it reads; in wide mode "position" and "extent" are loops
+    vector: bool    # whether it has x, y and z, of which the parameter takes as many as it has components
+    field: str      # the name of the value in code generation, which synonyms share
 
     @property
     def types(self):
@@ -31,15 +31,15 @@ def _rows():
     three, one = True, False
     yield "thread_position_in_grid", GRID, INDEX, three, "thread_position_in_grid"
     yield "threads_per_grid", GRID, COUNT, three, "threads_per_grid"
-    # Of kernels with per-thread stage-in data; without it the whole grid, from its beginning.
+    # Both depend on per-thread stage-in data. Without it they describe the whole grid.
     yield "grid_origin", GRID, INDEX, three, "grid_origin"
     yield "grid_size", GRID, COUNT, three, "threads_per_grid"
     yield "threadgroup_position_in_grid", GROUP, INDEX, three, "threadgroup_position_in_grid"
     yield "threadgroups_per_grid", GROUP, COUNT, three, "threadgroups_per_grid"
     yield "thread_position_in_threadgroup", GROUP, INDEX, three, "thread_position_in_threadgroup"
     yield "thread_index_in_threadgroup", GROUP, INDEX, one, "thread_index_in_threadgroup"
-    # threads_per_threadgroup is smaller in the last threadgroups of a grid that the group does not divide;
-    # dispatch_threads_per_threadgroup is what was asked for. The same goes for SIMD groups and quad groups.
+    # threads_per_threadgroup is smaller in the last threadgroups of a grid that the group size does not divide, while
+    # dispatch_threads_per_threadgroup is always the requested size. SIMD groups and quad groups behave alike.
     yield "threads_per_threadgroup", GROUP, COUNT, three, "threads_per_threadgroup"
     yield "dispatch_threads_per_threadgroup", GROUP, COUNT, three, "dispatch_threads_per_threadgroup"
     yield "thread_index_in_simdgroup", SIMD, INDEX, one, "thread_index_in_simdgroup"
@@ -56,11 +56,11 @@ def _rows():
 
 POSITIONS = {row[0]: Attribute(*row) for row in _rows()}
 
-# Attributes of parameters that name a resource; the argument is its index, and the limit is the first index too large.
+# Attributes of parameters that are resources, with the limit that their index must be below.
 RESOURCES = {"buffer": 31, "threadgroup": 31}
-# Those that exist, and that compute kernels here may not use.
+# Attributes of Metal that are not supported here.
 UNSUPPORTED = ("texture", "sampler", "stage_in", "payload", "visible_function_table", "imageblock", "intersection")
-# Beside a resource: `device float* x [[buffer(3), function_constant(has_x)]]` is an argument only if has_x.
+# Combined with a resource: `device float* x [[buffer(3), function_constant(has_x)]]` is an argument only if has_x.
 MODIFIERS = ("function_constant", "raster_order_group", "maybe_unused", "noalias")
 # Attributes of a kernel itself (section 5.1.3).
 KERNEL = ("kernel", "host_name", "max_total_threads_per_threadgroup", "required_threads_per_threadgroup",

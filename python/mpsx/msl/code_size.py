@@ -1,26 +1,25 @@
-"""Keeps compile times in check: how large a kernel gets once its calls are inlined and its loops unrolled, and which
-functions stay calls when that is too large.
+"""Bounds compile times by limiting how much code inlining and unrolling produce.
 
-Every function of a shader is inlined, or the loop over threads could not be vectorized. That multiplies: a curve's
-addition has a hundred products of big integers, each of which has a thousand instructions once unrolled. So clang first
-writes unoptimized LLVM IR as text; the sizes are estimated from it, callees first; and where a kernel or a library
-exceeds its limit, functions of some size that are expanded several times become calls, whose cost vanishes beside a
-body of that size. Smaller shaders compile to the same code as without this step.
+Every function of a shader is inlined, because a call would keep the loop over threads from being vectorized. The sizes
+multiply: an addition on an elliptic curve has a hundred multiplications of big integers, and each of those has a
+thousand instructions after unrolling. So clang first writes unoptimized LLVM IR as text, from which the sizes are
+estimated, callees first. If a kernel or a library exceeds its limit, larger functions that are expanded several times
+become calls, whose cost is negligible beside bodies of that size. Smaller shaders compile as without this step.
 
-A function that may wait for other threads stays inline: the SIMT engine tells such calls apart by their address."""
+A function that may wait for other threads stays inline: the SIMT engine distinguishes such calls by their address."""
 
 import re
 from dataclasses import dataclass, field
 
-# Estimated instructions of one kernel, of all kernels above a third of that together, and of a function in which loops
-# are unrolled. 10,000 take one to three seconds. A call keeps the loop over threads from being vectorized, which mode
-# auto alone does, so its limits are higher.
+# Limits on the estimated instructions of one kernel, of all kernels above a third of that limit together, and of a
+# function whose loops may be unrolled. 10,000 instructions take one to three seconds. The limits of mode auto are
+# higher, because only there can a call keep the loop over threads from being vectorized.
 LIMITS = {"auto": (8000, 16000, 20000)}
 OTHER_LIMITS = (6000, 12000, 8000)
-CALL_AT_LEAST = 200  # a function below this size is inlined whatever the total
-# The estimated size up to which LLVM may unroll a loop, with `#pragma unroll` and without. Its own limits are lower, of
-# 16384 and 600 with a factor of up to 4, but it counts what is left after simplification.
-ASKED_UNROLL_LIMIT = 65536
+MIN_CALL_SIZE = 200  # smaller functions are always inlined
+# The estimated size up to which LLVM unrolls a loop, with and without `#pragma unroll`. LLVM's own limits are lower
+# (16384, and 600 with a factor of up to 4), but apply after simplification.
+PRAGMA_UNROLL_LIMIT = 65536
 UNROLL_LIMIT = 2400
 
 DEFINE = re.compile(r"^define [^\n]*?@(\"[^\"]+\"|[\w.$]+)\([^\n]*?\) [^\n{]*?#(\d+)[^\n{]*\{\n(.*?)^\}", re.M | re.S)
@@ -33,11 +32,11 @@ TARGETS = re.compile(r"label %(\"[^\"]+\"|[\w.$-]+)")
 COMPARE = re.compile(r"icmp \w+ i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
 LOAD = re.compile(r"%\S+ = load i\d+, ptr (%\S+?),")
 STEP = re.compile(r" = (?:add|sub)(?: nsw| nuw)* i\d+ %[\w.\"-]+, (-?\d+)(?:,|$)")
-# Instructions that a later pass removes, or turns into an operand of another.
+# Instructions that later passes remove or fold into others.
 FREE = re.compile(r"^(?:%\S+ = (?:alloca|load|getelementptr|bitcast|addrspacecast)|store|br|ret|unreachable|switch"
                   r"|#dbg_\w+|call void @llvm\.(?:lifetime|dbg))\b")  # fmt: skip
 COPY = re.compile(r"@llvm\.mem\w+\..*, i64 (\d+),")
-MEETING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|match|redux)|asm (?:sideeffect|volatile)")
+SYNCHRONIZING = re.compile(r"mpsx_simt_|llvm\.nvvm\.(?:barrier|shfl|vote|bar|match|redux)|asm (?:sideeffect|volatile)")
 
 
 @dataclass
@@ -45,20 +44,20 @@ class Loop:
     begin: int  # line of its header
     end: int  # line after its back edge
     metadata: str
-    trips: int  # 0: unknown
+    trips: int  # the trip count, or 0 if unknown
 
 
 @dataclass
 class Function:
     name: str
-    group: str  # of attributes
-    inlined: bool  # wherever it is called
+    group: str  # number of the attribute group
+    inlined: bool  # has the attribute alwaysinline
     lines: list
     loops: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (line, name)
-    weights: list = field(default_factory=list)  # of the lines, without what their calls expand to
-    copies: list = field(default_factory=list)  # of each line, once loops are unrolled
-    meets: bool = False  # whether it may wait for other threads, itself
+    weights: list = field(default_factory=list)  # instructions of each line, without its callee
+    copies: list = field(default_factory=list)  # of each line after unrolling
+    synchronizes: bool = False  # whether it may itself wait for other threads
     size: int = 0
 
 
@@ -75,20 +74,20 @@ def functions_of(text):
                 labels[label[1]] = i
             elif call := CALL.search(line):
                 f.calls.append((i, call[1]))
-                f.meets = f.meets or bool(MEETING.search(line))
+                f.synchronizes = f.synchronizes or bool(SYNCHRONIZING.search(line))
             elif "asm " in line:
-                f.meets = f.meets or bool(MEETING.search(line))
+                f.synchronizes = f.synchronizes or bool(SYNCHRONIZING.search(line))
             if edge := BACK_EDGE.match(line):
                 heads = [labels[t] for t in TARGETS.findall(line) if t in labels]
                 if heads:
-                    f.loops.append(Loop(min(heads), i + 1, edge[1], trips(f.lines, min(heads), i)))
+                    f.loops.append(Loop(min(heads), i + 1, edge[1], trip_count(f.lines, min(heads), i)))
             f.weights.append(weight(line))
         found[name] = f
     return found
 
 
 def weight(line):
-    """The instructions that a line of LLVM IR becomes, without what its call expands to."""
+    """The number of instructions that a line of LLVM IR becomes, without those of its callee."""
     if not line or LABEL.match(line) or FREE.match(line.lstrip()):
         return 0
     if copied := COPY.search(line):
@@ -96,8 +95,8 @@ def weight(line):
     return 1 + 8 * len(re.findall(r"\b(?:byval|sret)\(", line))
 
 
-def trips(lines, head, back):
-    """How often a loop runs whose bounds are numbers: `for (i = 0; i < 8; ++i)`; 0 where they are not."""
+def trip_count(lines, head, back):
+    """The trip count of a loop with constant bounds, as in `for (i = 0; i < 8; ++i)`, or 0 if it is unknown."""
     for i in range(head, back + 1):
         compare = COMPARE.search(lines[i])
         if not compare or i + 1 >= len(lines) or not lines[i + 1].lstrip().startswith("br i1"):
@@ -117,18 +116,18 @@ def trips(lines, head, back):
 
 
 class Estimate:
-    """The sizes of a module's functions, given which stay calls and which loops are not unrolled."""
+    """Estimates the sizes of a module's functions, and decides which stay calls and which loops are not unrolled."""
 
     def __init__(self, text, mode):
         self.kernel_limit, self.library_limit, self.unroll_limit = LIMITS.get(mode, OTHER_LIMITS)
         self.functions = functions_of(text)
         self.metadata = dict(METADATA.findall(text))
-        self.calls, self.rolled = set(), set()  # functions that stay calls; metadata of loops
+        self.calls, self.rolled = set(), set()  # names of functions that stay calls, metadata of loops
         self.order = self.callees_first()
-        self.meeting = set()
+        self.synchronizing = set()
         for f in self.order:
-            if f.meets or any(name in self.meeting for _, name in f.calls):
-                self.meeting.add(f.name)
+            if f.synchronizes or any(name in self.synchronizing for _, name in f.calls):
+                self.synchronizing.add(f.name)
         self.measure()
 
     def callees_first(self):
@@ -146,23 +145,23 @@ class Estimate:
         return order
 
     def roots(self):
-        """The functions that nobody calls, kernels' entry points among them."""
+        """The functions that no other function calls, such as entry points, or that are not inlined."""
         called = {name for f in self.order for _, name in f.calls}
         return [f for f in self.order if f.name not in called or not f.inlined]
 
     def is_unrolled(self, loop, size):
-        said = " ".join(self.metadata.get(m, "") for m in re.findall(r"!\d+", self.metadata.get(loop.metadata, "")))
-        if not loop.trips or "unroll.disable" in said or loop.metadata in self.rolled:
+        hints = " ".join(self.metadata.get(m, "") for m in re.findall(r"!\d+", self.metadata.get(loop.metadata, "")))
+        if not loop.trips or "unroll.disable" in hints or loop.metadata in self.rolled:
             return False
-        asked = "unroll.full" in said or "unroll.enable" in said or "unroll.count" in said
-        return loop.trips * size <= (ASKED_UNROLL_LIMIT if asked else UNROLL_LIMIT)
+        requested = "unroll.full" in hints or "unroll.enable" in hints or "unroll.count" in hints
+        return loop.trips * size <= (PRAGMA_UNROLL_LIMIT if requested else UNROLL_LIMIT)
 
     def measure(self):
         for f in self.order:
             f.size = self.size_of(f)
 
     def size_of(self, f):
-        """The instructions of a function; those of a loop count as often as it is unrolled, inner loops first."""
+        """The instructions of a function after inlining and unrolling, inner loops first."""
         weights, f.copies = [*f.weights], [1] * len(f.lines)
         for i, name in f.calls:
             callee = self.functions.get(name)
@@ -182,17 +181,17 @@ class Estimate:
         return max(sizes, default=0) > self.kernel_limit or counted > self.library_limit
 
     def reduce(self):
-        """Makes calls of functions, smallest first, until the kernels are small enough; then stops unrolling loops of
-        functions that are too large by themselves. Smallest first, since a small body is expanded most often."""
+        """Turns functions into calls until the kernels are small enough, then keeps loops rolled in functions that are
+        still too large. Starts with the smallest functions, because those are expanded most often."""
         if not self.is_large():
             return
-        candidates = sorted((f for f in self.order if f.inlined and f.size >= CALL_AT_LEAST
-                             and f.name not in self.meeting), key=lambda f: f.size)  # fmt: skip
+        candidates = sorted((f for f in self.order if f.inlined and f.size >= MIN_CALL_SIZE
+                             and f.name not in self.synchronizing), key=lambda f: f.size)  # fmt: skip
         for f in candidates:
             if not self.is_large():
                 break
             self.measure()
-            if f.size >= CALL_AT_LEAST and self.expansions(f) > 1:
+            if f.size >= MIN_CALL_SIZE and self.expansions(f) > 1:
                 self.calls.add(f.name)
                 self.measure()
         for f in self.order:
@@ -202,12 +201,12 @@ class Estimate:
                     self.measure()
 
     def expansions(self, f):
-        """How many copies of a function its callers have, unrolled loops included."""
+        """The number of copies of a function in its callers, after unrolling."""
         return sum(g.copies[i] for g in self.order for i, name in g.calls if name == f.name)
 
 
-def edited(text, estimate):
-    """The module with the estimate's decisions."""
+def apply_decisions(text, estimate):
+    """The module with the decisions of an Estimate applied."""
     groups = dict(ATTRIBUTES.findall(text))
     names, added = {}, []
     for name in estimate.calls:
@@ -229,8 +228,8 @@ def edited(text, estimate):
     return text + "\n".join(["", *added, ""]) if added else text
 
 
-def limited(text, mode):
-    """LLVM IR, as text, whose kernels compile in bounded time. `mode` is the translator's."""
+def limit_code_size(text, mode):
+    """The LLVM IR `text`, edited so that its kernels compile in bounded time. `mode` is the translator's."""
     estimate = Estimate(text, mode)
     estimate.reduce()
-    return edited(text, estimate)
+    return apply_decisions(text, estimate)

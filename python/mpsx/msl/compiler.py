@@ -1,4 +1,4 @@
-"""The compiler of translated kernels: which one, and with which flags. CMake and the tests both ask here."""
+"""Finds the compiler of translated kernels, and its flags. CMake, compile_shader and the tests use it."""
 
 import functools
 import importlib.util
@@ -12,39 +12,38 @@ from dataclasses import dataclass
 from . import processes
 from .source import MslError
 
-# No fast-math, and no contraction: every ISA then computes the same, except for the order in which a vectorised
-# reduction adds up. Kernels say fma() where they want it.
+# Without fast-math and contraction, every ISA computes the same, except for the order of additions in a vectorized
+# reduction. Kernels call fma() where they want it.
 FLAGS = """-std=c++17 -O3 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math
     -ffp-contract=off -fopenmp-simd -fno-stack-protector -fno-asynchronous-unwind-tables -fno-unwind-tables
     -g0 -w""".split()
-# Every access to memory and every index of an array is a call (metal_stdlib/simt_checks.h); no runtime of a
-# sanitizer is linked. Without vectors, so that what is said is about one element.
+# Every memory access and array index becomes a call (metal_stdlib/simt_checks.h), without a sanitizer runtime. There is
+# no vectorization, so each call is about one element.
 CHECKS = "-fsanitize=thread -g1 -gdwarf-4".split()
 CLANG_CHECKS = """-fsanitize=array-bounds -fno-vectorize -fno-slp-vectorize -mllvm -tsan-instrument-func-entry-exit=0
     -mllvm -tsan-instrument-read-before-write=1""".split()
 GCC_CHECKS = "-fsanitize=bounds --param tsan-instrument-func-entry-exit=0".split()
-# Calls of SIMT kernels into the engine are neither merged nor duplicated (metal_stdlib/simt.h), and code stays in the
-# order of its source, by which the engine knows which lanes are behind.
+# Calls of SIMT kernels into the engine must not be merged or duplicated (metal_stdlib/simt.h), and code must stay in
+# source order, from which the engine tells which lanes are behind.
 CLANG_SIMT_FLAGS = ["-mllvm", "-disable-block-placement"]
 GCC_SIMT_FLAGS = """-fno-reorder-blocks -fno-reorder-blocks-and-partition -fno-guess-branch-probability
     -fno-thread-jumps -fno-tree-dominator-opts -fno-crossjumping
     -fno-tree-tail-merge -fno-split-paths -fno-code-hoisting -fno-unswitch-loops -fno-gcse -fno-peel-loops""".split()
-# Loops of a few rounds, such as Philox's, are to be unrolled: one that is left keeps the loop over threads from being
-# vectorized.
+# Unroll loops with few iterations, such as Philox's: an inner loop keeps the loop over threads from being vectorized.
 CLANG_AUTO_FLAGS = ["-mllvm", "-unroll-threshold=600"]
-# Conditions that hold for a whole launch stay selects. A loop that is unswitched by one of two keeps the other as a
-# branch, and masks its loads, which takes four times as long on a CPU without mask registers.
+# Keep loop-invariant conditions as selects. A loop that is unswitched by one of two conditions keeps the other as a
+# branch and masks its loads, which takes four times as long on a CPU without mask registers.
 CLANG_ELEMENTWISE_FLAGS = ["-mllvm", "-unswitch-threshold=0"]
-# Of other kernels' addresses, rewriting takes a tenth of the compiler's time, and makes none faster.
+# In other kernels, loop strength reduction takes a tenth of the compile time and makes none of them faster.
 CLANG_FAMILY_FLAGS = ["-mllvm", "-disable-lsr"]
-# Signed integers in shaders wrap around, as hashes and random number generators rely on.
+# Signed integers wrap around: hashes and random number generators in shaders rely on it.
 WRAP_FLAG = "-fwrapv"
-# Of clang's own half every operation rounds, as in Metal, which also takes a float for a half within braces. An access
-# through a null pointer stays one, and is reported; clang would drop it with all that leads to it.
+# Every operation on half rounds, as in Metal, and braces may narrow float to half. Accesses through a null pointer are
+# reported at run time; by default clang treats them as unreachable.
 GENERAL_FLAGS = [
     WRAP_FLAG, *"-Xclang -ffloat16-excess-precision=none -Wno-c++11-narrowing -fno-delete-null-pointer-checks".split(),
 ]  # fmt: skip
-# The flags of /proc/cpuinfo that each needs.
+# ISA -> the flags in /proc/cpuinfo that it needs.
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512dq avx512vl avx512cd avx2 fma bmi2",
     "x86-64-v3": "avx2 fma bmi2",
@@ -60,13 +59,13 @@ def _include_folder():
 
 
 INCLUDE = _include_folder()
-# PTX for every GPU since Ampere; the GPU's driver compiles it for its own. All functions may be convergent: what a warp
-# does together must stay where it is. Lines are those of the Metal source. VectorCombine would take loads of 16 bytes
-# apart whose elements are used one by one.
+# PTX runs on every GPU since Ampere, where the driver compiles it. All functions are convergent, because warp-level
+# operations must not move across branches. Line tables refer to the Metal source. VectorCombine would split 16-byte
+# loads whose elements are used one by one.
 CUDA_FLAGS = """-std=c++17 -O3 -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off
     -fno-strict-aliasing -Xclang -fconvergent-functions -mllvm -disable-vector-combine
     -gline-directives-only -w""".split()
-CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # as zig says it
+CUDA_TARGET = {True: ["-target", "nvptx64-cuda", "-mcpu=sm_80+ptx80"],   # zig's spelling
                False: ["--target=nvptx64-nvidia-cuda", "-march=sm_80", "-Xclang", "-target-feature", "-Xclang",
                        "+ptx80"]}
 ZIG_FLAGS = ["-nostdlib++", "-nostdinc++", "-fno-sanitize=undefined"]
@@ -82,12 +81,12 @@ class Compiler:
         return "ziglang" in self.description
 
     def flags(self, isa="", mode="wide", general=False):
-        """`mode` and `general` are the translator's; mode `simt` compiles with checks."""
+        """The flags for a mode of the translator. Mode `simt` compiles with checks."""
         if "cuda" in (isa, mode):
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *(ZIG_FLAGS if self.is_zig else []), *CUDA_TARGET[self.is_zig],
                     *(GENERAL_FLAGS if general else [])]
         clang, flags = "clang" in self.description, [*FLAGS, f"-I{INCLUDE}"] + (ZIG_FLAGS if self.is_zig else [])
-        flags += [] if is_x86() else ["-fsigned-char"]   # as Metal's; other processors' own may be unsigned
+        flags += [] if is_x86() else ["-fsigned-char"]   # as in Metal; other processors default to unsigned
         if mode == "simt":
             flags = ["-O1" if f == "-O3" else f for f in flags if f != "-g0"]
             flags += CHECKS + (CLANG_CHECKS if clang else GCC_CHECKS)
@@ -100,39 +99,39 @@ class Compiler:
         return flags + self.isa_flags(isa)
 
     def source_flags(self, name, mode="wide"):
-        """More flags, of the translated file `name`."""
+        """Additional flags for the translated file `name`."""
         if mode != "wide" or "clang" not in self.description:
             return []
         return CLANG_ELEMENTWISE_FLAGS if "elementwise_" in name else CLANG_FAMILY_FLAGS
 
     def isa_flags(self, isa):
-        """`baseline` is x86-64-v2 on x86 and the architecture's own default elsewhere; "" is this machine."""
+        """The flags for an ISA. `baseline` is x86-64-v2 on x86 and the default elsewhere; "" is this machine's ISA."""
         if isa == "baseline":
             isa = "x86-64-v2" if is_x86() else ""
             if not isa:
                 return []
         if not isa:
             return ["-march=native"] if is_x86() else ["-mcpu=native"]
-        # 512-bit registers, where the default is 256: exp, log, tanh, pow, sin took 15-30% less time.
+        # With 512-bit registers instead of 256, exp, log, tanh, pow and sin take 15-30% less time.
         wide = ["-mprefer-vector-width=512"] if isa == "x86-64-v4" else []
         return ["-march=" + (isa.replace("-", "_") if self.is_zig else isa), *wide]
 
     @property
     def clang(self):
-        """The compiler proper: zig's own driver looks for libraries and keeps a cache, and takes longer."""
+        """The command of clang itself. zig's driver looks for libraries and keeps a cache, which takes longer."""
         return [self.command[0], "clang"] if self.is_zig else list(self.command)
 
     def clang_flags(self, isa, mode, general=False):
-        """flags() for `clang`, which spells targets its own way where zig's driver does not."""
+        """flags() for the command `clang`, which spells targets differently from zig's driver."""
         if mode == "cuda":
             return [*CUDA_FLAGS, f"-I{INCLUDE}", *CUDA_TARGET[False], *(GENERAL_FLAGS if general else [])]
         flags = [f.replace("_", "-") if f.startswith("-march=") else f for f in self.flags(isa, mode, general)]
-        # Their calls would need a library that is not linked.
+        # Outlined atomics would need a library that is not linked.
         return flags + (["-mno-outline-atomics"] if platform.machine() == "aarch64" else [])
 
     def link(self):
-        """The command, but for outputs and inputs, that links a shared library. Undefined names (memcpy and its like)
-        are found in the process that loads it."""
+        """The command that links a shared library, without inputs and output. Undefined symbols such as memcpy are
+        resolved in the process that loads it."""
         if sys.platform == "darwin":
             return ["c++", "-dynamiclib", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
         if self.is_zig:
@@ -140,18 +139,18 @@ class Compiler:
         return [*self.command, "-shared", "-nostdlib", "-Wl,--gc-sections"]
 
     def preprocessor(self):
-        """One string for the `--preprocessor` option."""
+        """The value of the `--preprocessor` option."""
         return shlex.join(self.command) + (" -nostdlib++ -nostdinc++" if self.is_zig else "")
 
 
 def is_x86():
-    """Of the machine that kernels are compiled for: MPSX_KERNEL_MACHINE names another one than this."""
+    """Whether kernels are compiled for x86. MPSX_KERNEL_MACHINE overrides this machine's architecture."""
     return (os.environ.get("MPSX_KERNEL_MACHINE") or platform.machine()).lower() in ("x86_64", "amd64")
 
 
 @functools.cache
 def supported_isas():
-    """The instruction sets that this CPU runs, best first, as src/driver/host/kernel_module.cpp has them."""
+    """The ISAs that this CPU supports, best first. src/driver/host/kernel_module.cpp chooses the same way."""
     try:
         with open("/proc/cpuinfo") as f:
             flags = set(next((line for line in f if line.startswith("flags")), "").split())
@@ -162,8 +161,8 @@ def supported_isas():
 
 
 def isas():
-    """The instruction sets of a build: the best that this machine runs. $MPSX_ISA names another, or `all`
-    for a wheel that travels."""
+    """The ISAs of a build: the best that this machine supports, or the one in $MPSX_ISA. `all` is for wheels that run
+    on any machine."""
     if not is_x86():
         return ["baseline"]
     chosen = os.environ.get("MPSX_ISA")
@@ -171,7 +170,7 @@ def isas():
 
 
 def writes_ptx(compiler):
-    """Whether a compiler has LLVM's backend for NVIDIA's GPUs; no Mac has use for it."""
+    """Whether a compiler has LLVM's NVPTX backend. It is of no use on a Mac."""
     if compiler.is_zig or "clang" not in compiler.description or platform.system() == "Darwin":
         return compiler.is_zig and platform.system() != "Darwin"
     return "nvptx64" in processes.run([*compiler.command, "--print-targets"])[1]
@@ -179,16 +178,16 @@ def writes_ptx(compiler):
 
 def describe(command):
     try:
-        status, out, said = processes.run([*command, "--version"], seconds=processes.time_limit())
+        status, out, errors = processes.run([*command, "--version"], seconds=processes.time_limit())
     except OSError as e:
         raise MslError(f"{shlex.join(command)}: not a working compiler: {e}") from None
     if status:
-        raise MslError(f"{shlex.join(command)}: not a working compiler: {said.strip() or f'status {status}'}")
+        raise MslError(f"{shlex.join(command)}: not a working compiler: {errors.strip() or f'status {status}'}")
     return out.partition("\n")[0].strip()
 
 
 def find_compiler():
-    """$MPSX_KERNEL_CXX, else the clang of the Python package ziglang, else clang++, else g++."""
+    """The compiler: $MPSX_KERNEL_CXX, else the clang in the Python package ziglang, else clang++, else g++."""
     chosen = os.environ.get("MPSX_KERNEL_CXX")
     if chosen:
         command = tuple(shlex.split(chosen))
@@ -207,11 +206,11 @@ def find_compiler():
 
 
 def print_for_cmake(isa, source):
-    """One list a line: the command, its description, the flags, the ISAS of this processor."""
+    """Prints one list per line: the command, its description, the preprocessor, and the ISAs to build."""
     compiler = find_compiler()
     if isa or source:
         print(";".join(compiler.flags(isa) if isa else compiler.source_flags(source)))
         return
-    # In a wheel that travels; elsewhere they are compiled on first use.
+    # A wheel for any machine contains the CUDA kernels. Other builds compile them on first use.
     known = isas() + (["cuda"] if os.environ.get("MPSX_ISA") == "all" and writes_ptx(compiler) else [])
     print(";".join(compiler.command), compiler.description, compiler.preprocessor(), ";".join(known), sep="\n")

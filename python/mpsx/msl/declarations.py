@@ -154,7 +154,7 @@ class TranslationUnit:
 
     @cached_property
     def aliases(self):
-        """Names of types -> the range of what each stands for."""
+        """Name of a type alias -> the range of its type."""
         src = self.src
         found = {src.texts[d.name]: d.value for d in self.of_kind(ALIAS) if d.name >= 0}
         for d in self.of_kind(CLASS) + self.of_kind(ENUM):   # typedef struct { … } name, *pointer;

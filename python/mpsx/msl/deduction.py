@@ -1,4 +1,4 @@
-"""Template arguments out of the types of parameters, for instantiations that leave them out:
+"""Deduces template arguments from the types of parameters, for instantiations that omit them:
 
     template <typename T> kernel void f(device T* x, constant vec<T, 2>& y) { … }
     template [[host_name("f_half")]] kernel void f(device half*, constant half2&);
@@ -12,13 +12,13 @@ OPENING, CLOSING = set("<(["), set(">)]")
 
 
 def template_arguments(head, pairs):
-    """The arguments as text, up to the first that has a default and is not told; None where one is missing. `head`: the
-    words of each template parameter; `pairs`: of each parameter the words of its declaration and of its type as the
-    instantiation says it, which may name it too."""
-    names = {name_of(words) for words in head}
+    """The arguments as text, up to the first that is not deduced but has a default; None if one cannot be deduced.
+    `head` has the words of each template parameter. `pairs` has for each function parameter the words of its
+    declaration, and those in the instantiation, which may include a parameter name."""
+    names = {parameter_name(words) for words in head}
     bound = {}
-    for declared, said in pairs:
-        pattern, words = normal(declared[:-1]), normal(said)
+    for declared, given in pairs:
+        pattern, words = normalized(declared[:-1]), normalized(given)
         for actual in (words, words[:-1]):
             found = match(pattern, actual, names, bound)
             if found is not None:
@@ -26,18 +26,18 @@ def template_arguments(head, pairs):
                 break
     arguments = []
     for words in head:
-        if name_of(words) not in bound:
+        if parameter_name(words) not in bound:
             return arguments if "=" in words else None
-        arguments.append(" ".join(bound[name_of(words)]))
+        arguments.append(" ".join(bound[parameter_name(words)]))
     return arguments
 
 
-def name_of(words):
+def parameter_name(words):
     return words[(words.index("=") if "=" in words else len(words)) - 1]
 
 
-def normal(words):
-    """Words of a type in one spelling: without qualifiers, `vec<float, 2>` for float2."""
+def normalized(words):
+    """The words of a type without qualifiers, and with `vec<float, 2>` for float2."""
     out = []
     for w in words:
         vector = VECTOR.match(w)
@@ -49,7 +49,7 @@ def normal(words):
 
 
 def match(pattern, words, names, bound):
-    """`bound` with the names of the pattern that stand for words, or None."""
+    """`bound`, extended by what the names in `pattern` stand for if it matches `words`, or None."""
     if not pattern:
         return None if words else bound
     first, rest = pattern[0], pattern[1:]

@@ -1,12 +1,12 @@
-"""The element types of kernels' buffers, as far as their declarations tell: through aliases and template parameters.
+"""Finds the element types of kernels' buffers from their declarations, through aliases and template parameters.
 
 A type is written as its scalar and the number of components, `float` or `half 4`. Structs, `void`, and types that need
-more than names to tell are "": nothing is known of them."""
+semantic analysis are "", for unknown."""
 
 import re
 
 from .declarations import ALIAS
-from .deduction import name_of
+from .deduction import parameter_name
 from .kernels import template_parameters
 
 SCALARS = {
@@ -24,7 +24,7 @@ MAX_DEPTH = 8   # of aliases of aliases
 
 
 def aliases(unit):
-    """The types that `using` and `typedef` name: name -> words. A name with two meanings is left out."""
+    """The types that `using` and `typedef` name: name -> words. Ambiguous names are left out."""
     found, ambiguous, src = {}, set(), unit.src
     for d in unit.of_kind(ALIAS):
         begin, end = d.value
@@ -36,15 +36,15 @@ def aliases(unit):
     return {name: words for name, words in found.items() if name not in ambiguous}
 
 
-def template_words(src, instance):
-    """The template parameters of an instance's kernel: name -> words."""
+def template_arguments(src, instance):
+    """The template arguments of an instance: name of the parameter -> words."""
     kernel = instance.kernel
     if not kernel.head:
         return {}
-    said = instance.expression.split()
-    begin = next((i for i, w in enumerate(said) if w == "<"), len(said))
+    expression = instance.expression.split()
+    begin = next((i for i, w in enumerate(expression) if w == "<"), len(expression))
     given, depth = [[]], 0
-    for w in said[begin + 1:-1]:
+    for w in expression[begin + 1:-1]:
         depth += (w in ("<", "(")) - (w in (">", ")"))
         if w == "," and depth == 0:
             given.append([])
@@ -53,12 +53,12 @@ def template_words(src, instance):
     found = {}
     for k, words in enumerate(template_parameters(src, kernel)):
         default = words[words.index("=") + 1:] if "=" in words else None
-        found[name_of(words)] = given[k] if k < len(given) and given[k] else default
+        found[parameter_name(words)] = given[k] if k < len(given) and given[k] else default
     return found
 
 
 def element_type(parameter, names):
-    """The element type of a parameter; `names`: what aliases and template parameters stand for."""
+    """The element type of a parameter. `names` maps aliases and template parameters to the words of a type."""
     words = parameter.text.split()
     if "(" in words or "[" in words or words[-1] in ("*", "&"):
         return ""
@@ -67,7 +67,7 @@ def element_type(parameter, names):
 
 
 def resolve(words, names, depth):
-    """A type by its words."""
+    """The element type that words spell."""
     long = words.count("long")
     words = [w for w in words if w not in DROPPED]
     if len(words) > 1 and words[0] == "unsigned":
@@ -75,7 +75,7 @@ def resolve(words, names, depth):
     if long > 1 and set(words) == {"long"}:
         words = ["long"]
     if len(words) > 1:
-        return of_template(words, names, depth)
+        return resolve_template(words, names, depth)
     if not words or depth == 0:
         return ""
     (word,) = words
@@ -91,8 +91,8 @@ def resolve(words, names, depth):
     return ""
 
 
-def of_template(words, names, depth):
-    """vec<T, 4>, packed_vec<T, 4>, matrix<T, 4, 4> and atomic<T>."""
+def resolve_template(words, names, depth):
+    """The element type of vec<T, 4>, packed_vec<T, 4>, matrix<T, 4, 4> or atomic<T>."""
     if words[1] != "<" or words[-1] != ">" or words.count("<") != 1:
         return ""
     parts = " ".join(words[2:-1]).split(" , ")

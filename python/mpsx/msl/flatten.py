@@ -1,15 +1,15 @@
-"""Metal sources without includes of our own: what MTLDevice.newLibraryWithSource gets where there is no metallib.
+"""Inlines the project's headers into its Metal sources, for MTLDevice.newLibraryWithSource where there is no metallib.
 
-The file has a unit for each kernel file, and each unit is a program of its own: kernel files may use the same names,
-and the driver (src/driver/metal/source_units.h) compiles only what is asked for. A unit begins with
+The file has one unit per kernel file, and each unit is a separate program: kernel files may use the same names, and
+the driver (src/driver/metal/source_units.h) compiles only the units it needs. A unit begins with
 
     //mpsx:unit metal/norm/softmax.metal
     //mpsx:kernels softmax_f32 softmax_f16 …
     #pragma METAL fp contract(off)
 
-Metal fuses a product and a sum that it is added to, unless it is told not to; MTLCompileOptions cannot tell it. Kernels
-say fma() where they want it, and rely on what they write elsewhere: of `a - b * c`, `1 - w * w` or the ends of an
-interpolation one rounding less is another number, and on CPUs (compiler.py) nothing is fused either.
+By default Metal contracts a multiplication and an addition to an fma, and MTLCompileOptions cannot disable that.
+Kernels call fma() where they want it, and elsewhere rely on both roundings: without them `a - b * c`, `1 - w * w` or
+the ends of an interpolation give other numbers. The CPU build (compiler.py) disables contraction too.
 """
 
 import os
@@ -25,7 +25,7 @@ NO_CONTRACTION = "#pragma METAL fp contract(off)"
 METAL_MACROS = {"__METAL__", "__METAL_VERSION__"}
 
 
-def find(name, here, include_dirs, quoted):
+def find_include(name, here, include_dirs, quoted):
     for d in ([here] if quoted else []) + list(include_dirs):
         path = os.path.normpath(os.path.join(d, name))
         if os.path.isfile(path):
@@ -33,9 +33,9 @@ def find(name, here, include_dirs, quoted):
     return None
 
 
-def without_host_parts(lines):
-    """Blanks what stands between `#ifdef __METAL__` … `#else` … `#endif` for C++ alone, and those lines themselves."""
-    open_blocks, out = [], []  # of each open conditional: is it about Metal, and is this part of it for Metal
+def remove_host_code(lines):
+    """Blanks the C++ branches of `#ifdef __METAL__` … `#else` … `#endif`, and those directives."""
+    open_blocks, out = [], []  # for each open conditional: whether it tests for Metal, and is in Metal's branch
     for line in lines:
         m = CONDITIONAL.match(line)
         ours = False
@@ -53,16 +53,16 @@ def without_host_parts(lines):
 
 
 def flatten(path, include_dirs=()):
-    """The text of `path`: our own headers inlined once each, Apple's left as includes."""
+    """The text of `path` with each of the project's headers inlined once. Includes of Apple's headers stay."""
     seen, out = set(), []
 
     def add(path):
         real = os.path.realpath(path)
-        if real in seen and not path.endswith(".def"):   # .def tables are included once per macro set
+        if real in seen and not path.endswith(".def"):   # a .def table is included once per set of macros
             return
         seen.add(real)
         with open(path) as f:
-            lines = without_host_parts(f.read().split("\n"))
+            lines = remove_host_code(f.read().split("\n"))
         name = os.path.relpath(path)
         out.append(f'#line 1 "{name}"')
         for number, line in enumerate(lines, 1):
@@ -71,7 +71,7 @@ def flatten(path, include_dirs=()):
                 out.append("" if line.strip() == "#pragma once" else line)
                 continue
             target = m[1] or m[2]
-            found = find(target, os.path.dirname(path), include_dirs, bool(m[1]))
+            found = find_include(target, os.path.dirname(path), include_dirs, bool(m[1]))
             if found:
                 add(found)
                 out.append(f'#line {number + 1} "{name}"')
@@ -85,7 +85,7 @@ def flatten(path, include_dirs=()):
 
 
 def flatten_all(paths, include_dirs, kernels_of):
-    """The units of all `paths`; `kernels_of(path)` names the kernels of one."""
+    """The units of all `paths`. `kernels_of(path)` returns the names of a file's kernels."""
     parts = []
     for path in paths:
         parts.append(f"{UNIT}{os.path.relpath(path)}\n{KERNELS}{' '.join(kernels_of(path))}\n{NO_CONTRACTION}\n")
@@ -94,7 +94,7 @@ def flatten_all(paths, include_dirs, kernels_of):
 
 
 def units(text):
-    """The units that flatten_all wrote, as (name, kernels, source) of each unit."""
+    """Parses what flatten_all wrote: (name, kernels, source) of each unit."""
     for part in re.split(f"^{UNIT}", text, flags=re.M)[1:]:
         name, kernels, source = part.split("\n", 2)
         yield name, kernels.removeprefix(KERNELS).split(), source

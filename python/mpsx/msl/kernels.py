@@ -142,7 +142,7 @@ class Collector:
                 if value is None or not 0 <= value < MAX_INDEX:
                     raise self.src.error(p.token, f"{kind}({p.attributes[kind]}): expected a number below {MAX_INDEX}")
                 p.index = value
-                # Of the parameters with function constants, at most one is present.
+                # At most one of the parameters with function constants is present.
                 if p.index in used and "function_constant" not in p.attributes:
                     raise self.src.error(p.token, f"{kind}({p.index}) is used twice in kernel '{kernel.name}'")
                 used.add(p.index)

@@ -1,4 +1,4 @@
-"""A whole kernel library as one C++ file, for compile_shader."""
+"""Translates a whole kernel library to one C++ file, for compile_shader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,33 +11,33 @@ from .translate import emitter_of, macros
 
 @dataclass(frozen=True)
 class Library:
-    """A translated source. Its text in two: the source itself, and what exports some of its kernels."""
+    """A translated source. Its text has two parts: the source itself, and the code that exports kernels."""
 
     source: str
-    # Of dicts: name, location, buffers [{index, space, name, text, optional, constant}], elements [the element type of
-    # each buffer, as element_types.py writes it], constants [{name, index, type, required}]. The constant of a buffer
-    # is the one that says whether it is there.
+    # One dict per kernel: name, location, buffers [{index, space, name, text, optional, constant}], elements [the
+    # element type of each buffer, see element_types.py], constants [{name, index, type, required}]. The constant of a
+    # buffer is the function constant that says whether it is present.
     kernels: list
-    exports: Callable   # of instances: the text behind the source
+    exports: Callable   # instances -> the code that exports them
     instances: list
 
     @property
     def text(self):
-        """All of it, in one file."""
+        """The source and the exports of all its instances."""
         return self.source + self.exports(self.instances)
 
     def parts(self):
-        """The text behind the source that exports one kernel, by its name."""
+        """Name of a kernel -> the code that exports only this kernel."""
         return {i.host_name: self.exports([i]) for i in self.instances}
 
     def samples(self):
-        """The text behind the source that has one instance of each kernel."""
+        """The code that exports one instance of each kernel."""
         return self.exports(list({i.kernel.token: i for i in reversed(self.instances)}.values()))
 
 
 def translate_library(src, mode, compiler, isa):
-    """A preprocessed Source as C++ that exports mpsx_kernel_table, or in mode cuda as C++ for a library of PTX. `mode`:
-    auto, simt or cuda, as for `msl.py translate`."""
+    """The Library of a preprocessed Source: C++ that exports mpsx_kernel_table, or in mode cuda C++ for a library of
+    PTX. `mode` is auto, simt or cuda, as for `msl.py translate`."""
     module = collect_kernels(src)
     lower(src, module, shared=True, general=True)
     emitter = emitter_of(module.unit, mode)
@@ -59,19 +59,19 @@ def translate_library(src, mode, compiler, isa):
 
 
 def constants_of(calls, kernel, module):
-    """The function constants that a kernel uses. One that the source asks about needs no value: see section 5.8.1 of
-    the MSL specification 3.2 on is_function_constant_defined."""
+    """The function constants that a kernel uses. One that is_function_constant_defined queries needs no value (MSL
+    specification 3.2, section 5.8.1)."""
     if not module.constants:
         return []
-    seen = {*calls.reachable_words(kernel.name, kernel.body),
+    used = {*calls.reachable_words(kernel.name, kernel.body),
             *(p.attributes.get("function_constant", "") for p in kernel.parameters)}
     return [{"name": c.plain, "index": c.index, "type": c.type, "required": not c.is_queried}
-            for c in module.constants if c.names & seen]
+            for c in module.constants if c.names & used]
 
 
 def describe(src, instance, constants, aliases):
-    """The facts of a kernel that callers need."""
-    kernel, names = instance.kernel, aliases | element_types.template_words(src, instance)
+    """The facts about a kernel that callers need."""
+    kernel, names = instance.kernel, aliases | element_types.template_arguments(src, instance)
     return {
         "name": instance.host_name,
         "location": src.location(kernel.token),
@@ -85,7 +85,7 @@ def describe(src, instance, constants, aliases):
 
 
 def export(table, count, compiler, isa):
-    """The exported table of `count` records that lie in the array `table`."""
+    """The exported table of the `count` records in the array `table`."""
     pointers = "".join(f"    &{table}[{i}],\n" for i in range(count))
     return (f"static const mpsx_kernel_record* const mpsx_pointers[] = {{\n{pointers}    nullptr}};\n"
             'extern "C" __attribute__((visibility("default"))) const mpsx_kernel_table_t mpsx_kernel_table;\n'

@@ -23,7 +23,7 @@ def lower_thread_limits(src, module):
         kernel.max_threads = f"mpsx_limit_{kernel.name}"
         head = src.span(*kernel.head) if kernel.head else ""
         at = kernel.head[0] if kernel.head else kernel.marker
-        src.before(at, f"{head} struct {kernel.max_threads} {{ static constexpr unsigned value = ({text}); }}; ")
+        src.insert_before(at, f"{head} struct {kernel.max_threads} {{ static constexpr unsigned value = ({text}); }}; ")
 
 
 def lower(src, module, shared=False, general=False):

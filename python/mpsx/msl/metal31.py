@@ -1,15 +1,15 @@
-"""Features that kernels of this project do not use, because Metal 3.1 has to compile them: the language of macOS 14,
-the least that torch's wheels run on. `MTLCompileOptions.languageVersion` and `-std=metal3.1` ask for it. The strict
-check (in check/) accepts later Metal, for shaders of others.
+"""Finds features that Metal 3.1 lacks. The project's kernels avoid them: Metal 3.1 is the language of macOS 14, the
+oldest version that torch's wheels support. The build selects it with `MTLCompileOptions.languageVersion` and
+`-std=metal3.1`. The strict check (in check/) accepts later Metal in the shaders of users.
 
-Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4); what came later is
-listed here with the version that brought it.
+Metal 3.1 is C++14 with restrictions (Metal Shading Language Specification, sections 1.5 and 1.5.4). Later features are
+listed here with the version that introduced them.
 """
 
-from .check import Places, unit_of
+from .check import SourceMap, unit_of
 from .check.diagnostic import Diagnostic
 
-# Words of the library and the language, and since when they are there.
+# Names and keywords, and the version that introduced them.
 WORDS = {
     "atomic_thread_fence": "Metal 3.2",
     "coherent": "Metal 3.2",
@@ -39,14 +39,14 @@ WORDS = {
     "nodiscard": "C++17",
     "maybe_unused": "C++17",
 }
-# Tokens that may stand before the `[` of a lambda, and not before that of a subscript.
+# Tokens that can precede the `[` of a lambda but not that of a subscript.
 BEFORE_LAMBDA = {"(", ",", "=", "{", "}", ";", "return", "&&", "||", "?", ":"}
 
 OPERATORS = {"+", "-", "*", "&&", "||", "&", "|", "^", ","}
 
 
 def constructs(src):
-    """(token, what, since) of C++ that is grammar rather than a word."""
+    """(token, name, version) of each use of later C++ syntax that is not a single word."""
     texts = src.texts
     for i, t in enumerate(texts):
         after = texts[i + 1 : i + 3]
@@ -64,22 +64,22 @@ def constructs(src):
             yield i, "a nested namespace", "C++17"
         elif t == "<=>":
             yield i, "'<=>'", "C++20"
-        elif texts[i : i + 3] == ["."] * 3 and folds(texts[i - 1], texts[i + 3]):
+        elif texts[i : i + 3] == ["."] * 3 and is_fold(texts[i - 1], texts[i + 3]):
             yield i, "a fold expression", "C++17"
         elif t == "template" and after == ["<", "auto"]:
             yield i, "'template <auto'", "C++17"
 
 
-def folds(before, after):
-    """Whether a `...` between these is a fold: (pack + ...) or (... + pack)."""
+def is_fold(before, after):
+    """Whether a `...` between these tokens is a fold expression: (pack + ...) or (... + pack)."""
     return (after == ")" and before in OPERATORS) or (before == "(" and after in OPERATORS)
 
 
-def beyond(src):
-    """Every use of what Metal 3.1 does not have, as Diagnostics."""
-    unit, places, found = unit_of(src), Places(src.text), set()
+def later_features(src):
+    """The Diagnostics of every feature in use that Metal 3.1 lacks."""
+    unit, positions, found = unit_of(src), SourceMap(src.text), set()
     uses = [(i, f"'{t}'", WORDS[t]) for i, t in unit.find(*WORDS)]
     uses += [use for use in constructs(src) if use[1]]
-    for token, what, since in uses:
-        found.add(Diagnostic(*places.of_token(src, token), f"{what} needs {since}; kernels keep to Metal 3.1"))
+    for token, feature, version in uses:
+        found.add(Diagnostic(*positions.of_token(src, token), f"{feature} needs {version}; kernels must be Metal 3.1"))
     return sorted(found)

@@ -1,10 +1,9 @@
-"""Overlays of the host driver: other bodies, for CPUs, of what a Metal file defines.
+"""Overlays of the host driver: CPU versions of what a Metal file defines.
 
-The overlay of metal/<family>/<stem>.metal and <stem>.h is metal/<family>/host/<stem>.h. Wide mode alone reads it. A
-function, kernel, class or constant in it takes the place of the one with the same name, template head and parameters;
-what else it has, and what it includes, comes before the first definition that it replaces. It may use whatever clang
-knows, builtins and vector types included.
-"""
+The overlay of metal/<family>/<stem>.metal and <stem>.h is metal/<family>/host/<stem>.h. Only wide mode reads it. A
+function, kernel, class or constant in it replaces the one with the same name, template head and parameters. Everything
+else in the overlay, and what it includes, is inserted before the first definition that it replaces. It may use all of
+clang's extensions, such as builtins and vector types."""
 
 import os
 import re
@@ -18,27 +17,27 @@ PRAGMA = "#pragma mpsx overlay"
 
 
 def overlay_of(path):
-    """Where the overlay of a file would lie."""
+    """The path of the overlay of a file."""
     folder, name = os.path.split(path)
     return os.path.join(folder, "host", os.path.splitext(name)[0] + ".h")
 
 
 def overlays_of(files):
-    """The overlays there are of a source, `files[0]`, and of what it includes; the source's own comes last."""
+    """The existing overlays of a source, `files[0]`, and of the files it includes. The source's own comes last."""
     return [path for path in dict.fromkeys(map(overlay_of, [*files[1:], files[0]])) if os.path.isfile(path)]
 
 
 def with_overlays(path, overlays):
-    """The text to preprocess in place of `path`, so that its include guards hold for the overlays too."""
+    """The text to preprocess instead of `path`. One preprocessor run makes include guards hold for the overlays too."""
     lines = [f'#include "{os.path.abspath(path)}"']
     for overlay in overlays:
         lines += [f"{PRAGMA} {overlay}", f'#include "{os.path.abspath(overlay)}"']
     return "\n".join(lines) + "\n"
 
 
-def lay_over(text, path, wrapper):
-    """The translation unit of `path` with its overlays in place. `text`: what came of the file `wrapper`, which holds
-    with_overlays()."""
+def apply_overlays(text, path, wrapper):
+    """The translation unit of `path` with its overlays applied. `text` is the preprocessed file `wrapper`, which
+    contains with_overlays()."""
     text = re.sub(rf'^# \d+ "{re.escape(wrapper)}"[^\n]*\n', "", text, flags=re.M)
     text = text.replace(f'"{os.path.abspath(path)}"', f'"{path}"')
     main, *parts = re.split(rf"^{PRAGMA} (.*)\n", text, flags=re.M)
@@ -56,7 +55,7 @@ def is_definition(d):
 
 
 def identity(src, d):
-    """Name and template arguments, template head, and a function's parameters."""
+    """The parts that an overlay must repeat: name, template arguments, template head, and a function's parameters."""
     head = d.heads[-1][1] if d.heads else d.begin
     stop = d.name + 1
     while src.texts[stop] not in ("(", "{", ":", "="):
@@ -69,21 +68,21 @@ def identity(src, d):
 
 
 def span(src, d):
-    """Where a declaration lies in the text."""
+    """The offsets in the text where a declaration begins and ends."""
     return src.starts[d.begin], src.starts[d.end - 1] + len(src.texts[d.end - 1])
 
 
-def marker(src, offset):
-    """A line of its own that says where the text at an offset comes from."""
-    file, line, _ = src.place(offset)
+def line_directive(src, offset):
+    """A #line directive for the text at an offset."""
+    file, line, _ = src.position(offset)
     return f'\n#line {line} "{file}"\n'
 
 
 def edited(src, edits):
-    """The text with each (begin, end, new) of `edits` carried out."""
+    """The text with the replacements `edits`, each (begin, end, new), applied."""
     out, at = [], 0
     for begin, end, new in sorted(edits):
-        out += [src.text[at:begin], new, marker(src, end)]
+        out += [src.text[at:begin], new, line_directive(src, end)]
         at = end
     return "".join(out) + src.text[at:]
 
@@ -96,14 +95,14 @@ class Overlay:
         self.declared = [d for d in parse(self.src).declarations if self.is_own(d)]
 
     def is_own(self, d):
-        """Not of a file that the overlay includes."""
-        return self.src.place(self.src.starts[d.begin])[0] == self.name
+        """Whether a declaration is in the overlay itself, not in a file that it includes."""
+        return self.src.position(self.src.starts[d.begin])[0] == self.name
 
     def edits(self, main, definitions):
-        """The changes to the text of `main`."""
-        src, replaced, found = self.src, {}, {}   # found: several where address spaces alone tell them apart
+        """The edits of the text of `main`."""
+        src, replaced, found = self.src, {}, {}   # in `found`, several may differ only in address spaces
         for d in definitions:
-            file = main.place(main.starts[d.begin])[0]
+            file = main.position(main.starts[d.begin])[0]
             if overlay_of(file) == self.name or file.endswith(".def"):
                 found.setdefault(identity(main, d), []).append(d)
         for d in self.declared:
@@ -124,15 +123,15 @@ class Overlay:
         return edits
 
     def quoted(self, d):
-        """The text of a declaration, with its place and at its column."""
+        """The text of a declaration with its #line directive, at its column."""
         begin, end = span(self.src, d)
-        return f"{marker(self.src, begin)}{' ' * (self.src.place(begin)[2] - 1)}{self.src.text[begin:end]}"
+        return f"{line_directive(self.src, begin)}{' ' * (self.src.position(begin)[2] - 1)}{self.src.text[begin:end]}"
 
     def check_used(self, d, found):
-        """Refuses what neither replaces anything nor serves what does."""
+        """Rejects a definition that replaces nothing and that nothing in the overlay uses."""
         src = self.src
         if d.kind == INSTANTIATION:
-            raise src.error(d.begin, "an overlay instantiates no kernels: the Metal file does")
+            raise src.error(d.begin, "an overlay cannot instantiate kernels: do it in the Metal file")
         if not is_definition(d):
             return
         name = src.texts[d.name]

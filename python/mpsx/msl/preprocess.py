@@ -1,4 +1,4 @@
-"""Runs a C preprocessor over a .metal file, with Apple's headers left out."""
+"""Runs a C preprocessor over a .metal file, with empty files in place of Apple's headers."""
 
 import os
 import re
@@ -6,10 +6,10 @@ import shlex
 import tempfile
 
 from . import processes
-from .overlay import lay_over, overlays_of, with_overlays
+from .overlay import apply_overlays, overlays_of, with_overlays
 from .source import MslError
 
-# Apple's headers; their contents come from src/metal_stdlib when the translated code is compiled.
+# Apple's headers. src/metal_stdlib provides their contents when the translated code is compiled.
 APPLE_HEADERS = [
     "metal_stdlib", "metal_array", "metal_assert", "metal_atomic", "metal_common", "metal_compute", "metal_config",
     "metal_extended_vector", "metal_geometric", "metal_graphics", "metal_initializer_list", "metal_integer",
@@ -22,10 +22,10 @@ APPLE_HEADERS = [
 ]
 
 ENTERED = re.compile(r'^# \d+ "((?:\\.|[^"\\])*)" 1\b', re.M)
-# Includes of files that are shared with the CPU's side; Metal has these for a shader.
+# Included by files that are shared with CPU code, and provided by Metal.
 EMPTY_HEADERS = ["simd/simd.h"]
 
-# The hints of metal/lib/types.h stay names until the C++ compiler, which knows what it understands, defines them.
+# The loop hints of metal/lib/types.h stay macros until the C++ compiler defines them as pragmas that it supports.
 DEFINES = [
     "__METAL__=1",
     "__METAL_VERSION__=320",
@@ -44,16 +44,16 @@ DEFINES = [
 
 
 def write_stubs(folder):
-    """Empty files in place of Apple's headers, whose contents are in metal_stdlib."""
+    """Writes empty files in place of Apple's headers, whose contents are in metal_stdlib."""
     for name in (*APPLE_HEADERS, *EMPTY_HEADERS):
-        at = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(at), exist_ok=True)
-        with open(at, "w"):
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w"):
             pass
 
 
 def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
-    """Returns the preprocessed text and the user's files it was made of. `overlays`: with those of the host driver."""
+    """Returns the preprocessed text and the names of its files. `overlays` applies those of the host driver."""
     command = command or os.environ.get("CXX") or "c++"
     with tempfile.TemporaryDirectory(prefix="mpsx-msl-") as stubs:
         write_stubs(stubs)
@@ -61,9 +61,9 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
         args += [f"-I{d}" for d in include_dirs] + [f"-D{d}" for d in (*DEFINES, *defines)]
 
         def run(path):
-            status, text, said = processes.run([*args, path])
+            status, text, errors = processes.run([*args, path])
             if status:
-                raise MslError(said.strip() or f"{shlex.join([*args, path])} failed with {status}")
+                raise MslError(errors.strip() or f"{shlex.join([*args, path])} failed with {status}")
             return text, [path, *(f for f in included(text) if not f.startswith(stubs) and f != path)]
 
         text, files = run(path)
@@ -73,12 +73,13 @@ def preprocess(path, include_dirs=(), defines=(), command=None, overlays=False):
             with open(wrapper, "w") as f:
                 f.write(with_overlays(path, found))
             text, more = run(wrapper)
-            text, files = lay_over(text, path, wrapper), [path, *(f for f in more[1:] if f != os.path.abspath(path))]
-    # The same text each time, so that what is made of it can be cached.
+            text = apply_overlays(text, path, wrapper)
+            files = [path, *(f for f in more[1:] if f != os.path.abspath(path))]
+    # Without the temporary folder's name, the text is the same each time and can be a cache key.
     return text.replace(f'"{stubs}/', '"'), files
 
 
 def included(text):
-    """The files that a preprocessor read for `#include`: where it says that it enters one. A #line of the source may
-    name anything."""
+    """The files that a preprocessor read for `#include`, from the line markers that say it enters one. Other markers do
+    not count: a #line directive of the source may name anything."""
     return dict.fromkeys(name for name in ENTERED.findall(text) if not name.startswith("<"))

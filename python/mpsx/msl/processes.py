@@ -1,9 +1,9 @@
-"""Compiler processes. They end with the process that started them, even one that is killed, and have a time limit.
+"""Runs compilers with a time limit, and kills them when the calling process ends, even if that is killed itself.
 
-Each is the leader of a process group, which holds what it starts in turn (zig starts clang, a script a compiler). One
-small shell for each calling process knows the groups that run. Its standard input is a socket whose other end only the
-caller has: it reads the end of it when the caller is gone, and kills the groups. A compiler waits until the shell knows
-of it, so that none escapes."""
+Each compiler leads a process group, which contains the processes that it starts (zig starts clang, and a script a
+compiler). Each calling process has a small shell, the reaper, that keeps a list of the groups. Its standard input is a
+socket whose other end only the caller holds. When the caller is gone, the shell reads end-of-file and kills the groups.
+A compiler starts its work only after the shell has registered it, so none escapes."""
 
 import atexit
 import contextlib
@@ -29,14 +29,14 @@ START = 'read -r go && exec "$@"'
 
 
 class TimeLimitError(Exception):
-    """A compiler was stopped after so many seconds."""
+    """A compiler exceeded its time limit."""
 
     def __init__(self, seconds):
         super().__init__(f"the compiler was stopped after {seconds:g} seconds, the limit of MPSX_SHADER_TIMEOUT")
 
 
 def time_limit():
-    """Seconds that a compiler may take, from MPSX_SHADER_TIMEOUT; None for 0, which is no limit."""
+    """The seconds that a compiler may take, from MPSX_SHADER_TIMEOUT; None, for no limit, if that is 0."""
     text = os.environ.get("MPSX_SHADER_TIMEOUT") or str(DEFAULT_SECONDS)
     try:
         seconds = float(text)
@@ -48,18 +48,18 @@ def time_limit():
 
 
 class _Reaper:
-    """The shell that kills this process's compilers once it is gone."""
+    """The shell that kills the compilers of this process after it ends."""
 
     def __init__(self):
         self.forget()
 
     def forget(self):
-        """In a fork: the shell is the parent's."""
+        """Resets the state. After a fork, the shell belongs to the parent."""
         self.lock, self.socket, self.process = threading.Lock(), None, None
 
-    def tell(self, line):
+    def send(self, line):
         with self.lock:
-            for _ in range(2):   # once more if the shell was killed
+            for _ in range(2):   # tries again if the shell was killed
                 if self.socket is None and line.startswith("-"):
                     return None
                 if self.socket is None:
@@ -77,7 +77,7 @@ class _Reaper:
                                             stderr=subprocess.DEVNULL, start_new_session=True, cwd="/")
 
     def close(self):
-        """Ends the shell, and with it the compilers that still run."""
+        """Ends the shell, which kills the compilers that still run."""
         if self.socket is not None:
             self.socket.close()
             self.process.wait()
@@ -88,18 +88,18 @@ _reaper = _Reaper()
 atexit.register(_reaper.close)
 
 
-def _forget_in_a_fork():
+def _after_fork():
     if _reaper.socket is not None:
         _reaper.socket.close()
-        _reaper.process.returncode = 0   # not a child of this process: there is nothing to wait for
+        _reaper.process.returncode = 0   # not a child of this process, which cannot wait for it
     _reaper.forget()
 
 
-os.register_at_fork(after_in_child=_forget_in_a_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Process(subprocess.Popen):
-    """A running compiler. `seconds`: its time limit, None for none. `finish` or `end` must be called in the end."""
+    """A running compiler with a time limit in seconds, or None. Every Process needs a call of `finish` or `end`."""
 
     def __init__(self, command, seconds=None, **pipes):
         if shutil.which(command[0]) is None:
@@ -109,13 +109,13 @@ class Process(subprocess.Popen):
         self.seconds, self.until = seconds, None if seconds is None else time.monotonic() + seconds
         super().__init__(["/bin/sh", "-c", START, "sh", *command], stdin=subprocess.PIPE, encoding="utf-8",
                          errors="replace", start_new_session=True, **pipes)
-        _reaper.tell(f"+ {self.pid}\n")
+        _reaper.send(f"+ {self.pid}\n")
         with contextlib.suppress(BrokenPipeError):
             self.stdin.write("go\n")
             self.stdin.flush()
 
     def finish(self, text=""):
-        """Gives it its input; what it wrote to standard output and to standard error. Raises TimeLimitError."""
+        """Sends the input, waits, and returns standard output and standard error. Raises TimeLimitError."""
         self.is_read = True
         try:
             return self.communicate(text, None if self.until is None else max(0, self.until - time.monotonic()))
@@ -128,25 +128,25 @@ class Process(subprocess.Popen):
             self.end()
 
     def end(self):
-        """Ends it, unless it has ended, with all that it started."""
+        """Kills the process group unless the process has ended."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self.wait()
-        _reaper.tell(f"- {self.pid}\n")
-        for pipe in () if self.is_read else (self.stdin, self.stdout, self.stderr):  # else `communicate` closes them
+        _reaper.send(f"- {self.pid}\n")
+        for pipe in () if self.is_read else (self.stdin, self.stdout, self.stderr):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
 
 def with_caches_in(folder):
-    """The environment for zig's own driver, which keeps a cache in the home directory: that may be full."""
+    """The environment for zig's driver, with its cache in `folder` instead of the home directory, which may be full."""
     return os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), os.path.join(folder, "zig"))
 
 
 def run(command, text="", seconds=None, **more):
-    """Runs a compiler to its end: its status, standard output and standard error."""
+    """Runs a compiler, and returns its status, standard output and standard error."""
     process = Process(command, seconds, stdout=subprocess.PIPE, **more)
     out, err = process.finish(text)
     return process.returncode, out, err

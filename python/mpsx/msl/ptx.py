@@ -1,19 +1,19 @@
-"""Libraries of PTX: what clang wrote for each file, cut into entry points, and an index of them, compressed.
+"""Packs the PTX that clang writes for each file into a library: compressed entry points and an index.
 
 The GPU's driver compiles PTX when a kernel is first used. It gets one kernel at a time: the file's common part
 (functions that are not inlined, variables) and the entry point.
 
-The file: lines of text, then the compressed units, one after the other (src/driver/cuda/ptx_library.h reads it).
+A library consists of lines of text, followed by the compressed units (src/driver/cuda/ptx_library.h reads it).
 
     mpsx-ptx 1
-    compiler <what compiled it>
+    compiler <description>
     unit <compressed bytes> <bytes> <bytes of the common part>
     constant <name> <index> <scalar or -> <components>
     kernel <offset in the unit> <bytes> <limit on threads, or 0> <symbol> <parameters> <name>
     end
 
-A parameter is `p3`, the address of buffer 3, `v3:40:8`, its 40 bytes, aligned to 8, or `t1`, where [[threadgroup(1)]]
-begins; `-` stands for none. Fields have tabs between them."""
+A parameter is `p3`, the address of buffer 3; `v3:40:8`, its 40 bytes, aligned to 8; or `t1`, the offset of
+[[threadgroup(1)]]. `-` stands for no parameters. Fields are separated by tabs."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from .codegen.cuda import DESCRIPTION
 from .source import MslError
-from .tensor_cores import with_tensor_cores
+from .tensor_cores import lower_matmuls
 
 ENTRY = re.compile(r"^(?:\.visible |\.weak )?\.entry (\w+)\(", re.M)
 PARAMETER = re.compile(r"\.param \.(?:align (\d+) \.b8|[bu]64|[bu]32)[^\[\],\n]*?(\w+_param_\d+)(?:\[(\d+)\])?")
@@ -33,7 +33,7 @@ SETTER = "mpsx_set_constants"
 
 
 def nvidia_program(name):
-    """The path of ptxas or nvdisasm: of NVIDIA's Python packages, else of a toolkit; None where there is none."""
+    """The path of ptxas or nvdisasm in NVIDIA's Python packages or in a CUDA toolkit, or None."""
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec and spec.submodule_search_locations) or ():
         if found := next(Path(folder).glob(f"cu*/bin/{name}"), None):
@@ -41,7 +41,7 @@ def nvidia_program(name):
     return shutil.which(name)
 
 
-def cut(text):
+def split_entries(text):
     """The common part of a PTX file, and its entry points by symbol."""
     common, entries, at = [], {}, 0
     for m in ENTRY.finditer(text):
@@ -52,18 +52,18 @@ def cut(text):
         entries[m[1]] = text[m.start():end]
         at = end
     common.append(text[at:])
-    # clang's remarks on what follows
+    # Remove clang's comments about the entry points.
     common = re.sub(r"^\s*//.*\n", "", "".join(common), flags=re.M)
     return common, entries
 
 
 def parameters(kernel, entry):
-    """The text of a kernel's parameters, but for the grid's."""
+    """The index field for a kernel's parameters, without the grid."""
     head = entry[:entry.index("\n{")]
     found = PARAMETER.findall(head)
     wanted = [("b", b) for b in kernel["buffers"]] + [("t", t) for t in kernel["threadgroups"]]
     if len(found) != len(wanted) + 1:
-        raise MslError(f"{kernel['name']}: {len(found)} parameters in PTX, {len(wanted) + 1} expected")
+        raise MslError(f"{kernel['name']}: expected {len(wanted) + 1} parameters in PTX, got {len(found)}")
     words = []
     for (kind, index), (alignment, _, size) in zip(wanted, found, strict=False):
         words.append(f"t{index}" if kind == "t" else f"v{index}:{size}:{alignment}" if size else f"p{index}")
@@ -71,7 +71,7 @@ def parameters(kernel, entry):
 
 
 def with_limit(entry, threads):
-    """The entry point with the limit on threads that the kernel declares, by which registers are given out."""
+    """The entry point with the kernel's limit on threads, which determines how many registers a thread may use."""
     brace = entry.index("\n{")
     return f"{entry[:brace]}\n.maxntid {threads}, 1, 1{entry[brace:]}" if threads else entry
 
@@ -79,8 +79,8 @@ def with_limit(entry, threads):
 def unit(description, text):
     """The index lines of one PTX file, and its compressed contents."""
     limits = {m[1]: int(m[2]) for m in LIMIT.finditer(text)}
-    common, entries = cut(LIMIT.sub("", text))
-    common = with_tensor_cores(common)
+    common, entries = split_entries(LIMIT.sub("", text))
+    common = lower_matmuls(common)
     if SETTER in entries:
         common += entries[SETTER]
     parts, lines, at = [common.encode()], [], len(common.encode())
@@ -89,7 +89,7 @@ def unit(description, text):
     for kernel in description["kernels"]:
         symbol = kernel["symbol"]
         limit = limits.get(symbol, 0)
-        entry = with_limit(with_tensor_cores(entries[symbol]), limit)
+        entry = with_limit(lower_matmuls(entries[symbol]), limit)
         data = entry.encode()
         lines.append("\t".join(["kernel", str(at), str(len(data)), str(limit), symbol, parameters(kernel, entry),
                                 kernel["name"]]))
@@ -101,7 +101,7 @@ def unit(description, text):
 
 
 def pack(described, compiler):
-    """The bytes of a library. `described`: pairs of a description (CudaEmitter.description) and a PTX text."""
+    """The bytes of a library. `described` has pairs of a description (CudaEmitter.description) and a PTX text."""
     lines, units, owner = ["mpsx-ptx 1", f"compiler\t{compiler}"], [], set()
     for description, text in described:
         for kernel in description["kernels"]:
@@ -116,7 +116,7 @@ def pack(described, compiler):
 
 
 def read_description(path):
-    """Out of a C++ file that `translate` wrote."""
+    """The description in a C++ file that `translate` wrote."""
     with open(path) as f:
         for line in f:
             if line.startswith(DESCRIPTION):
@@ -125,7 +125,7 @@ def read_description(path):
 
 
 def pack_files(out, sources, texts, compiler):
-    """Writes the library of C++ files and the PTX of each."""
+    """Writes the library of translated C++ files and their PTX."""
     described = []
     for path, text in zip(sources, texts, strict=True):
         with open(text) as f:
@@ -135,7 +135,7 @@ def pack_files(out, sources, texts, compiler):
 
 
 def unpack(path):
-    """The name of each kernel, and the PTX that a loader would compile of it. For tests."""
+    """Yields the name of each kernel, and the PTX that a loader would compile for it. Tests and tools use it."""
     with open(path, "rb") as f:
         data = f.read()
     head = data.index(b"\nend\n") + 5

@@ -1,48 +1,34 @@
-"""Preprocessed source text as tokens that remember where in the user's files they came from."""
+"""A Source: the tokens of preprocessed text, their brackets and positions, and edits of them."""
 
 import bisect
 import copy
-import functools
 import re
 
-TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
-  | (?P<directive>(?<![^\n])[ \t]*\#[^\n]*)
-  | (?P<string>"(?:\\.|[^"\\\n])*")
-  | (?P<char>'(?:\\.|[^'\\\n])*')
-  | (?P<number>\.?\d(?:[eE][+-]|[pP][+-]|[\w.'])*)
-  | (?P<word>[A-Za-z_]\w*)
-  | (?P<op>::|->|<<=|>>=|<=|>=|==|!=|&&|\|\||\+\+|--|[-+*/%&|^]=|.)""",
-    re.X | re.S,
-)
-LINE_MARKER = re.compile(r'^[ \t]*#(?:line)?[ \t]+(\d+)[ \t]+"((?:\\.|[^"\\])*)"[^\n]*', re.M)
-CLOSER = {"(": ")", "[": "]", "{": "}"}
+from .lexer import CLOSER, LINE_MARKER, tokens
+
 INTEGERS = {"bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "size_t", "unsigned"}
-UNROLL = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+(?:GCC |clang loop )?unroll(?:_count)?)[ \t]*"
-                    r"\(?([^\n]*?)\)?[ \t]*$", re.M)
+UNROLL_PRAGMA = re.compile(r"^([ \t]*#[ \t]*pragma[ \t]+(?:GCC |clang loop )?unroll(?:_count)?)[ \t]*"
+                           r"\(?([^\n]*?)\)?[ \t]*$", re.M)
 
 
 class MslError(Exception):
-    """A complaint about the user's source, with the place already in the text."""
+    """An error in the user's source. Its text begins with file:line:column."""
 
 
 class Source:
-    """Text plus its tokens. `edits` maps a token range to what replaces it; whitespace and lines stay."""
+    """Text and its tokens, by parallel lists: `kinds`, `texts` and `starts`. Edits keep whitespace and line numbers."""
 
     def __init__(self, text):
         self.text = text
         self.markers = [(m.end() + 1, int(m.group(1)), m.group(2)) for m in LINE_MARKER.finditer(text)]
         self._marker_starts = [m[0] for m in self.markers]
         self.kinds, self.texts, self.starts = [], [], []
-        for m in TOKEN.finditer(text):
-            kind = m.lastgroup
-            if kind in ("skip", "directive"):
-                continue
+        for kind, token, start in tokens(text):
             self.kinds.append(kind)
-            self.texts.append(m.group())
-            self.starts.append(m.start())
+            self.texts.append(token)
+            self.starts.append(start)
         self.match = self._brackets()
-        # Names of integers: what follows one is no template argument.
+        # Names of integer variables: a '<' after one is a comparison.
         self.integers = {t for i, t in enumerate(self.texts) if i and self.texts[i - 1] in INTEGERS
                          and self.kinds[i] == "word" and self.texts[i + 1:i + 2] != ["("]
                          and not self._is_template(i)}
@@ -50,7 +36,7 @@ class Source:
         self._insertions = []
 
     def unedited(self):
-        """The same source with edits of its own."""
+        """A copy of this source without edits."""
         other = copy.copy(self)
         other._replacements, other._insertions = [], []
         return other
@@ -58,18 +44,13 @@ class Source:
     def __len__(self):
         return len(self.texts)
 
-    @functools.cached_property
-    def words(self):
-        """All that the tokens say."""
-        return frozenset(self.texts)
-
     def location(self, token):
         """file:line:column of a token, in the user's files."""
         offset = self.starts[min(token, len(self.starts) - 1)] if self.starts else 0
-        return "{}:{}:{}".format(*self.place(offset))
+        return "{}:{}:{}".format(*self.position(offset))
 
-    def place(self, offset):
-        """File, line and column of a place in the text."""
+    def position(self, offset):
+        """File, line and column, in the user's files, of an offset in the text."""
         i = bisect.bisect_right(self._marker_starts, offset) - 1
         begin, line, file = self.markers[i] if i >= 0 else (0, 1, "<input>")
         column = offset - self.text.rfind("\n", 0, offset)
@@ -79,7 +60,7 @@ class Source:
         return MslError(f"{self.location(token)}: error: {message}")
 
     def _brackets(self):
-        """Index of the partner for every bracket token."""
+        """Maps every bracket token to its partner."""
         match, stack = {}, []
         for i, t in enumerate(self.texts):
             if self.kinds[i] != "op":
@@ -96,19 +77,19 @@ class Source:
         return match
 
     def attribute_end(self, i):
-        """Last token of an attribute [[...]] that begins at token i, or None."""
+        """The last token of the attribute [[…]] that begins at token i, or None."""
         if self.texts[i] != "[" or i + 1 >= len(self) or self.texts[i + 1] != "[":
             return None
         return self.match[i] if self.match[i] == self.match[i + 1] + 1 else None
 
     def specifier_end(self, i):
-        """After `__attribute__((…))` or `alignas(…)` at token i, or i itself."""
+        """The token after the `__attribute__((…))` or `alignas(…)` at token i, or i itself."""
         if self.texts[i] in ("__attribute__", "alignas") and self.texts[i + 1:i + 2] == ["("]:
             return self.match[i + 1] + 1
         return i
 
     def _is_template(self, i):
-        """Whether the variable declared at token i is a template, rather than a parameter of one."""
+        """Whether the variable declared at token i is itself a template, not a template parameter."""
         depth = 0
         while i > 0 and self.texts[i] not in (";", "{", "}"):
             depth += (self.texts[i] == ">") - (self.texts[i] == "<")
@@ -118,7 +99,7 @@ class Source:
         return False
 
     def opens(self, i):
-        """Whether the '<' at token i begins template arguments, as far as one can tell: `sizeof(T) < 8` does not."""
+        """Whether the '<' at token i probably begins template arguments. In `sizeof(T) < 8` it does not."""
         return self.texts[i] == "<" and (self.kinds[i - 1] == "word" and self.texts[i - 1] not in self.integers)
 
     def angle_end(self, i):
@@ -169,25 +150,25 @@ class Source:
         return parts
 
     def span(self, begin, end):
-        """The text of tokens [begin, end) on one line, markers dropped."""
+        """The text of tokens [begin, end) on one line, without line markers."""
         return "".join(self.spaced(i, self.texts[i], begin) for i in range(begin, end))
 
     def spaced(self, i, text, begin):
-        """`text` for token i with a space before it: not at `begin`, nor within << and >>, which are two tokens."""
+        """`text` for token i with a space before it, except at `begin` and within << and >>, which are two tokens."""
         shift = i > begin and self.texts[i] in "<>" and self.texts[i - 1] == self.texts[i]
         return text if i == begin or (shift and self.starts[i] == self.starts[i - 1] + 1) else " " + text
 
     def replace(self, begin, end, new=""):
-        """Replaces tokens [begin, end); lines are kept, and columns too where `new` is not longer."""
+        """Replaces tokens [begin, end). Lines stay the same, and so do columns if `new` is not longer."""
         self._replacements.append((begin, end, new))
 
     def wrap(self, begin, end, before, after):
-        """Puts text around tokens [begin, end), inside what earlier calls put there."""
+        """Inserts text around tokens [begin, end), inside what earlier calls inserted there."""
         self._insertions.append((self.starts[begin], 1, len(self._insertions), before))
         self._insertions.append((self.starts[end - 1] + len(self.texts[end - 1]), 0, -len(self._insertions), after))
 
-    def before(self, token, text):
-        """Puts text before a token, ahead of whatever else is put there."""
+    def insert_before(self, token, text):
+        """Inserts text before a token, ahead of everything else inserted there."""
         self._insertions.append((self.starts[token], 1, -1, text))
 
     def result(self):
@@ -198,7 +179,7 @@ class Source:
         edits += [(at, kind, order, at, new) for at, kind, order, new in self._insertions]
         for start, kind, _, stop, new in sorted(edits):   # the longer replacement before the one inside it
             if start < at:
-                continue  # inside a range that is already replaced
+                continue   # inside a range that is already replaced
             if kind != 2:
                 out += [self.text[at:start], new]
                 at = start
@@ -216,11 +197,16 @@ class Source:
             out += [self.text[at:start], new, blank]
             at = stop
         out.append(self.text[at:])
-        text = UNROLL.sub(self._unroll, "".join(out))
+        text = "".join(out)
+        if "unroll" in text:
+            names = {"full", "enable", "disable", *self.texts}
+            text = UNROLL_PRAGMA.sub(lambda m: _unroll_pragma(m, names), text)
         return LINE_MARKER.sub(lambda m: f'#line {m.group(1)} "{m.group(2)}"', text)
 
-    def _unroll(self, m):
-        """A pragma's own macros are not expanded by a preprocessor alone, and what they stand for is gone."""
-        words = re.findall(r"[A-Za-z_]\w*", m[2])
-        known = all(w in ("full", "enable", "disable") or w in self.words for w in words)
-        return m[0] if known else "" if "clang" in m[1] else m[1]
+
+def _unroll_pragma(m, names):
+    """Drops the count of an unroll pragma if it is a macro: the preprocessor does not expand macros in pragmas, and
+    their definitions are gone."""
+    if names.issuperset(re.findall(r"[A-Za-z_]\w*", m[2])):
+        return m[0]
+    return "" if "clang" in m[1] else m[1]

@@ -1,4 +1,4 @@
-"""A .metal file to one or more C++ files, and the index that makes a library of them."""
+"""Translates a .metal file to one or more C++ files, and writes the index that makes them a library."""
 
 import os
 import re
@@ -11,14 +11,15 @@ from .lowering import lower
 from .preprocess import preprocess
 from .source import MslError, Source
 
-KERNELS_A_SHARD = 100
+KERNELS_PER_SHARD = 100
 UNROLL = re.compile(r"^[ \t]*#pragma unroll\b.*$", re.M)
 HEADER = re.compile(r"// mpsx-kernels: (\d+) (\w+)\n")
 
 
 def load(path, include_dirs, defines, preprocessor, root=None, overlays=False):
+    """The Source and the Module of a file, and the files that it includes."""
     text, files = preprocess(path, include_dirs, defines, preprocessor, overlays)
-    if root:  # the same text in every checkout, so that they share a compiler cache
+    if root:  # gives the same text in every checkout, which can then share a compiler cache
         text = text.replace(f'"{os.path.join(os.path.abspath(root), "")}', '"')
     src = Source(text)
     return src, collect_kernels(src), files
@@ -30,25 +31,25 @@ def identifier(path):
 
 def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=1, name=None, root=None, mode="wide",
               general=None):
-    """Writes `out`, or out's stem.0.cpp … with several shards (None: one for 100 kernels); returns what it wrote, and
-    the inputs.
+    """Writes `out`, or stem.0.cpp … with several shards (None: one shard per 100 kernels). Returns the paths of the
+    outputs and of the inputs.
 
-    The project's own files become one library, so each is a namespace of its own. `general` (mode auto, unless said
-    otherwise) is for anybody's file, alone in its library: at global scope, as Metal has it, where names of the user
-    and of the Metal library overload each other and `::name` is found."""
+    The project's own files become one library, so each gets a namespace of its own. `general` (the default in mode
+    auto) is for a user's file, which is a library by itself and stays at global scope, as in Metal: its names and those
+    of the Metal library overload each other, and `::name` finds them."""
     wide, general = mode == "wide", mode == "auto" if general is None else general
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))
     emitter, body = emitter_of(module.unit, mode), src.result()
     emitter.general = general
-    if mode == "simt":  # unrolled checks take ten times as long to compile
+    if mode == "simt":  # with checks, unrolled loops take ten times as long to compile
         body = UNROLL.sub("", body)
     opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
     if general:
         opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
     first = macros(src, mode, general)
-    shards = shards or min(-(-len(module.instances) // KERNELS_A_SHARD), 4) or 1
+    shards = shards or min(-(-len(module.instances) // KERNELS_PER_SHARD), 4) or 1
     stem_out, ext = os.path.splitext(out)
     outs = [out] if shards == 1 else [f"{stem_out}.{i}{ext}" for i in range(shards)]
     for i, target in enumerate(outs):
@@ -71,7 +72,7 @@ def emitter_of(unit, mode):
 
 
 def macros(src, mode, general):
-    """The macros that tell the Metal library the mode."""
+    """The macros that select the mode in the Metal library."""
     names = [] if mode == "wide" else ["SIMT"]
     names += ["GENERAL"] if general else []
     names += ["CUDA"] if mode == "cuda" else []
@@ -80,7 +81,7 @@ def macros(src, mode, general):
 
 
 def write_if_changed(path, text):
-    """Leaves a file alone that says the same already, so that nothing after it is rebuilt."""
+    """Writes a file unless it has that text already, so that nothing that depends on it is rebuilt."""
     try:
         with open(path) as f:
             if f.read() == text:
@@ -123,7 +124,7 @@ def write_index(out, translated):
 
 
 def check_host_names(translated):
-    """Two files must not export the same kernel."""
+    """Rejects two files that export the same kernel."""
     owner = {}
     for path in translated:
         with open(path) as f:

@@ -76,7 +76,7 @@ class Builder:
             record = {
                 "includes": [(path, hashlib.sha256(Path(path).read_bytes()).hexdigest()) for path in files],
                 "kernels": translation.kernels,
-                "warnings": [check.render([d], check.Places("", texts)) for d in warnings],
+                "warnings": [check.render([d], check.SourceMap("", texts)) for d in warnings],
             }
             parts = header and self.finish(header), calls and self.finish(calls)
             try:
@@ -160,7 +160,7 @@ class Builder:
         from ..msl import check
 
         if found:
-            raise SyntaxError(check.render(sorted(set(found)), check.Places("", texts)))
+            raise SyntaxError(check.render(sorted(set(found)), check.SourceMap("", texts)))
 
     def flags(self) -> list[str]:
         """Of the compiler proper."""
@@ -258,11 +258,11 @@ class Builder:
     def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
         """Compiles C++ to LLVM IR before any optimization, in which functions that would make a kernel too large are
         calls."""
-        from ..msl.code_size import limited
+        from ..msl.code_size import limit_code_size
 
         ir = Path(f"{code}.ll")
         self.run([*command, "-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", str(code), "-o", str(ir)], env=env)
-        ir.write_text(limited(ir.read_text(), self.target.mode))
+        ir.write_text(limit_code_size(ir.read_text(), self.target.mode))
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
         """A shared library out of translated text."""

@@ -1,4 +1,4 @@
-// The pieces of entry points that emit_cuda.py writes.
+// The pieces of entry points that codegen/cuda.py (of the translator) writes.
 #pragma once
 
 // Memory of [[threadgroup(n)]] arguments, whose size the launch decides.

@@ -1,4 +1,4 @@
-"""Calls of corpus/codes.metal."""
+"""Cases of corpus/codes.metal."""
 
 import hashlib
 

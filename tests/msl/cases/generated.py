@@ -1,4 +1,4 @@
-"""Calls of corpus/generated.metal."""
+"""Cases of corpus/generated.metal."""
 
 import numpy as np
 from cases.common import Run, structure

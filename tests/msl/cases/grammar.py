@@ -1,4 +1,4 @@
-"""Calls of corpus/grammar.metal."""
+"""Cases of corpus/grammar.metal."""
 
 import numpy as np
 from cases.common import Run

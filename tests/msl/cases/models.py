@@ -1,4 +1,4 @@
-"""Calls of corpus/models.metal."""
+"""Cases of corpus/models.metal."""
 
 import numpy as np
 import torch

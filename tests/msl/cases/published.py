@@ -1,4 +1,4 @@
-"""Calls of corpus/published.metal."""
+"""Cases of corpus/published.metal."""
 
 import numpy as np
 from cases.common import Run

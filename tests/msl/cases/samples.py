@@ -1,4 +1,4 @@
-"""Calls of corpus/samples.metal."""
+"""Cases of corpus/samples.metal."""
 
 import numpy as np
 import torch

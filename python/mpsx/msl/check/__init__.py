@@ -1,20 +1,20 @@
-"""The strict check: what Apple's Metal compiler would refuse, with the user's file, line and column.
+"""The strict check: finds what Apple's Metal compiler would reject, with the user's file, line and column.
 
-`check` runs everything on a file. Its halves are for a caller that has the tokens already: `check_unit` takes a few
-milliseconds; AddressSpaceCheck starts clang, which sees what expressions do, and runs beside the compiler."""
+`check` does all of it for a file. A caller that already has the tokens uses its two parts: `check_unit` takes a few
+milliseconds, and AddressSpaceCheck runs clang, which understands expressions, in parallel with the compiler."""
 
 from ..parser import parse
 from ..preprocess import preprocess
 from ..source import MslError, Source
-from . import atomics, kernels, language, memory, parameters  # noqa: F401 - they fill RULES
+from . import atomics, kernels, language, memory, parameters  # noqa: F401 - importing them registers the rules
 from .address_spaces import AddressSpaceCheck
-from .diagnostic import Diagnostic, Places, from_text, render
+from .diagnostic import Diagnostic, SourceMap, from_text, render
 from .rules import RULES, Unit
 
 __all__ = [
     "AddressSpaceCheck",
     "Diagnostic",
-    "Places",
+    "SourceMap",
     "Unit",
     "check",
     "check_unit",
@@ -26,29 +26,29 @@ __all__ = [
 
 
 def unit_of(src):
-    """Input of the rules and of the check of address spaces: tokens and declarations of a preprocessed Source."""
+    """The Unit of a preprocessed Source, which the rules and the address space check read."""
     return Unit(parse(src))
 
 
 def check_unit(unit, texts=None):
-    """The rules over a unit. `texts`: file name -> text, of what is not on disk."""
-    places = Places(unit.src.text, texts)
+    """The Diagnostics of all rules. `texts` maps the names of files that are not on disk to their text."""
+    positions = SourceMap(unit.src.text, texts)
     found = set()
     for function in RULES.values():
-        for token, *said in function(unit):
-            found.add(Diagnostic(*places.of_token(unit.src, token), *said))
+        for token, *message in function(unit):
+            found.add(Diagnostic(*positions.of_token(unit.src, token), *message))
     return sorted(found)
 
 
 def merge(found, more):
-    """`found`, and of `more` what is about other lines: the check and the compiler may complain about the same."""
+    """`found`, and those of `more` on other lines, since the check and the compiler may report the same error."""
     lines = {(d.file, d.line) for d in found}
     return sorted([*found, *(d for d in more if (d.file, d.line) not in lines)])
 
 
 def check(path, includes=(), defines=(), compiler=None, types=True):
-    """Every error in, and warning about, the .metal file `path`. `compiler`: of compiler.py; it preprocesses, and where
-    it is a clang (or one is installed) it checks address spaces too, unless `types` is false."""
+    """All Diagnostics of the .metal file `path`. `compiler`, a Compiler, preprocesses it. If that is clang, or clang is
+    installed, it also checks address spaces unless `types` is false."""
     try:
         text, _ = preprocess(path, includes, defines, compiler.preprocessor() if compiler else None)
         src = Source(text)

@@ -1,10 +1,11 @@
-"""Address spaces in expressions (Metal Shading Language Specification, section 4), seen by a stock clang that takes
-them for its own address_space attributes. Only what it says of address spaces counts: it knows but little of the
-Metal library, and what it says of the rest, the compiler of the translated kernels says better.
+"""Checks address spaces in expressions (Metal Shading Language Specification, section 4) with a stock clang.
 
-Copying a class object out of device or constant memory is legal Metal and not legal C++ with address spaces, since
-implicit copy constructors take plain references: complaints about constructors and assignments of class types, and
-about `this`, are dropped."""
+clang reads them as its own address_space attributes. Only its errors about address spaces count: it sees few
+declarations of the Metal library, and the compiler of the translated kernels reports other errors better.
+
+Copying a class object out of device or constant memory is valid in Metal but not in C++ with address spaces, because
+implicit copy constructors take references without an address space. So errors about constructors and assignments of
+class types, and about `this`, are dropped."""
 
 import os
 import re
@@ -13,7 +14,7 @@ import threading
 
 from .. import processes
 from .clang_source import NUMBERS, source_text
-from .diagnostic import Diagnostic, Places
+from .diagnostic import Diagnostic, SourceMap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = """-fsyntax-only -nostdinc -ffreestanding -x c++ -std=c++17 -ferror-limit=0 -Wno-everything
@@ -27,7 +28,7 @@ TYPE = r"'((?:[^']|'(?=\())*)'"
 
 
 def clang_of(command):
-    """A clang for the check that belongs to the compiler `command`, or None if that is another compiler."""
+    """The clang to check with: that of the compiler `command`, or else one on PATH, or None."""
     name = os.path.basename(command[-1] if len(command) > 1 and command[-1] in ("c++", "cc") else command[0])
     if name in ("c++", "cc") and len(command) > 1 and "zig" in os.path.basename(command[0]):
         return [command[0], "clang"]
@@ -37,19 +38,16 @@ def clang_of(command):
     return [path] if path else None
 
 
-# Clang's words
-
-
 def spaces_of(type_text):
     """The address spaces in a type as clang prints it, outermost first."""
     return re.findall(r"\b(?:device|constant|threadgroup)\b", named(type_text))
 
 
 def named(text):
-    """Address spaces by their names, types as Metal spells them."""
+    """`text` with address spaces and types as Metal spells them."""
     for name, n in NUMBERS.items():
         text = text.replace(f"__attribute__((address_space({n})))", name)
-    text = re.sub(r"'([^']*)' \(aka '([^']*)'\)", lambda m: f"'{plainer(m[1], m[2])}'", text)
+    text = re.sub(r"'([^']*)' \(aka '([^']*)'\)", lambda m: f"'{visible_type(m[1], m[2])}'", text)
     text = re.sub(r"pointer to address space '(\d)'", lambda m: f"pointer to {space_named(m[1])} memory", text)
     text = re.sub(r"address space '(\d)'", lambda m: f"address space '{space_named(m[1])}'", text)
     text = re.sub(r"const constant\b|constant const\b", "constant", text)
@@ -61,8 +59,8 @@ def named(text):
     return re.sub(r"\b(?:metal::)?vec<(\w+), (\d)>", r"\1\2", text)
 
 
-def plainer(alias, meaning):
-    """An alias, unless it hides an address space."""
+def visible_type(alias, meaning):
+    """The alias, unless it hides an address space."""
     return alias if all(word in alias for word in NUMBERS if word in meaning) else meaning
 
 
@@ -75,17 +73,17 @@ def is_pointer(t):
 
 
 def mixes_spaces(a, b):
-    """Whether two types differ in the address space of what they point at."""
+    """Whether two types differ in the address space of their pointees."""
     return (is_pointer(a) or is_pointer(b)) and spaces_of(a) != spaces_of(b)
 
 
 def resolved(text):
-    """`'half *' (aka '_Float16 *')` as what it stands for."""
+    """`text` with each `'half *' (aka '_Float16 *')` replaced by what the alias stands for."""
     return re.sub(r"'[^']*' \(aka '([^']*)'\)", r"'\1'", text)
 
 
-def about_conversion(text):
-    """`cannot initialize a variable of type 'A' with an lvalue of type 'B'` and its like."""
+def is_space_conversion(text):
+    """Whether an error is about a conversion between address spaces."""
     m = re.search(
         rf"(?:cannot initialize|assigning to|reinterpret_cast|static_cast|C-style cast|incompatible).*?{TYPE}.*?{TYPE}",
         text,
@@ -93,8 +91,8 @@ def about_conversion(text):
     return bool(m) and is_pointer(m[1]) and is_pointer(m[2]) and mixes_spaces(m[1], m[2])
 
 
-def about_call(notes):
-    """Whether address spaces alone keep every function of the right arity from being called."""
+def is_space_mismatch(notes):
+    """Whether the candidates with the right number of parameters all fail because of address spaces."""
     found = False
     for text in notes:
         if re.search(
@@ -113,16 +111,16 @@ def about_call(notes):
     return found
 
 
-def about_length(notes):
-    """Whether an array's length is certainly not a constant, rather than one that clang does not know."""
+def is_variable_length(notes):
+    """Whether an array's length is certainly not a constant. clang may not know constants of the Metal library."""
     return any(re.search(r"unknown value|read of non-const variable", n) for n in notes) and not any(
         "not a constant" in n or "undefined function" in n for n in notes
     )
 
 
-def about_vectors(text):
-    """Whether one vector is to become another without a conversion. Not to vectors of bool: what a comparison gives is
-    of bool in Metal, and of integers here."""
+def is_vector_conversion(text):
+    """Whether an error is about an implicit conversion between vectors. Conversions to vectors of bool do not count:
+    comparisons give those in Metal, but vectors of integers here."""
     m = re.search(rf"^(?:cannot initialize|assigning to).*?{TYPE}.*?{TYPE}", text)
     if not m:
         return False
@@ -131,8 +129,8 @@ def about_vectors(text):
     return bool(to and source) and to[1] != "bool" and to.groups() != source.groups()
 
 
-def cast(space, notes):
-    """The message for a cast that clang_source.py has sent through metal::mpsx_cast_*."""
+def cast_message(space, notes):
+    """The message for a cast that clang_source.py replaced by metal::mpsx_cast_*."""
     found = [
         t
         for n in notes
@@ -143,24 +141,24 @@ def cast(space, notes):
     return f"C-style cast{source} to a pointer to {space} memory converts between mismatching address spaces"
 
 
-def verdict(text, notes):
-    """The message for an error of clang's, or None where it is none of Metal's."""
+def metal_message(text, notes):
+    """The message for an error of clang, or None if the code is valid Metal."""
     kinds, reasons = resolved(text), [resolved(n) for n in notes]
     m = re.match(r"(?:no matching function for call to|call to deleted function) '(?:metal::)?mpsx_cast_(\w+)'", text)
     if m:
-        return f"{cast(m[1], reasons)} (section 4)"
+        return f"{cast_message(m[1], reasons)} (section 4)"
     if "vector is not assignable (contains duplicate components)" in text:
         return "a swizzle with a component twice is not assignable (section 2.2.1)"
     if re.match(r"binding reference of type .* changes address space", text) or "changes address space of" in text:
         return f"{named(text)} (section 4)"
-    if "mismatching address spaces" in text or about_conversion(kinds):
+    if "mismatching address spaces" in text or is_space_conversion(kinds):
         return f"{named(text)} (section 4)"
-    if text.startswith("no matching function for call") and about_call(reasons):
+    if text.startswith("no matching function for call") and is_space_mismatch(reasons):
         why = next((n for n in notes if "address space" in n), notes[0])
         why = re.sub(r"^candidate (function|template)[^:]*: ", "", named(why))
         return f"{named(text)}: {why} (section 4)"
     shown = named(re.sub(r" \(vector of \d '[^']*' values\)", "", text))
-    if about_vectors(shown):
+    if is_vector_conversion(shown):
         return f"{shown}: vectors are not converted implicitly (section 2.12)"
     m = re.match(rf"value of type '(?:metal::)?({ELEMENTS})([234])' is not contextually convertible to 'bool'", shown)
     if m:
@@ -169,13 +167,13 @@ def verdict(text, notes):
         return f"{named(text)}: constant memory is read-only (section 4.2)"
     if text == "read-only variable is not assignable":
         return text
-    if "ariable length array" in text and about_length(notes):
+    if "ariable length array" in text and is_variable_length(notes):
         return "variable length arrays are not supported in Metal: the length is not a constant expression"
     return None
 
 
 def parse(stderr):
-    """[(match of the error's line, [texts of its notes])]"""
+    """(match of LINE, texts of its notes) for every error."""
     found = []
     for line in stderr.split("\n"):
         m = LINE.match(line)
@@ -190,17 +188,17 @@ def parse(stderr):
 
 
 class AddressSpaceCheck:
-    """Starts clang at once, for the compiler `command`; `wait` gives its verdict. Without a clang there is nothing to
-    start and nothing to say. `samples`: of one instance of each kernel."""
+    """Starts clang, for the compiler `command`; `wait` returns the Diagnostics. Without a clang there are none.
+    `samples` limits the check to one instance of each kernel."""
 
     def __init__(self, unit, command, texts=None, samples=False):
-        clang, self.process, self.trouble = clang_of(command), None, None
+        clang, self.process, self.error = clang_of(command), None, None
         if clang is None:
             return
         self.text = source_text(unit, samples)
-        self.places = Places(self.text, texts)
+        self.positions = SourceMap(self.text, texts)
         self.process = processes.Process([*clang, *FLAGS, "-"], processes.time_limit())
-        # clang may have more to say than a pipe holds, before anybody asks.
+        # clang may write more than a pipe holds before `wait` reads it.
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -208,17 +206,17 @@ class AddressSpaceCheck:
         try:
             self.stderr = self.process.finish(self.text)[1]
         except processes.TimeLimitError as error:
-            self.trouble = error
+            self.error = error
 
     def wait(self):
         if self.process is None:
             return []
         self.reader.join()
-        if self.trouble:
-            raise self.trouble
+        if self.error:
+            raise self.error
         found = set()
         for m, notes in parse(self.stderr):
-            message = verdict(m["text"], notes)
+            message = metal_message(m["text"], notes)
             if message is None or m["file"].startswith(HERE):
                 continue
             where = next(
@@ -228,12 +226,12 @@ class AddressSpaceCheck:
             if where:
                 message += f", in {named(where[1])}"
             line, column = int(m["line"]), int(m["column"])
-            found.add(Diagnostic(m["file"], line, self.places.of_output(m["file"], line, column), message))
+            found.add(Diagnostic(m["file"], line, self.positions.output_column(m["file"], line, column), message))
         return first_of_each(sorted(found))
 
 
 def first_of_each(diagnostics):
-    """One diagnostic a place, since further instances of a template say the same again."""
+    """The first diagnostic at each position, since several instances of a template may report the same."""
     seen, kept = set(), []
     for d in diagnostics:
         if (d.file, d.line, d.column) not in seen:

@@ -32,7 +32,7 @@ MATRIX = {"half", "bfloat", "float", "bfloat16_t"}
 
 
 def call_of(src, i):
-    """The name of the function in whose argument list token i stands."""
+    """The name of the function whose argument list contains token i."""
     depth = 0
     while i > 0:
         i -= 1
@@ -65,7 +65,7 @@ def atomic_types(unit):
 
 @rule
 def memory_orders(unit):
-    """6.15.1: operations on atomics are relaxed; only atomic_thread_fence takes another order."""
+    """6.15.1: operations on atomics are relaxed. Only atomic_thread_fence accepts another order."""
     src = unit.src
     for i, t in unit.find(*ORDERS):
         function = call_of(src, i)

@@ -1,4 +1,4 @@
-"""A translation unit as a stock clang takes it, for the check of address spaces."""
+"""Rewrites a translation unit so that a stock clang accepts it, for the address space check."""
 
 import re
 
@@ -12,11 +12,11 @@ NUMBERS = {"device": 1, "constant": 2, "threadgroup": 3}
 
 
 def source_text(unit, samples=False):
-    """The unit with Metal's own syntax spelt as stock clang takes it; lines stay where they are. `samples`: with one
-    instance of each kernel alone."""
+    """The text of the unit with Metal's own syntax replaced by what a stock clang accepts. Lines stay the same.
+    `samples` keeps one instance of each kernel."""
     src, index = unit.src, unit.index
     edit = src.unedited()
-    for i in repeated(unit) if samples else ():
+    for i in repeated_instantiations(unit) if samples else ():
         edit.replace(i.begin, i.end)
     for i in index.get("[", ()):
         stop = src.attribute_end(i)
@@ -52,8 +52,8 @@ def source_text(unit, samples=False):
     return edit.result()
 
 
-def repeated(unit):
-    """The instantiations of kernels that have had one before."""
+def repeated_instantiations(unit):
+    """All instantiations of each kernel but the first."""
     seen, texts = set(), unit.src.texts
     for i in unit.tree.instantiations:
         name = next((texts[k - 1] for k in range(i.begin, i.end) if texts[k] == "<"), None)
@@ -63,13 +63,13 @@ def repeated(unit):
 
 
 def is_constant_string(src, i):
-    """Whether a string literal may become a pointer to constant memory: not where it initialises an array."""
+    """Whether a string literal may become a pointer to constant memory. One that initializes an array may not."""
     if (src.texts[i - 1] == "=" and src.texts[i - 2] == "]") or src.texts[i - 1] == "extern":
         return False
     if src.kinds[i - 1] == "string" or (i + 1 < len(src) and src.kinds[i + 1] == "string"):
         return False
     k = i - 1
-    while k > 0 and src.texts[k] not in (";", "{", "}"):  # static_assert takes a literal
+    while k > 0 and src.texts[k] not in (";", "{", "}"):  # static_assert requires a literal
         if src.texts[k] in (")", "]"):
             k = src.match[k]
         elif src.texts[k] == "static_assert":
@@ -79,7 +79,7 @@ def is_constant_string(src, i):
 
 
 def is_cast(src, i):
-    """Whether the '(' i begins a C-style cast to a pointer, as in `(device float*)p`."""
+    """Whether the '(' at i begins a C-style cast to a pointer, as in `(device float*)p`."""
     end = src.match[i]
     inside = src.texts[i + 1 : end]
     if len(inside) < 2 or inside[-1] != "*" or inside.count("*") != 1 or end + 1 >= len(src):
@@ -93,6 +93,7 @@ def is_cast(src, i):
 
 
 def wrap_operand(src, edit, i, space):
+    """Passes the operand of the cast at token i to a function that accepts only pointers to `space`."""
     begin = end = src.match[i] + 1
     while end < len(src) and src.texts[end] in ("&", "*", "+", "-", "~", "!", "++", "--"):
         end += 1
@@ -128,9 +129,9 @@ def static_variables(unit, edit):
 
 
 def member_spaces(unit, edit):
-    """Removes address spaces after parameter lists, as in `T get() const device { … }`: clang takes no address space of
-    `this` in C++. Without it the function belongs to thread memory, so its body is removed where the object is
-    elsewhere. Overloads by address space whose results differ would become one function; all of them are removed, and
+    """Removes address spaces after parameter lists, as in `T get() const device { … }`: in C++ clang accepts no address
+    space of `this`. Without it the function belongs to thread memory, so its body is removed where the object is
+    elsewhere. Overloads by address space whose results differ would become one function. All of them are removed, and
     clang reports nothing about their calls."""
     src, texts, overloads = unit.src, unit.src.texts, {}
     local = [d for f in unit.tree.definitions for d in walk(d for d in unit.tree.locals(f) if d.kind == CLASS)]

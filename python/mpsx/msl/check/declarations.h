@@ -1,6 +1,6 @@
-// The part of the Metal library that the address-space check shows to clang: types, and functions that take pointers.
-// Declared, never run. What is missing here only makes the check see less: address_spaces.py keeps what clang says of
-// address spaces and drops the rest, unknown names included.
+// The declarations of the Metal library that clang sees in the address space check: types, and functions with pointer
+// parameters. A missing declaration only makes the check miss errors, because address_spaces.py drops clang's errors
+// about other things, unknown names included.
 #pragma once
 
 #define thread
@@ -189,7 +189,7 @@ struct numeric_limits {
   static constexpr T quiet_NaN() { return T(); }
   static constexpr T epsilon() { return T(); }
 };
-// Values: what goes in is what comes out.
+// Functions of values, whose result has the type of the argument.
 #define MPSX_VALUE(F) template <class A, class... B> A F(A, B...);
 #define MPSX_TEST(F) template <class... A> bool F(A...);
 #define MPSX_VALUES                                                                                                  \
@@ -293,7 +293,7 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-// A C-style cast to a pointer goes through these: the address space stays (section 4), integers are left alone.
+// C-style casts to pointers call these, which accept only pointers to the same address space (section 4), or integers.
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_device(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_constant(T);
 template <class T, class = enable_if_t<__is_integral(T) || __is_enum(T)>> T mpsx_cast_threadgroup(T);

@@ -1,10 +1,10 @@
-"""An error or a warning, and its place in the user's own text."""
+"""Errors and warnings, and their positions in the user's files."""
 
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ..source import LINE_MARKER, TOKEN
+from ..lexer import LINE_MARKER, TOKEN
 
 MESSAGE = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<text>.*)$", re.M)
 
@@ -22,18 +22,18 @@ class Diagnostic:
 
 
 def from_text(text):
-    """Diagnostics out of `file:line:column: error: message` lines, such as an MslError's or a preprocessor's."""
+    """Parses `file:line:column: error: message` lines, such as those of an MslError or a preprocessor."""
     return [Diagnostic(m["file"], int(m["line"]), int(m["column"] or 1), m["text"]) for m in MESSAGE.finditer(text)]
 
 
 def lexemes(line):
-    """The tokens of one line, with the columns (from 0) where they start."""
+    """The tokens of one line and their columns, from 0."""
     return [(m.group(), m.start()) for m in TOKEN.finditer(line) if m.lastgroup != "skip"]
 
 
 def original_column(original, changed, column):
-    """Where, in a line as the user wrote it, the token stands that is at `column` (from 1) of the line as a
-    preprocessor or a translator left it. What came out of a macro is where the macro's name is."""
+    """The column in the user's line of the token at `column` (from 1) of the line `changed`, which a preprocessor or
+    the translator wrote. The expansion of a macro is mapped to the macro's name."""
     ours, theirs = lexemes(changed), lexemes(original)
     at = next((i for i in reversed(range(len(ours))) if ours[i][1] < column), None)
     if at is None or not theirs:
@@ -48,8 +48,8 @@ def original_column(original, changed, column):
     return theirs[min(nearest, len(theirs) - 1)][1] + 1
 
 
-class Places:
-    """Places in text that line markers map to the user's files; `texts` holds files that are not on disk."""
+class SourceMap:
+    """Maps positions in a text with line markers to the user's files. `texts` holds files that are not on disk."""
 
     def __init__(self, text, texts=None):
         self.text = text
@@ -72,7 +72,7 @@ class Places:
         return lines[number - 1] if 0 < number <= len(lines) else None
 
     def of_token(self, src, token):
-        """(file, line, column) of a token of `src`, whose text this is."""
+        """(file, line, column) of a token. `src` is the Source of this text."""
         file, line, column = src.location(token).rsplit(":", 2)
         offset = src.starts[min(token, len(src.starts) - 1)]
         begin, end = self.text.rfind("\n", 0, offset) + 1, self.text.find("\n", offset)
@@ -86,8 +86,8 @@ class Places:
         original = self.line(file, line)
         return column if original is None or original == changed else original_column(original, changed, column)
 
-    def of_output(self, file, line, column):
-        """The column in the user's line of a compiler's complaint about this text."""
+    def output_column(self, file, line, column):
+        """The column in the user's line for a position that a compiler reports in this text."""
         if self.physical is None:
             self.physical = physical_lines(self.text)
         changed = self.physical.get((file, line))
@@ -95,7 +95,7 @@ class Places:
 
 
 def physical_lines(text):
-    """(file, line) as line markers count them -> the text of that line."""
+    """Maps (file, line), as line markers count them, to the text of the line."""
     found, file, number = {}, "<input>", 1
     for line in text.split("\n"):
         m = LINE_MARKER.match(line)
@@ -108,12 +108,12 @@ def physical_lines(text):
     return found
 
 
-def render(diagnostics, places=None, limit=5):
-    """Text to show: each with the line it is about and a caret; at most `limit` of them."""
+def render(diagnostics, positions=None, limit=5):
+    """At most `limit` diagnostics as text, each with its line and a caret."""
     out = []
     for d in diagnostics[:limit]:
         out.append(str(d))
-        line = places.line(d.file, d.line) if places else None
+        line = positions.line(d.file, d.line) if positions else None
         if line is not None and line.strip():
             out += [line, re.sub(r"[^\t]", " ", line[: d.column - 1]) + "^"]
     if len(diagnostics) > limit:

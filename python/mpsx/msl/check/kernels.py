@@ -9,13 +9,13 @@ from .rules import rule
 
 
 def kernels(unit):
-    """The definitions of kernels; a declaration may leave attributes to them."""
+    """The definitions of kernels. Declarations are skipped, since they may omit attributes."""
     return [f for f in unit.tree.definitions if f.entry == "kernel"]
 
 
 @rule
 def only_compute(unit):
-    """5.1: vertex, fragment, mesh and object functions are Metal, but not of compute kernels: refused here."""
+    """5.1: vertex, fragment, mesh and object functions are valid Metal, but only compute kernels can run here."""
     for f in unit.tree.functions:
         if f.entry and f.entry != "kernel":
             yield f.name, f"{f.entry} functions are not supported here: only compute kernels are"
@@ -42,7 +42,7 @@ def returns_void(unit):
 
 @rule
 def kernel_is_free_function(unit):
-    """5.1.3: a kernel is a function of its own, not a member of a class, and is not overloaded (1.5.1)."""
+    """5.1.3: a kernel is a free function, and is not overloaded (1.5.1)."""
     seen = {}
     for f in kernels(unit):
         if f.in_class:
@@ -58,7 +58,7 @@ def kernel_is_free_function(unit):
 
 
 def declared_in(unit, function):
-    """Names that a function declares itself, as parameters or in its body: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
+    """Names of a function's parameters and local variables: `F f;`, `auto& f = …`, `Op<T> f(…)`."""
     src = unit.src
     for i in range(function.open, function.end):
         if src.kinds[i] == "word":

@@ -1,8 +1,9 @@
-"""C++ that Metal does not have: Metal Shading Language Specification, section 1.5.4 unless a rule says otherwise.
+"""C++ features that Metal lacks: Metal Shading Language Specification, section 1.5.4 unless a rule says otherwise.
 
-Allowed by it and by this check: lambdas (since Metal 3.2), recursion in compute functions (since 2.4), function
-pointers (since 2.3); and, as shipping kernels and Metal's own library use them, `if constexpr`, structured bindings,
-fold expressions, unions and base classes (which 1.5.4 still lists as unavailable)."""
+The specification and this check allow lambdas (since Metal 3.2), recursion in compute functions (since 2.4) and
+function pointers (since 2.3). The check also allows `if constexpr`, structured bindings, fold expressions, unions and
+base classes, because published kernels and Metal's own library use them, although 1.5.4 lists unions and base classes
+as unavailable."""
 
 from ..declarations import FUNCTION, VARIABLE
 from .rules import rule
@@ -36,7 +37,7 @@ def unsupported_features(unit):
 
 @rule
 def noexcept_operator(unit):
-    """1.5.4: the operator is not available; the specifier after a parameter list is, as shipping kernels have it."""
+    """1.5.4: the operator is not available. Published kernels use the specifier after a parameter list."""
     for i, _ in unit.find("noexcept"):
         if unit.src.texts[i - 1] in ("(", "=", ",", "!", "&&", "||", "return", "{", "<"):
             yield i, "'noexcept' is not supported in Metal (the noexcept operator, section 1.5.4)"
@@ -108,8 +109,8 @@ def function_named_main(unit):
 
 @rule
 def static_locals(unit):
-    """4: what has static storage is in the constant address space; Apple's compiler rejects a static local variable.
-    Constants (static constexpr, static constant) pass."""
+    """4: static variables are in the constant address space. Apple's compiler rejects static local variables unless
+    they are constexpr or constant."""
     src = unit.src
     for f in unit.tree.definitions:
         for d in unit.tree.locals(f):

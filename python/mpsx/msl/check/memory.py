@@ -1,5 +1,5 @@
-"""Address spaces as declarations spell them: Metal Shading Language Specification, section 4. Whether pointers of
-different spaces are mixed in expressions is for a compiler to see: address_spaces.py."""
+"""Address spaces in declarations: Metal Shading Language Specification, section 4. A compiler checks expressions that
+mix address spaces, see address_spaces.py."""
 
 from ..declarations import ADDRESS_SPACES, CLASS, VARIABLE
 from .rules import rule
@@ -9,7 +9,7 @@ SPECIFIERS = ("const", "constexpr", "static", "volatile", "inline", "extern")
 
 
 def with_space(unit):
-    """Names that stand for a type which may bring an address space along."""
+    """Names of types that may include an address space."""
     return {
         n
         for n, (a, b) in unit.tree.aliases.items()
@@ -17,8 +17,8 @@ def with_space(unit):
     }
 
 
-def is_known_type(unit, base, template, vague):
-    """Whether `base` is certainly a type that has no address space of its own."""
+def is_known_type(unit, base, template, opaque):
+    """Whether `base` is certainly a type without an address space of its own."""
     name = base.replace("metal :: ", "")
     return (
         (
@@ -28,7 +28,7 @@ def is_known_type(unit, base, template, vague):
             or name in unit.tree.aliases
         )
         and name not in template
-        and name not in vague
+        and name not in opaque
     )
 
 
@@ -52,13 +52,13 @@ def program_scope_is_constant(unit):
 
 
 @rule
-def constants_are_initialised(unit):
-    """4.2: a constant variable is initialised where it is declared; function constants get their value later (5.8)."""
+def constants_are_initialized(unit):
+    """4.2: a constant variable has an initializer, unless it is a function constant (5.8)."""
     for v in unit.tree.variables:
         words = unit.src.texts[v.begin : v.name]
         if "constant" not in words or (v.in_class and "static" not in words) or "extern" in words:
             continue
-        if unit.src.texts[v.name - 1] == "::":  # a static member, which has its value in the class
+        if unit.src.texts[v.name - 1] == "::":  # the definition of a static member, which is initialized in the class
             continue
         if declarator(unit.src, v.begin, v.declarator_end).pointers:
             continue
@@ -71,7 +71,7 @@ def constants_are_initialised(unit):
 
 @rule
 def values_have_no_space(unit):
-    """4: an address space belongs to what a pointer points at, or to a variable at program scope."""
+    """4: only pointees and variables at program scope have an address space."""
     src = unit.src
     for f in unit.tree.functions:
         for begin, end in f.parameters:
@@ -118,10 +118,10 @@ def threadgroup_variables(unit):
 
 
 @rule
-def pointers_name_their_space(unit):
-    """4: whatever is a pointer or a reference is declared with an address space. What a template argument, a type
-    alias or auto may bring along is left to the types."""
-    src, vague = unit.src, with_space(unit)
+def pointers_have_a_space(unit):
+    """4: pointers and references are declared with an address space. It may also come from a template argument, an
+    alias or auto, so those pass."""
+    src, opaque = unit.src, with_space(unit)
 
     def missing(p, template):
         if (
@@ -131,7 +131,7 @@ def pointers_name_their_space(unit):
             or (p.attributes and any(a.name == "function_constant" for a in p.attributes))
         ):
             return False
-        return is_known_type(unit, p.base, template, vague)
+        return is_known_type(unit, p.base, template, opaque)
 
     def message(p):
         kind = "pointer" if src.texts[p.pointers[-1]] == "*" else "reference"
@@ -153,7 +153,7 @@ def pointers_name_their_space(unit):
     types = BUILTIN | set(unit.tree.classes)
     for f in unit.tree.definitions:
         inside = [(d.body, d.end) for d in unit.tree.locals(f) if d.kind == CLASS]
-        # `type * name =` at the start of a statement: with a type before it, a multiplication would do nothing
+        # `type * name =` at the start of a statement is a declaration, since a type cannot be multiplied.
         for star, _ in unit.find("*", "&", within=f.body_range):
             first = star - 1
             while src.texts[first - 1] in SPECIFIERS:
@@ -173,14 +173,14 @@ def pointers_name_their_space(unit):
 
 @rule
 def function_constants(unit):
-    """5.8: function constants are scalars or vectors at program scope, in constant memory, without a value."""
+    """5.8: function constants are scalars or vectors without an initializer."""
     src = unit.src
     for v in unit.tree.variables:
         for a in v.attributes:
             if a.name != "function_constant":
                 continue
             if v.initialized:
-                yield v.name, f"function constant '{src.texts[v.name]}' cannot be initialised (section 5.8)"
+                yield v.name, f"function constant '{src.texts[v.name]}' cannot be initialized (section 5.8)"
             base = declarator(src, v.begin, v.declarator_end).base
             if base in unit.tree.classes:
                 yield (

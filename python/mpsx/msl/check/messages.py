@@ -1,12 +1,12 @@
-"""Complaints of the compiler about translated C++, in Metal's terms: the user's file, line and column, types as
-Metal spells them, nothing of the C++ around it."""
+"""Rewrites compiler errors about translated C++ in Metal's terms: with the user's file, line and column, with types as
+Metal spells them, and without the surrounding C++."""
 
 import os
 import re
 
-from .diagnostic import Diagnostic, Places
+from .diagnostic import Diagnostic, SourceMap
 
-# Flags that make a compiler's text easy to read back; both clang and g++ know the first two.
+# Flags that make a compiler's output easy to parse: for g++, and for clang.
 FLAGS = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-elide-type"]
 CLANG_FLAGS = ["-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-ferror-limit=20"]
 LINE = re.compile(
@@ -18,7 +18,7 @@ VECTOR = re.compile(r"\b(?:packed_)?vec<(?:const )?(\w+)(?: int)?, ?(\d)>")
 SWIZZLE = re.compile(r"\bmpsx_swizzle<(\w+), ?\d((?:, ?\d)+)>")
 UNSIGNED = {"unsigned int": "uint", "unsigned short": "ushort", "unsigned char": "uchar", "unsigned long": "ulong"}
 HANDLES = r"(?:texture|depth)\w+|sampler|imageblock|\w*acceleration_structure|\w+_function_table|command_buffer"
-PLAIN = [
+REWORDED = [
     (
         re.compile(rf"^(?:no template named|unknown type name|use of undeclared identifier) '({HANDLES})'.*$"),
         r"'\1' is not supported: kernels take buffers, threadgroup memory and positions",
@@ -29,7 +29,7 @@ PLAIN = [
     ),
     (
         re.compile(r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$"),
-        r"'\1 \2' in an anonymous struct is more than g++ can do; clang can: pip install 'mpsx[shader]'",
+        r"g++ does not support '\1 \2' in an anonymous struct; clang does: pip install 'mpsx[shader]'",
     ),
     (re.compile(r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$"), r"\1"),
     (re.compile(r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$"), r"\1"),
@@ -50,7 +50,7 @@ PLAIN = [
 
 
 def metal_terms(text):
-    """Types and names as the user knows them."""
+    """`text` with types and names as the user knows them."""
     text = re.sub(r"[‘’]", "'", text)
     text = re.sub(r"\bmetal::k_\w+::", "", text)
     text = (
@@ -67,14 +67,14 @@ def metal_terms(text):
     text = re.sub(r"'(\w+)' \(aka '([^']+)'\)", lambda m: f"'{m[2] if len(m[1]) == 1 else m[1]}'", text)
     text = re.sub(r"'([^']*)' \{aka '([^']*)'\}", r"'\1'", text)
     text = re.sub(r"\bmpsx_\w+", "a type of the Metal library", text) if "mpsx_" in text else text
-    for pattern, replacement in PLAIN:
+    for pattern, replacement in REWORDED:
         text = pattern.sub(replacement, text)
     return text.strip()
 
 
 def parse(stderr, files):
-    """[place, text] of every error; the place is the user's own where the compiler names one after the error (clang's
-    notes) or has named one before it (g++'s context)."""
+    """[position, text] of every error. If the error is not in a user's file, the position is the first one in such a
+    file that clang's notes name after the error, or that g++'s context names before it."""
     found, required = [], None
     for raw in stderr.split("\n"):
         m = LINE.match(raw)
@@ -83,32 +83,32 @@ def parse(stderr, files):
                 required = None
             continue
         file = m["file"]
-        if file not in files:  # clang has absolute names of what is in a precompiled header
+        if file not in files:  # clang reports absolute paths for precompiled headers
             file = next((f for f in files if os.path.abspath(f) == file), file)
-        place = (file, int(m["line"]), int(m["column"]))
+        position = (file, int(m["line"]), int(m["column"]))
         if m["kind"] in ("error", "fatal error"):
-            found.append([place if file in files else required, m["text"]])
+            found.append([position if file in files else required, m["text"]])
             required = None
         elif m["kind"] == "note":
             if found and found[-1][0] is None and file in files:
-                found[-1][0] = place
+                found[-1][0] = position
         elif m["kind"] != "warning" and file in files:
-            required = place
+            required = position
     return found
 
 
 def explain(stderr, translated, texts=None):
-    """Diagnostics of a failed compile. `translated`: the C++ that was compiled; `texts`: file name -> text of what is
-    not on disk. Empty if nothing in `stderr` is about the user's code."""
-    places = Places(translated, texts)
+    """The Diagnostics of a failed compilation. `translated` is the C++ that was compiled, and `texts` maps the names of
+    files that are not on disk to their text. Empty if nothing in `stderr` is about the user's code."""
+    positions = SourceMap(translated, texts)
     files = set(re.findall(r'^#line \d+ "([^"]+)"', translated, re.M))
     files -= {f for f in files if f.startswith("<") and f not in (texts or ())}
     found = []
-    for place, text in parse(stderr, files):
-        if place is None:
+    for position, text in parse(stderr, files):
+        if position is None:
             continue
-        file, line, column = place
-        d = Diagnostic(file, line, places.of_output(file, line, column), metal_terms(text))
+        file, line, column = position
+        d = Diagnostic(file, line, positions.output_column(file, line, column), metal_terms(text))
         if all((d.file, d.line, d.column) != (k.file, k.line, k.column) for k in found):
             found.append(d)
     return found

@@ -14,7 +14,7 @@ HANDLES = tuple(
     acceleration_structure instance_acceleration_structure primitive_acceleration_structure tensor mesh render_grid
     command_buffer compute_pipeline_state render_pipeline_state patch_control""".split()
 )
-# Of functions, of members and of statements; [[clang::…]] and its like never come here.
+# Attributes of functions, members and statements. Attributes with a namespace are not checked.
 GENERAL = set(
     """maybe_unused nodiscard fallthrough likely unlikely deprecated noreturn visible stitchable id
     function_constant unroll always_inline noinline user noalias""".split()
@@ -36,7 +36,7 @@ def parameters(unit):
             yield f, declarator(unit.src, begin, end)
 
 
-def name_of(src, p):
+def parameter_name(src, p):
     return src.texts[p.name] if p.name is not None else "parameter"
 
 
@@ -47,8 +47,8 @@ def type_text(src, p):
 
 @rule
 def unknown_attributes(unit):
-    """Metal's compiler ignores an attribute that it does not know, wherever it stands, and warns. A misspelled one is
-    an error here, since the kernel would run without it."""
+    """Metal's compiler ignores an unknown attribute with a warning. A misspelled one is an error here, since the kernel
+    would run without it."""
     src = unit.src
     for i in unit.index.get("[", ()):
         stop = src.attribute_end(i)
@@ -71,7 +71,7 @@ def misspelled(name):
 
 
 def edit_distance(a, b):
-    """How many letters to insert, delete, replace, or exchange with the next one to make `b` of `a`."""
+    """The number of letters to insert, delete, replace, or swap with the next one to turn `a` into `b`."""
     before, last = [], list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         row = [i]
@@ -97,7 +97,7 @@ def attributes_of_other_stages(unit):
 
 @rule
 def textures_and_samplers(unit):
-    """2.9, 2.10: textures, samplers and the other opaque handles are Metal, but there is nothing here to run them."""
+    """2.9, 2.10: textures, samplers and other opaque handles are valid Metal, but not supported here."""
     src = unit.src
     for f, p in parameters(unit):
         word = p.base.split(" ")[-1] if "<" not in p.base else p.base.split(" <")[0].split(" ")[-1]
@@ -105,7 +105,7 @@ def textures_and_samplers(unit):
             yield (
                 p.begin,
                 (
-                    f"parameter '{name_of(src, p)}' of kernel '{unit.name(f)}': {word} is not supported: "
+                    f"parameter '{parameter_name(src, p)}' of kernel '{unit.name(f)}': {word} is not supported: "
                     "kernels take buffers, threadgroup memory and positions"
                 ),
             )
@@ -119,7 +119,7 @@ def textures_and_samplers(unit):
 
 @rule
 def ray_tracing(unit):
-    """2.17, 6.18: `raytracing` is a namespace of Metal, with nothing here behind it."""
+    """2.17, 6.18: ray tracing is not supported."""
     src = unit.src
     for i, t in enumerate(src.texts):
         if t == "raytracing" and src.kinds[i] == "word" and (
@@ -136,7 +136,7 @@ def is_handle(p):
 
 @rule
 def parameters_have_a_source(unit):
-    """5.2.3.6: a parameter by value needs an attribute that says where it comes from."""
+    """5.2.3.6: a parameter that is passed by value needs a position attribute."""
     src = unit.src
     for _, p in parameters(unit):
         if p.shape or is_handle(p):
@@ -150,7 +150,7 @@ def parameters_have_a_source(unit):
                 p.begin,
                 (
                     f"invalid type '{type_text(src, p)}' for input declaration in a kernel function: parameter "
-                    f"'{name_of(src, p)}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
+                    f"'{parameter_name(src, p)}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
                     + (f"; did you mean '{near}'?" if near else "")
                 ),
             )
@@ -159,7 +159,7 @@ def parameters_have_a_source(unit):
 @rule
 def types_of_positions(unit):
     """5.2.3.6, table 5.8: uint or ushort, or their vectors, by value."""
-    src, vague = unit.src, set(unit.tree.aliases)
+    src, opaque = unit.src, set(unit.tree.aliases)
     for f, p in parameters(unit):
         for a in p.attributes:
             if a.name not in POSITIONS:
@@ -176,7 +176,7 @@ def types_of_positions(unit):
                 base not in allowed
                 and (base in BUILTIN or base in unit.tree.classes)
                 and base not in f.template
-                and base not in vague
+                and base not in opaque
             ):
                 yield (
                     p.begin,
@@ -186,7 +186,7 @@ def types_of_positions(unit):
 
 @rule
 def types_of_the_grid_agree(unit):
-    """5.2.3.6: the thread's place in the grid and the grid's size have one type."""
+    """5.2.3.6: the position in the grid and the size of the grid have the same type."""
     for f in kernels(unit):
         found = [(a, p) for begin, end in f.parameters for p in [declarator(unit.src, begin, end)]
                  for a in p.attributes if a.name in ("thread_position_in_grid", "threads_per_grid")]
@@ -198,7 +198,7 @@ def types_of_the_grid_agree(unit):
 
 @rule
 def resource_indices(unit):
-    """5.2.1: indices go from 0 to 30, and belong to one parameter."""
+    """5.2.1: indices are from 0 to 30, and each belongs to one parameter."""
     for f in kernels(unit):
         seen = {}
         for begin, end in f.parameters:
@@ -221,12 +221,12 @@ def resource_indices(unit):
                             a.token,
                             f"cannot reserve '{a.name}' location at index {index}: '{seen[a.name, index]}' has it",
                         )
-                    seen[a.name, index] = name_of(unit.src, p)
+                    seen[a.name, index] = parameter_name(unit.src, p)
 
 
 @rule
 def repeated_attributes(unit):
-    """5.2: an attribute is given once, a position to one parameter of a kernel."""
+    """5.2: a declaration has an attribute once, and only one parameter of a kernel has a given position attribute."""
     for f in kernels(unit):
         positions = {}
         for begin, end in f.parameters:
@@ -247,7 +247,7 @@ def repeated_attributes(unit):
 
 @rule
 def pointers_to_shared_memory(unit):
-    """4, 5.2.1: what a kernel's pointers and references point at is in device, constant or threadgroup memory."""
+    """4, 5.2.1: a kernel's pointers and references refer to device, constant or threadgroup memory."""
     for _, p in parameters(unit):
         words = {w for _, w in p.spaces}
         if p.pointers and words == {"thread"}:
@@ -262,7 +262,7 @@ def pointers_to_shared_memory(unit):
 
 @rule
 def resources_are_pointers(unit):
-    """5.2.1: [[buffer]] is of device or constant pointers and references, [[threadgroup]] of threadgroup ones."""
+    """5.2.1: [[buffer]] is for device and constant pointers and references, [[threadgroup]] for threadgroup ones."""
     src = unit.src
     for f, p in parameters(unit):
         words = {w for _, w in p.spaces}

@@ -1,4 +1,4 @@
-"""The list of rules: each a function of a Unit that yields (token, message), or (token, message, "warning")."""
+"""The rules of the check: functions of a Unit that yield (token, message) or (token, message, "warning")."""
 
 import bisect
 
@@ -14,7 +14,7 @@ class Unit:
             self.index.setdefault(t, []).append(i)
 
     def find(self, *texts, within=None):
-        """(token, text) wherever one of `texts` stands, but not as a member after '.' or '->'."""
+        """(token, text) of the tokens with one of `texts`, except for members after '.' or '->'."""
         for t in texts:
             tokens = self.index.get(t, ())
             begin, end = within or (0, len(self.src))

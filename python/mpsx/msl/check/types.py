@@ -1,4 +1,4 @@
-"""Types as a declaration spells them."""
+"""Parses the types in declarations."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ QUALIFIERS = set(
     """const volatile static constexpr inline extern restrict __restrict coherent typename struct class union
     enum METAL_FUNC""".split()
 )
-# Alternative spellings of the types of position attributes.
+# Other spellings of the types that position attributes may have.
 CANONICAL = {
     "unsigned": "uint",
     "unsigned int": "uint",
@@ -30,14 +30,14 @@ CANONICAL = {
 
 @dataclass
 class Declarator:
-    """`device const float *x [[buffer(0)]]` in parts."""
+    """The parts of `device const float *x [[buffer(0)]]`."""
 
     begin: int
     end: int
     attributes: list
     base: str  # the type without qualifiers and address spaces
-    spaces: list  # address space words of the outermost pointee, or of the object itself: (token, word)
-    shape: str  # "*", "&", "[" or "", the outermost
+    spaces: list  # (token, word) of the address spaces of the outermost pointee, or of the object itself
+    shape: str  # the outermost of "*", "&", "[" and "(", or ""
     name: int | None  # token
     pointers: list  # tokens of every * and &
     words: tuple
@@ -63,7 +63,7 @@ def declarator(src, begin, end):
         elif shape in ("", "*", "&") and t in ADDRESS_SPACES + OTHER_SPACES and depth == 0:
             if not pointers:
                 spaces.append((i, t))
-            else:  # the space of what the next pointer points at
+            else:  # the address space of the next pointer's pointee
                 spaces = [(i, t)]
         elif src.kinds[i] == "word" and depth == 0 and shape != "(":
             name = i

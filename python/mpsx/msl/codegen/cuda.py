@@ -1,8 +1,8 @@
-"""CUDA: every thread of a threadgroup is a thread of a GPU, and every kernel an entry point of PTX.
+"""Code generation for CUDA: every thread of a threadgroup is a GPU thread, and every kernel is an entry point of PTX.
 
-The translated body is that of mode `simt`. The entry point has a parameter for each buffer, in the order of their
-indices, then an offset into the launch's shared memory for each [[threadgroup(n)]], then the grid
-(metal_stdlib/cuda/entry.h). What a loader has to know and PTX does not say stands in the C++ file's first lines."""
+The body is that of mode `simt`. The parameters of an entry point are the buffers in the order of their indices, an
+offset into dynamic shared memory for each [[threadgroup(n)]], and the grid (metal_stdlib/cuda/entry.h). The first lines
+of the C++ file describe what the loader needs to know and PTX does not contain."""
 
 import json
 import re
@@ -14,19 +14,19 @@ SCALAR = re.compile(r"(bool|u?char|u?short|u?int|u?long|half|bfloat|float)([234]
 
 
 def resources(kernel, spaces):
-    """The parameters in those address spaces that are resources, by index."""
+    """(index, position) of the resource parameters in these address spaces, sorted by index."""
     found = [(p.index, i) for i, p in enumerate(kernel.parameters) if p.space in spaces and p.shape]
     return sorted(found)
 
 
 class CudaEmitter(SimtEmitter):
-    """Writes the entry points of one C++ file."""
+    """Generates the entry points of one C++ file."""
 
     def __init__(self, unit):
         super().__init__(unit, every=True)
 
     def entry(self, symbol, instance):
-        # Function constants are set once a module, by a kernel of its own, and not by every thread.
+        # A separate kernel sets function constants, once per module instead of in every thread.
         prologue, self.prologue = self.prologue, ""
         text = super().entry(symbol, instance)
         self.prologue = prologue
@@ -36,8 +36,8 @@ class CudaEmitter(SimtEmitter):
         return text + self.scoped(types, instance)
 
     @staticmethod
-    def facts(symbol, instance):
-        return SimtEmitter.limit(symbol, instance)
+    def record_constants(symbol, instance):
+        return SimtEmitter.thread_limit(symbol, instance)
 
     def table(self, instances, name, prefix):
         text = ""
@@ -60,7 +60,7 @@ class CudaEmitter(SimtEmitter):
         if limit:
             limit = limit if limit.isdigit() else f"{entry}_limit"
             limit = f'extern "C" __attribute__((used)) const unsigned mpsx_limit_{symbol} = {limit};\n'
-        # Inlined whatever its size: in a function the address spaces of the arguments would not be known.
+        # Always inlined: in a function, clang would not know the address spaces of the arguments.
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
                 "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
@@ -69,7 +69,7 @@ class CudaEmitter(SimtEmitter):
                 f"  [[clang::always_inline]] {entry}(args, &launch, &thread);\n}}\n")
 
     def description(self, instances):
-        """The first lines of the C++ file, as one comment."""
+        """The first line of the C++ file: a comment with JSON."""
         kernels = [{
             "name": instance.host_name,
             "symbol": symbol,
@@ -85,7 +85,7 @@ class CudaEmitter(SimtEmitter):
 
 
 def symbols(instances):
-    """The names of the entry points: PTX knows no `<`, and a kernel may be called as a function of C is."""
+    """The names of the entry points. PTX allows no `<`, and the prefix avoids the names of C functions."""
     found = []
     for instance in instances:
         symbol = "k_" + re.sub(r"\W", "_", instance.host_name)

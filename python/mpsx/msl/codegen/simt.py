@@ -1,17 +1,18 @@
-"""SIMT: every thread of a threadgroup runs, one by one; the engine (src/driver/host/simt) makes them meet.
+"""Code generation for SIMT execution: the threads of a threadgroup run one by one, and the engine
+(src/driver/host/simt) switches between them where they synchronize.
 
-Mode `simt` runs every kernel so. Mode `auto` only those that use threadgroups in any way: kernels that know their
-place in the grid alone, or whose threadgroups have one thread by their own word, are loops, as in wide mode."""
+In mode `simt` every kernel runs this way. In mode `auto` a kernel becomes a loop as in wide mode if it only reads its
+position in the grid, or limits its threadgroups to one thread."""
 
 from ..attributes import GRID, POSITIONS
 from ..declarations import ALIAS, CLASS, FUNCTION, walk
 from .wide import WideEmitter, position_attribute
 
 # Calls at which threads wait for each other.
-MEETING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
-           "__metal_get_thread")
+SYNCHRONIZING = ("simd_", "quad_", "simdgroup_", "threadgroup_barrier", "__metal_simd_", "__metal_quad_",
+                 "__metal_get_thread")
 DISPATCHED = "launch->group[0] * launch->group[1] * launch->group[2]"
-OF_THREAD = {
+THREAD_VALUES = {
     "thread_position_in_grid": tuple(f"group->origin[{d}] + thread->local[{d}]" for d in range(3)),
     "threads_per_grid": tuple(f"launch->threads[{d}]" for d in range(3)),
     "grid_origin": ("0u", "0u", "0u"),
@@ -34,7 +35,7 @@ OF_THREAD = {
 
 
 class CallGraph:
-    """Finds what a kernel calls. Calls are matched by name, which may find too much, but never too little."""
+    """Finds what a kernel calls. Calls are matched by name, which may find functions that are not called."""
 
     def __init__(self, unit):
         self.unit, self.src = unit, unit.src
@@ -95,12 +96,12 @@ class CallGraph:
 
 
 class SimtEmitter(WideEmitter):
-    """`every`: whether kernels that could be loops over threads run thread by thread too."""
+    """Generates SIMT entry points: for all kernels if `every` is true, else for those that need it."""
 
     def __init__(self, unit, every):
         super().__init__(unit)
         self.every = every
-        self.fibers = {}
+        self.uses_fibers = {}
         self.calls = CallGraph(unit)
 
     def is_simt(self, kernel):
@@ -109,13 +110,14 @@ class SimtEmitter(WideEmitter):
         grouped = any(POSITIONS[a].level != GRID for p in kernel.parameters for a in p.attributes if a in POSITIONS)
         if grouped and kernel.max_threads != "1":
             return True
-        return self.calls.mentions(kernel, (*MEETING, "threadgroup"))
+        return self.calls.mentions(kernel, (*SYNCHRONIZING, "threadgroup"))
 
     def simt_plan(self, kernel):
-        """None for a kernel that is a loop; else whether its threads meet."""
-        if kernel.token not in self.fibers:
-            self.fibers[kernel.token] = self.calls.mentions(kernel, MEETING) if self.is_simt(kernel) else None
-        return self.fibers[kernel.token]
+        """None for a kernel that is a loop, otherwise whether its threads need fibers because they synchronize."""
+        if kernel.token not in self.uses_fibers:
+            simt = self.is_simt(kernel)
+            self.uses_fibers[kernel.token] = self.calls.mentions(kernel, SYNCHRONIZING) if simt else None
+        return self.uses_fibers[kernel.token]
 
     def simt_argument(self, kernel, i, p):
         if p.space and p.shape:
@@ -123,7 +125,7 @@ class SimtEmitter(WideEmitter):
             get = "address_or_zero" if "function_constant" in p.attributes else "address"
             return f"mpsx::{get}<S::at<{i}>>(args[{at}])"
         attribute = position_attribute(self.src, kernel, p)
-        values = (*OF_THREAD[attribute.field], "0u", "0u")[:3]
+        values = (*THREAD_VALUES[attribute.field], "0u", "0u")[:3]
         return f"mpsx::position<S::at<{i}>>({', '.join(values)})"
 
     def entry(self, symbol, instance):

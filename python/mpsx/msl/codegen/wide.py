@@ -1,24 +1,24 @@
-"""Wide mode: one thread a threadgroup, SIMD width 1; the compiler vectorises loops over threads or inside them.
+"""Code generation for wide mode: a threadgroup is one thread, and the compiler vectorizes loops over or in threads.
 
-Of a kernel that knows its place in the grid only, the unit is a thread. Of one that uses threadgroups in any way,
-the unit is a threadgroup of one thread."""
+The entry point of a kernel that only reads its position in the grid loops over threads. That of a kernel that uses
+threadgroups in any way loops over threadgroups of one thread."""
 
 import re
 
 from ..attributes import COUNT, GRID, POSITIONS
 from ..passes.threadgroup_memory import size_constant, size_reference
 
-# A threadgroup is one thread: what is counted within it is 0 or 1, and its place in the grid is the unit's.
-WALKED = ("thread_position_in_grid", "threadgroup_position_in_grid")
-EXTENTS = ("threads_per_grid", "threadgroups_per_grid")
+# The loop variables give the position in the grid. In a threadgroup of one thread, indices are 0 and counts are 1.
+POSITION_FIELDS = ("thread_position_in_grid", "threadgroup_position_in_grid")
+EXTENT_FIELDS = ("threads_per_grid", "threadgroups_per_grid")
 GROUP_WORDS = ("simd_", "quad_", "threadgroup", "simdgroup_")
 
 
 def value(attribute):
-    """The x, y and z of a position attribute inside the loop over units."""
-    if attribute.field in WALKED:
+    """The x, y and z of a position attribute inside the loop."""
+    if attribute.field in POSITION_FIELDS:
         return "X, Y, Z"
-    if attribute.field in EXTENTS:
+    if attribute.field in EXTENT_FIELDS:
         return "NX, NY, NZ"
     return "1u, 1u, 1u" if attribute.kind == COUNT else "0u, 0u, 0u"
 
@@ -38,7 +38,7 @@ def uses_atomics(src, kernel):
 
 
 def argument(src, kernel, i, p):
-    """The declaration that precedes the loops (or nothing) and the argument's expression."""
+    """The declaration before the loops (may be empty) and the expression of an argument."""
     if p.space == "constant" and p.shape == "&":
         get = "value_or_zero" if "function_constant" in p.attributes else "value"
         return f"const auto a{i} = mpsx::{get}<S::at<{i}>>(args[{p.index}]);", f"a{i}"
@@ -51,19 +51,19 @@ def argument(src, kernel, i, p):
 
 
 def position_attribute(src, kernel, p):
-    """The attribute of a parameter that is no resource."""
+    """The position attribute of a parameter that is not a resource."""
     for name in p.attributes:
         if name in POSITIONS:
             return POSITIONS[name]
-    what = ", ".join(p.attributes) or "no attribute"
+    found = ", ".join(p.attributes) or "no attribute"
     raise src.error(p.token, f"kernel '{kernel.name}', parameter '{p.text}': expected a device, constant or "
-                    f"threadgroup pointer or reference, or a position attribute; got {what}")
+                    f"threadgroup pointer or reference, or a position attribute; got {found}")
 
 
 class WideEmitter:
-    """Writes the entry points and the table of one C++ file."""
+    """Generates the entry points and the kernel table of one C++ file."""
 
-    general = False   # the source is at global scope, where a kernel may have the name of something in its entry point
+    general = False   # whether the source is at global scope, where a local of the entry point may shadow a kernel
 
     def __init__(self, unit):
         self.src = unit.src
@@ -71,7 +71,7 @@ class WideEmitter:
         self.constants, self.prologue = [], ""
 
     def plan(self, kernel):
-        """The part that all instances of a kernel share: declarations and the loop."""
+        """The parts that the entry points of a kernel's instances share: declarations and the loop."""
         if kernel.token not in self.plans:
             groups = is_group_kernel(self.src, kernel)
             pairs = [argument(self.src, kernel, i, p) for i, p in enumerate(kernel.parameters)]
@@ -101,7 +101,7 @@ class WideEmitter:
         return self.scoped(body, instance)
 
     def function(self, instance):
-        """The expression that names an instance, within its entry point."""
+        """The expression that names an instance in its entry point."""
         kernel, expression = instance.kernel, instance.expression
         if not self.general or not re.match(rf"{kernel.name}\b", expression):
             return expression
@@ -109,13 +109,13 @@ class WideEmitter:
 
     @staticmethod
     def scoped(body, instance):
-        """`body` in the namespaces of the kernel."""
+        """`body` inside the namespaces of the kernel."""
         for scope in reversed(instance.scope):
             body = f"namespace {scope} {{\n{body}}}\n"
         return body
 
     def entries(self, instances, module):
-        """The entry points; they belong in the namespace of the translated source."""
+        """The entry points, to be put in the namespace of the translated source."""
         self.constants = module.constants
         setters = "".join(f" {s}();" for s in module.setters)
         text = ("static inline void mpsx_set_constants(const mpsx_launch* launch) "
@@ -128,17 +128,17 @@ class WideEmitter:
             text += f"static const mpsx_function_constant mpsx_constant_rows[] = {{{rows}}};\n"
         for i, k in enumerate(instances):
             symbol = f"mpsx_entry_{i}"
-            text += self.entry(symbol, k) + self.scoped(self.facts(symbol, k), k)
+            text += self.entry(symbol, k) + self.scoped(self.record_constants(symbol, k), k)
         return f'#line 1 "<entries>"\n{text}'
 
     @staticmethod
-    def facts(symbol, instance):
-        """Constants of the record that the compiler has to work out."""
-        return size_constant(symbol, instance) + WideEmitter.limit(symbol, instance)
+    def record_constants(symbol, instance):
+        """The constants in the record that the C++ compiler computes."""
+        return size_constant(symbol, instance) + WideEmitter.thread_limit(symbol, instance)
 
     @staticmethod
-    def limit(symbol, instance):
-        """The limit on threads, where template arguments decide it."""
+    def thread_limit(symbol, instance):
+        """The limit on threads, if it depends on template arguments."""
         kernel = instance.kernel
         if not kernel.max_threads or kernel.max_threads.isdigit():
             return ""
@@ -168,7 +168,7 @@ class WideEmitter:
                 f"{constants}}}")
 
     def table(self, instances, name, prefix):
-        """The records of `instances` as the array `name`; `prefix` qualifies the entry points."""
+        """The records of `instances` in an array. `prefix` qualifies the entry points."""
         if not instances:
             return ""
         records = ",\n    ".join(self.record(f"mpsx_entry_{i}", k, prefix) for i, k in enumerate(instances))
