@@ -196,16 +196,13 @@ class _Build:
         from ..msl.kernels import collect_kernels
         from ..msl.library import export
         from ..msl.lowering import lower
-        from ..msl.translate import emitter_of, macros
+        from ..msl.translate import emitter_of, macros, namespace_of
 
         module = collect_kernels(src)
         lower(src, module, shared=True, general=self.general)
-        emitter = emitter_of(module.unit, "simt")
-        emitter.general = self.general
+        emitter = emitter_of(module.unit, "simt", self.general)
         mine = [instance for instance in module.instances if instance.host_name == kernel]
-        opening, closing, prefix = "namespace metal { namespace k { namespace {", "} } }", "metal::k::"
-        if self.general:
-            opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
+        opening, closing, prefix = namespace_of("k", self.general)
         entries = emitter.entries(mine, module)
         return (f'{macros(src, "simt", self.general)}#include "metal_stdlib/msl.h"\n{LOOP_HINTS}{opening}\n'
                 f"MPSX_USER_CODE_BEGIN\n{src.result()}\nMPSX_USER_CODE_END\n{entries}{closing}\n"

@@ -109,28 +109,28 @@ class Launch:
 
     @property
     def traffic(self) -> float:
-        """Bytes moved (by one of the threadgroups that share them) against distinct bytes."""
+        """The bytes moved, counting what threadgroups share once, relative to the distinct bytes."""
         distinct = self.read.distinct + self.written.distinct
         return (self.read.shared + self.written.shared) / distinct if distinct else 1.0
 
     @property
     def transactions(self) -> float:
-        """Transactions with device memory against the least possible for its accesses."""
+        """The transactions with device memory relative to the least possible number."""
         return self.device.ratio
 
     @property
     def products(self) -> int:
-        """8x8 products of simdgroup_matrix."""
+        """The 8x8 multiplications of simdgroup_matrix."""
         return sum(n for name, n in self.calls.items() if name.startswith("simdgroup_multiply"))
 
     @property
     def barriers(self) -> int:
-        """threadgroup_barrier, times threadgroups."""
+        """The calls of threadgroup_barrier, counted once per threadgroup."""
         return self.calls.get("threadgroup_barrier", 0)
 
     @property
     def active(self) -> float:
-        """The part of lanes that are active in a step."""
+        """The fraction of active lanes."""
         return self.instructions / (self.steps * WIDTH) if self.steps else 1.0
 
     @property

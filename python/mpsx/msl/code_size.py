@@ -56,7 +56,7 @@ class Function:
     loops: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # (line, name)
     weights: list = field(default_factory=list)  # instructions of each line, without its callee
-    copies: list = field(default_factory=list)  # of each line after unrolling
+    copies: list = field(default_factory=list)  # copies of each line after unrolling
     synchronizes: bool = False  # whether it may itself wait for other threads
     size: int = 0
 

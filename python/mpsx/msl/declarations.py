@@ -31,20 +31,20 @@ class Declaration:
     begin: int             # template heads and attributes included
     start: int             # after them
     end: int = -1          # after the ';' or the '}'
-    scope: tuple = ()      # names of the enclosing namespaces and classes; those of classes end in @begin
+    scope: tuple = ()      # names of the enclosing namespaces and classes; class names end in @begin
     in_class: bool = False
     heads: list = field(default_factory=list)        # ranges of `template <…>`
     template: tuple = ()   # names of the template parameters
     attributes: list = field(default_factory=list)
-    name: int = -1         # of a variable: the first declarator's
+    name: int = -1         # for variables, the name of the first declarator
     open: int = -1         # the '(' of a function's parameters
     parameters: list = field(default_factory=list)   # their ranges
     entry: str = ""        # "kernel", "vertex", …
     body: int = -1         # the '{' of a namespace, a class, an enum or a function
-    value: tuple = ()      # of an alias: the range of the type, the declarator of a typedef included
-    declarator_end: int = -1   # of a variable: where the first declarator's array bounds or initializer begin
+    value: tuple = ()      # the range of an alias's type, with the declarator of a typedef
+    declarator_end: int = -1   # where the array bounds or initializer of the first variable begin
     initialized: bool = False
-    members: list = field(default_factory=list)      # of a namespace or a class
+    members: list = field(default_factory=list)      # the declarations in a namespace or a class
 
     @property
     def result(self):
@@ -100,7 +100,7 @@ def walk(declarations):
 
 @dataclass
 class TranslationUnit:
-    """The tree of one Source."""
+    """The declaration tree of one Source."""
 
     src: object
     declarations: list

@@ -20,7 +20,7 @@ VECTOR = re.compile(r"(?:packed_|simd_)?(\w+?)([234])(?:x([234]))?$")
 ATOMIC = re.compile(r"atomic_(\w+)$")
 DROPPED = {"const", "volatile", "restrict", "__restrict", "device", "constant", "threadgroup", "thread", "metal", "::",
            "typename", "struct", "std", "coherent", "signed"}  # fmt: skip
-MAX_DEPTH = 8   # of aliases of aliases
+MAX_DEPTH = 8   # nesting of aliases
 
 
 def aliases(unit):

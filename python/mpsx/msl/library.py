@@ -40,8 +40,7 @@ def translate_library(src, mode, compiler, isa):
     PTX. `mode` is auto, simt or cuda, as for `msl.py translate`."""
     module = collect_kernels(src)
     lower(src, module, shared=True, general=True)
-    emitter = emitter_of(module.unit, mode)
-    emitter.general = True
+    emitter = emitter_of(module.unit, mode, general=True)
     used = {k.token: constants_of(emitter.calls, k, module) for k in module.kernels.values()}
     named = element_types.aliases(module.unit) if module.instances else {}
     kernels = [describe(src, i, used[i.kernel.token], named) for i in module.instances]

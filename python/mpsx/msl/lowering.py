@@ -50,5 +50,5 @@ def lower(src, module, shared=False, general=False):
         wrap_mixed_ternary(src, templates, done)
     if shared:
         done |= share_variables(src, unit)
-    lower_address_spaces(src, unit, done)
+    lower_address_spaces(src, unit, done, shared)
     declare_sizes(src, module)

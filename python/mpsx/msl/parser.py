@@ -318,10 +318,13 @@ class Parser:
         stack = [root := Block(*function.body_range)]
         i, fresh = root.begin + 1, True   # fresh: a statement begins at i
         while i < root.end - 1:
+            begin = i
+            while fresh and (stop := self.src.attribute_end(i)) is not None:
+                i = stop + 1
             t = texts[i]
             if kinds[i] == "word":
                 if fresh and t in SPECIFIERS:
-                    d = self.declaration(i, stack[-1].end - 1, function.scope, False)
+                    d = self.declaration(begin, stack[-1].end - 1, function.scope, False)
                     stack[-1].declarations.append(d)
                     if d.kind in (CLASS, ENUM):
                         i = d.end
@@ -336,7 +339,7 @@ class Parser:
                 stack.pop()
                 fresh = True
             else:
-                fresh = t == ";"
+                fresh = t in (";", ":")   # ':' ends a label
             i += 1
         return root
 

@@ -41,13 +41,10 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     src, module, files = load(path, include_dirs, defines, preprocessor, root, overlays=wide)
     lower(src, module, shared=not wide, general=general)
     stem = identifier(name or os.path.basename(path))
-    emitter, body = emitter_of(module.unit, mode), src.result()
-    emitter.general = general
+    emitter, body = emitter_of(module.unit, mode, general), src.result()
     if mode == "simt":  # with checks, unrolled loops take ten times as long to compile
         body = UNROLL.sub("", body)
-    opening, closing, prefix = f"namespace metal {{ namespace k_{stem} {{ namespace {{", "} } }", f"metal::k_{stem}::"
-    if general:
-        opening, closing, prefix = '#include "metal_stdlib/names.h"', "", ""
+    opening, closing, prefix = namespace_of(f"k_{stem}", general)
     first = macros(src, mode, general)
     shards = shards or min(-(-len(module.instances) // KERNELS_PER_SHARD), 4) or 1
     stem_out, ext = os.path.splitext(out)
@@ -65,10 +62,17 @@ def translate(path, out, include_dirs=(), defines=(), preprocessor=None, shards=
     return outs, files
 
 
-def emitter_of(unit, mode):
+def namespace_of(name, general):
+    """The opening and closing text of a translated source's namespace, and the prefix of the names in it."""
+    if general:
+        return '#include "metal_stdlib/names.h"', "", ""
+    return f"namespace metal {{ namespace {name} {{ namespace {{", "} } }", f"metal::{name}::"
+
+
+def emitter_of(unit, mode, general):
     if mode == "wide":
-        return WideEmitter(unit)
-    return CudaEmitter(unit) if mode == "cuda" else SimtEmitter(unit, every=mode == "simt")
+        return WideEmitter(unit, general)
+    return CudaEmitter(unit, general) if mode == "cuda" else SimtEmitter(unit, general, every=mode == "simt")
 
 
 def macros(src, mode, general):

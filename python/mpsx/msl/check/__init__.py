@@ -11,18 +11,8 @@ from .address_spaces import AddressSpaceCheck
 from .diagnostic import Diagnostic, SourceMap, from_text, render
 from .rules import RULES, Unit
 
-__all__ = [
-    "AddressSpaceCheck",
-    "Diagnostic",
-    "SourceMap",
-    "Unit",
-    "check",
-    "check_unit",
-    "from_text",
-    "merge",
-    "render",
-    "unit_of",
-]
+__all__ = ["AddressSpaceCheck", "Diagnostic", "SourceMap", "Unit", "check", "check_unit", "from_text", "merge",
+           "render", "unit_of"]
 
 
 def unit_of(src):

@@ -6,26 +6,9 @@ from ..source import MslError
 from .rules import rule
 from .types import BUILTIN
 
-ATOMIC = {
-    "int",
-    "uint",
-    "bool",
-    "ulong",
-    "float",
-    "int32_t",
-    "uint32_t",
-    "uint64_t",
-    "unsigned",
-    "unsigned int",
-    "unsigned long",
-}
-ORDERS = (
-    "memory_order_consume",
-    "memory_order_acquire",
-    "memory_order_release",
-    "memory_order_acq_rel",
-    "memory_order_seq_cst",
-)
+ATOMIC = {"int", "uint", "bool", "ulong", "float", "int32_t", "uint32_t", "uint64_t", "unsigned", "unsigned int",
+          "unsigned long"}
+ORDERS = tuple(f"memory_order_{order}" for order in ("consume", "acquire", "release", "acq_rel", "seq_cst"))
 SIMDGROUP_TYPES = ("simdgroup_float8x8", "simdgroup_half8x8", "simdgroup_bfloat8x8")
 SIMDGROUP_TYPE = re.compile(r"simdgroup_(bool|u?char|u?short|u?int|u?long|half|bfloat|float)\d+x\d+")
 MATRIX = {"half", "bfloat", "float", "bfloat16_t"}
@@ -90,7 +73,4 @@ def simdgroup_matrix_types(unit):
         if element in BUILTIN - MATRIX:
             yield i, f"'simdgroup_matrix<{element}, …>': expected half, bfloat or float (section 2.4)"
         elif any(n.isdigit() and n != "8" for n in (columns, rows)):
-            yield (
-                i,
-                f"'simdgroup_matrix<{element}, {columns}, {rows}>': expected 8 columns and 8 rows (section 2.4)",
-            )
+            yield i, f"'simdgroup_matrix<{element}, {columns}, {rows}>': expected 8 columns and 8 rows (section 2.4)"

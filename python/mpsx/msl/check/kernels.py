@@ -50,10 +50,7 @@ def kernel_is_free_function(unit):
         elif not f.template:  # templates may differ in their parameters
             key = f.scope, unit.name(f)
             if key in seen:
-                yield (
-                    f.name,
-                    f"kernel function '{unit.name(f)}' is defined already: no overloads (section 1.5.1)",
-                )
+                yield f.name, f"kernel function '{unit.name(f)}' is defined already: no overloads (section 1.5.1)"
             seen[key] = f
 
 

@@ -88,13 +88,8 @@ def standard_library(unit):
     src = unit.src
     for i, _ in unit.find("std"):
         if src.texts[i + 1 : i + 2] == ["::"]:
-            yield (
-                i,
-                (
-                    f"'std::{src.texts[i + 2]}': the C++ standard library is not available in Metal (section 1.5.4); "
-                    "its own is in namespace metal, <metal_stdlib>"
-                ),
-            )
+            yield i, (f"'std::{src.texts[i + 2]}': the C++ standard library is not available in Metal (section 1.5.4); "
+                      "its own is in namespace metal, <metal_stdlib>")
         elif i > 1 and src.texts[i - 1] == "namespace" and src.texts[i - 2] == "using":
             yield i, "namespace 'std' is not available in Metal (section 1.5.4)"
 

@@ -77,17 +77,12 @@ def values_have_no_space(unit):
         for begin, end in f.parameters:
             p = declarator(src, begin, end)
             if not p.shape and p.spaces and p.spaces[0][1] != "thread" and p.base not in unit.tree.aliases:
-                yield (
-                    p.spaces[0][0],
-                    f"parameter may not be qualified with an address space: '{src.span(begin, end)}' (section 4)",
-                )
+                message = f"parameter may not be qualified with an address space: '{src.span(begin, end)}' (section 4)"
+                yield p.spaces[0][0], message
     for v in unit.tree.variables:
         p = declarator(src, v.begin, v.declarator_end)
         if v.in_class and "static" not in p.words and not p.pointers and p.shape != "(" and p.spaces:
-            yield (
-                p.spaces[0][0],
-                f"field may not be qualified with an address space: '{src.texts[v.name]}' (section 4)",
-            )
+            yield p.spaces[0][0], f"field may not be qualified with an address space: '{src.texts[v.name]}' (section 4)"
     for f in unit.tree.definitions:
         for p in local_variables(unit, f, "device", "constant"):
             if "static" not in p.words:
@@ -108,13 +103,8 @@ def threadgroup_variables(unit):
     """4.4: threadgroup variables are declared in kernels."""
     for f in unit.tree.definitions:
         for p in local_variables(unit, f, "threadgroup") if f.entry != "kernel" else ():
-            yield (
-                p.name,
-                (
-                    "variables in the threadgroup address space belong in kernel functions: "
-                    f"'{unit.src.texts[p.name]}' in '{unit.name(f)}' (section 4.4)"
-                ),
-            )
+            yield p.name, ("variables in the threadgroup address space belong in kernel functions: "
+                           f"'{unit.src.texts[p.name]}' in '{unit.name(f)}' (section 4.4)")
 
 
 @rule

@@ -18,35 +18,21 @@ VECTOR = re.compile(r"\b(?:packed_)?vec<(?:const )?(\w+)(?: int)?, ?(\d)>")
 SWIZZLE = re.compile(r"\bmpsx_swizzle<(\w+), ?\d((?:, ?\d)+)>")
 UNSIGNED = {"unsigned int": "uint", "unsigned short": "ushort", "unsigned char": "uchar", "unsigned long": "ulong"}
 HANDLES = r"(?:texture|depth)\w+|sampler|imageblock|\w*acceleration_structure|\w+_function_table|command_buffer"
-REWORDED = [
-    (
-        re.compile(rf"^(?:no template named|unknown type name|use of undeclared identifier) '({HANDLES})'.*$"),
-        r"'\1' is not supported: kernels take buffers, threadgroup memory and positions",
-    ),
-    (
-        re.compile(rf"^'({HANDLES})' (?:was not declared in this scope|does not name a type).*$"),
-        r"'\1' is not supported: kernels take buffers, threadgroup memory and positions",
-    ),
-    (
-        re.compile(r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$"),
-        r"g++ does not support '\1 \2' in an anonymous struct; clang does: pip install 'mpsx[shader]'",
-    ),
-    (re.compile(r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$"), r"\1"),
-    (re.compile(r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$"), r"\1"),
-    (re.compile(r"^no viable conversion from '(.*)' to '(.*)'$"), r"cannot convert '\1' to '\2' implicitly"),
-    (
-        re.compile(r"^conversion from '(.*)' to non-scalar type '(.*)' requested$"),
-        r"cannot convert '\1' to '\2' implicitly",
-    ),
-    (
-        re.compile(r"^value of type '(.*)' is not contextually convertible to 'bool'$"),
-        r"a condition must be a scalar: got '\1'; use any() or all()",
-    ),
-    (
-        re.compile(r"^could not convert .* from '(bool\d)' to 'bool'$"),
-        r"a condition must be a scalar: got '\1'; use any() or all()",
-    ),
-]
+NOT_SUPPORTED = r"'\1' is not supported: kernels take buffers, threadgroup memory and positions"
+NO_CONVERSION = r"cannot convert '\1' to '\2' implicitly"
+NOT_SCALAR = r"a condition must be a scalar: got '\1'; use any() or all()"
+REWORDED = [(re.compile(pattern), text) for pattern, text in [
+    (rf"^(?:no template named|unknown type name|use of undeclared identifier) '({HANDLES})'.*$", NOT_SUPPORTED),
+    (rf"^'({HANDLES})' (?:was not declared in this scope|does not name a type).*$", NOT_SUPPORTED),
+    (r"^member '(half|bfloat) .*?(\w+)' with constructor not allowed in anonymous aggregate$",
+     r"g++ does not support '\1 \2' in an anonymous struct; clang does: pip install 'mpsx[shader]'"),
+    (r"^static assertion failed(?: due to requirement '.*?')?(?:: )?\"?(.*?)\"?$", r"\1"),
+    (r"^static_assert failed(?: due to requirement '.*?')? ?\"?(.*?)\"?$", r"\1"),
+    (r"^no viable conversion from '(.*)' to '(.*)'$", NO_CONVERSION),
+    (r"^conversion from '(.*)' to non-scalar type '(.*)' requested$", NO_CONVERSION),
+    (r"^value of type '(.*)' is not contextually convertible to 'bool'$", NOT_SCALAR),
+    (r"^could not convert .* from '(bool\d)' to 'bool'$", NOT_SCALAR),
+]]
 
 
 def metal_terms(text):

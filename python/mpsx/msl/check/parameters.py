@@ -7,7 +7,7 @@ from ..attributes import KERNEL, MODIFIERS, POSITIONS, RESOURCES, UNSUPPORTED
 from ..parser import attributes
 from .kernels import kernels
 from .rules import rule
-from .types import BUILTIN, CANONICAL, declarator
+from .types import BUILTIN, declarator
 
 HANDLES = tuple(
     """texture depth sampler imageblock visible_function_table intersection_function_table
@@ -30,19 +30,20 @@ GRAPHICS = set(
 KNOWN = GENERAL | GRAPHICS | set(POSITIONS) | set(RESOURCES) | set(UNSUPPORTED) | set(MODIFIERS) | set(KERNEL)
 
 
+NOT_SUPPORTED = "is not supported: kernels take buffers, threadgroup memory and positions"
+
+
+def parameters_of(unit, function):
+    return [declarator(unit.src, begin, end) for begin, end in function.parameters]
+
+
 def parameters(unit):
-    for f in kernels(unit):
-        for begin, end in f.parameters:
-            yield f, declarator(unit.src, begin, end)
+    return [(f, p) for f in kernels(unit) for p in parameters_of(unit, f)]
 
 
-def parameter_name(src, p):
-    return src.texts[p.name] if p.name is not None else "parameter"
-
-
-def type_text(src, p):
-    stop = p.name if p.name is not None else p.end
-    return src.span(p.begin, stop).replace(" < ", "<").replace(" >", ">")
+def parameter_attributes(unit, names):
+    """(kernel, parameter, attribute) of the attributes with these names."""
+    return [(f, p, a) for f, p in parameters(unit) for a in p.attributes if a.name in names]
 
 
 @rule
@@ -86,204 +87,130 @@ def edit_distance(a, b):
 @rule
 def attributes_of_other_stages(unit):
     """5.2.3: a kernel's inputs are those of section 5.2.3.6."""
-    for _, p in parameters(unit):
-        for a in p.attributes:
-            if a.name in GRAPHICS - set(UNSUPPORTED) - set(MODIFIERS):
-                yield (
-                    a.token,
-                    f"invalid '{a.name}' attribute for input declaration in a kernel function (section 5.2.3.6)",
-                )
+    for _, _, a in parameter_attributes(unit, GRAPHICS - set(UNSUPPORTED) - set(MODIFIERS)):
+        yield a.token, f"invalid '{a.name}' attribute for input declaration in a kernel function (section 5.2.3.6)"
 
 
 @rule
 def textures_and_samplers(unit):
     """2.9, 2.10: textures, samplers and other opaque handles are valid Metal, but not supported here."""
-    src = unit.src
     for f, p in parameters(unit):
-        word = p.base.split(" ")[-1] if "<" not in p.base else p.base.split(" <")[0].split(" ")[-1]
+        word = p.base.split(" <")[0].split(" ")[-1]
         if word.startswith(HANDLES) and word not in unit.tree.classes:
-            yield (
-                p.begin,
-                (
-                    f"parameter '{parameter_name(src, p)}' of kernel '{unit.name(f)}': {word} is not supported: "
-                    "kernels take buffers, threadgroup memory and positions"
-                ),
-            )
+            yield p.begin, f"parameter '{p.label}' of kernel '{unit.name(f)}': {word} {NOT_SUPPORTED}"
         for a in p.attributes:
             if a.name in UNSUPPORTED and not word.startswith(HANDLES):
-                yield (
-                    a.token,
-                    f"[[{a.name}]] is not supported: kernels take buffers, threadgroup memory and positions",
-                )
+                yield a.token, f"[[{a.name}]] {NOT_SUPPORTED}"
 
 
 @rule
 def ray_tracing(unit):
     """2.17, 6.18: ray tracing is not supported."""
-    src = unit.src
-    for i, t in enumerate(src.texts):
-        if t == "raytracing" and src.kinds[i] == "word" and (
-            src.texts[i + 1 : i + 2] == ["::"] or src.texts[i - 1] in ("::", "namespace", "using")
-        ):
-            yield i, "ray tracing is not supported: kernels take buffers, threadgroup memory and positions"
+    texts = unit.src.texts
+    for i in unit.index.get("raytracing", ()):
+        if texts[i + 1 : i + 2] == ["::"] or texts[i - 1] in ("::", "namespace", "using"):
+            yield i, f"ray tracing {NOT_SUPPORTED}"
 
 
 def is_handle(p):
-    return any(w.startswith(HANDLES) for w in p.base.replace("::", " ").split()) or any(
-        a.name in UNSUPPORTED for a in p.attributes
-    )
+    words = p.base.replace("::", " ").split()
+    return any(w.startswith(HANDLES) for w in words) or any(a.name in UNSUPPORTED for a in p.attributes)
 
 
 @rule
 def parameters_have_a_source(unit):
     """5.2.3.6: a parameter that is passed by value needs a position attribute."""
-    src = unit.src
     for _, p in parameters(unit):
-        if p.shape or is_handle(p):
-            continue
-        if not any(
-            a.name in POSITIONS or a.name in RESOURCES or a.name in GRAPHICS or misspelled(a.name)
-            for a in p.attributes
-        ):
-            near = next((n for a in p.attributes for n in get_close_matches(a.name, POSITIONS, 1, 0.75)), None)
-            yield (
-                p.begin,
-                (
-                    f"invalid type '{type_text(src, p)}' for input declaration in a kernel function: parameter "
-                    f"'{parameter_name(src, p)}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
-                    + (f"; did you mean '{near}'?" if near else "")
-                ),
-            )
+        names = [a.name for a in p.attributes]
+        known = any(n in POSITIONS or n in RESOURCES or n in GRAPHICS or misspelled(n) for n in names)
+        if not p.shape and not is_handle(p) and not known:
+            near = next((n for name in names for n in get_close_matches(name, POSITIONS, 1, 0.75)), None)
+            yield p.begin, (f"invalid type '{p.type_text}' for input declaration in a kernel function: parameter "
+                            f"'{p.label}' is neither a buffer nor has a position attribute (section 5.2.3.6)"
+                            + (f"; did you mean '{near}'?" if near else ""))
 
 
 @rule
 def types_of_positions(unit):
     """5.2.3.6, table 5.8: uint or ushort, or their vectors, by value."""
-    src, opaque = unit.src, set(unit.tree.aliases)
-    for f, p in parameters(unit):
-        for a in p.attributes:
-            if a.name not in POSITIONS:
-                continue
-            allowed = POSITIONS[a.name].types
-            base = p.base.replace("metal :: ", "")
-            base = CANONICAL.get(base, base)
-            if p.shape:
-                yield (
-                    p.begin,
-                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': it is passed by value",
-                )
-            elif (
-                base not in allowed
-                and (base in BUILTIN or base in unit.tree.classes)
-                and base not in f.template
-                and base not in opaque
-            ):
-                yield (
-                    p.begin,
-                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': expected {', '.join(allowed)}",
-                )
+    tree = unit.tree
+    for f, p, a in parameter_attributes(unit, POSITIONS):
+        allowed, base = POSITIONS[a.name].types, p.plain_type
+        is_known = (base in BUILTIN or base in tree.classes) and base not in f.template and base not in tree.aliases
+        if p.shape or (base not in allowed and is_known):
+            reason = "it is passed by value" if p.shape else f"expected {', '.join(allowed)}"
+            yield p.begin, f"type '{p.type_text}' is not valid for attribute '{a.name}': {reason}"
 
 
 @rule
 def types_of_the_grid_agree(unit):
     """5.2.3.6: the position in the grid and the size of the grid have the same type."""
     for f in kernels(unit):
-        found = [(a, p) for begin, end in f.parameters for p in [declarator(unit.src, begin, end)]
-                 for a in p.attributes if a.name in ("thread_position_in_grid", "threads_per_grid")]
-        types = [CANONICAL.get(base, base) for _, p in found for base in [p.base.replace("metal :: ", "")]]
-        if len(found) == 2 and types[0] != types[1] and set(types) <= {*POSITIONS[found[0][0].name].types}:
-            yield found[1][1].begin, (f"'{found[1][0].name}' of type '{types[1]}' and '{found[0][0].name}' of type "
-                                      f"'{types[0]}' must have the same type (section 5.2.3.6)")
+        found = [(a.name, p) for p in parameters_of(unit, f) for a in p.attributes
+                 if a.name in ("thread_position_in_grid", "threads_per_grid")]
+        types = [p.plain_type for _, p in found]
+        if len(found) == 2 and types[0] != types[1] and set(types) <= {*POSITIONS[found[0][0]].types}:
+            yield found[1][1].begin, (f"'{found[1][0]}' of type '{types[1]}' and '{found[0][0]}' of type '{types[0]}' "
+                                      "must have the same type (section 5.2.3.6)")
 
 
 @rule
 def resource_indices(unit):
     """5.2.1: indices are from 0 to 30, and each belongs to one parameter."""
-    for f in kernels(unit):
-        seen = {}
-        for begin, end in f.parameters:
-            p = declarator(unit.src, begin, end)
-            for a in p.attributes:
-                if a.name not in RESOURCES:
-                    continue
-                limit = RESOURCES[a.name]
-                if a.argument is None or a.argument == "":
-                    yield a.token, f"'{a.name}' attribute takes one argument"
-                elif a.argument.replace(" ", "").lstrip("-").isdigit():
-                    index = int(a.argument.replace(" ", ""))
-                    if not 0 <= index < limit:
-                        yield (
-                            a.token,
-                            f"'{a.name}' attribute parameter is out of bounds: must be between 0 and {limit - 1}",
-                        )
-                    elif (a.name, index) in seen and not any(b.name == "function_constant" for b in p.attributes):
-                        yield (
-                            a.token,
-                            f"cannot reserve '{a.name}' location at index {index}: '{seen[a.name, index]}' has it",
-                        )
-                    seen[a.name, index] = parameter_name(unit.src, p)
+    seen = {}
+    for f, p, a in parameter_attributes(unit, RESOURCES):
+        limit, argument = RESOURCES[a.name], (a.argument or "").replace(" ", "")
+        if not argument:
+            yield a.token, f"'{a.name}' attribute takes one argument"
+        elif argument.lstrip("-").isdigit():
+            key = f.name, a.name, int(argument)
+            if not 0 <= int(argument) < limit:
+                message = f"'{a.name}' attribute parameter is out of bounds: must be between 0 and {limit - 1}"
+                yield a.token, message
+            elif key in seen and not any(b.name == "function_constant" for b in p.attributes):
+                yield a.token, f"cannot reserve '{a.name}' location at index {int(argument)}: '{seen[key]}' has it"
+            seen[key] = p.label
 
 
 @rule
 def repeated_attributes(unit):
     """5.2: a declaration has an attribute once, and only one parameter of a kernel has a given position attribute."""
     for f in kernels(unit):
-        positions = {}
-        for begin, end in f.parameters:
-            p = declarator(unit.src, begin, end)
+        positions = set()
+        for p in parameters_of(unit, f):
             here = set()
             for a in p.attributes:
                 if a.name in here or (a.name in POSITIONS and a.name in positions):
                     yield a.token, f"declaration with attribute '{a.name}' already specified"
                 here.add(a.name)
-                positions[a.name] = p
+            positions |= here
             sources = [a for a in p.attributes if a.name in POSITIONS or a.name in RESOURCES]
             if len({a.name for a in sources}) > 1:
-                yield (
-                    sources[1].token,
-                    f"attributes '{sources[0].name}' and '{sources[1].name}' cannot both apply to one parameter",
-                )
+                message = f"attributes '{sources[0].name}' and '{sources[1].name}' cannot both apply to one parameter"
+                yield sources[1].token, message
 
 
 @rule
 def pointers_to_shared_memory(unit):
     """4, 5.2.1: a kernel's pointers and references refer to device, constant or threadgroup memory."""
     for _, p in parameters(unit):
-        words = {w for _, w in p.spaces}
-        if p.pointers and words == {"thread"}:
-            yield (
-                p.begin,
-                (
-                    f"invalid address space qualification for kernel parameter '{type_text(unit.src, p)}': "
-                    "expected device, constant or threadgroup (section 4)"
-                ),
-            )
+        if p.pointers and {w for _, w in p.spaces} == {"thread"}:
+            yield p.begin, (f"invalid address space qualification for kernel parameter '{p.type_text}': "
+                            "expected device, constant or threadgroup (section 4)")
 
 
 @rule
 def resources_are_pointers(unit):
     """5.2.1: [[buffer]] is for device and constant pointers and references, [[threadgroup]] for threadgroup ones."""
-    src = unit.src
-    for f, p in parameters(unit):
+    for f, p, a in parameter_attributes(unit, RESOURCES):
         words = {w for _, w in p.spaces}
-        for a in p.attributes:
-            if a.name not in RESOURCES or is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
-                continue
-            if not p.shape and p.base not in f.template and p.base not in unit.tree.aliases:
-                yield (
-                    p.begin,
-                    f"type '{type_text(src, p)}' is not valid for attribute '{a.name}': expected a pointer",
-                )
-            elif a.name == "buffer" and "threadgroup" in words:
-                yield (
-                    p.begin,
-                    (
-                        f"invalid address space qualification for buffer pointee type '{type_text(src, p)}': "
-                        "expected device or constant (section 5.2.1)"
-                    ),
-                )
-            elif a.name == "threadgroup" and words and "threadgroup" not in words:
-                yield (
-                    p.begin,
-                    f"type '{type_text(src, p)}' is not valid for attribute 'threadgroup': expected threadgroup memory",
-                )
+        if is_handle(p) or len(RESOURCES.keys() & {b.name for b in p.attributes}) > 1:
+            continue
+        invalid = f"type '{p.type_text}' is not valid for attribute '{a.name}'"
+        if not p.shape and p.base not in f.template and p.base not in unit.tree.aliases:
+            yield p.begin, f"{invalid}: expected a pointer"
+        elif a.name == "buffer" and "threadgroup" in words:
+            yield p.begin, (f"invalid address space qualification for buffer pointee type '{p.type_text}': "
+                            "expected device or constant (section 5.2.1)")
+        elif a.name == "threadgroup" and words and "threadgroup" not in words:
+            yield p.begin, f"{invalid}: expected threadgroup memory"

@@ -32,6 +32,7 @@ CANONICAL = {
 class Declarator:
     """The parts of `device const float *x [[buffer(0)]]`."""
 
+    src: object
     begin: int
     end: int
     attributes: list
@@ -41,6 +42,23 @@ class Declarator:
     name: int | None  # token
     pointers: list  # tokens of every * and &
     words: tuple
+
+    @property
+    def label(self):
+        """The name, for messages."""
+        return self.src.texts[self.name] if self.name is not None else "parameter"
+
+    @property
+    def type_text(self):
+        """The type as the source spells it."""
+        stop = self.name if self.name is not None else self.end
+        return self.src.span(self.begin, stop).replace(" < ", "<").replace(" >", ">")
+
+    @property
+    def plain_type(self):
+        """The base without namespace, in its usual spelling."""
+        base = self.base.replace("metal :: ", "")
+        return CANONICAL.get(base, base)
 
 
 def declarator(src, begin, end):
@@ -75,4 +93,4 @@ def declarator(src, begin, end):
         base.pop()
     elif base and base[-1][0] == name:
         name = None
-    return Declarator(begin, end, found, " ".join(t for _, t in base), spaces, shape, name, pointers, tuple(words))
+    return Declarator(src, begin, end, found, " ".join(t for _, t in base), spaces, shape, name, pointers, tuple(words))

@@ -22,8 +22,8 @@ def resources(kernel, spaces):
 class CudaEmitter(SimtEmitter):
     """Generates the entry points of one C++ file."""
 
-    def __init__(self, unit):
-        super().__init__(unit, every=True)
+    def __init__(self, unit, general):
+        super().__init__(unit, general, every=True)
 
     def entry(self, symbol, instance):
         # A separate kernel sets function constants, once per module instead of in every thread.

@@ -98,8 +98,8 @@ class CallGraph:
 class SimtEmitter(WideEmitter):
     """Generates SIMT entry points: for all kernels if `every` is true, else for those that need it."""
 
-    def __init__(self, unit, every):
-        super().__init__(unit)
+    def __init__(self, unit, general, every):
+        super().__init__(unit, general)
         self.every = every
         self.uses_fibers = {}
         self.calls = CallGraph(unit)

@@ -61,12 +61,11 @@ def position_attribute(src, kernel, p):
 
 
 class WideEmitter:
-    """Generates the entry points and the kernel table of one C++ file."""
+    """Generates the entry points and the kernel table of one C++ file. `general`: the source is at global scope, where
+    a local variable of an entry point may shadow a kernel."""
 
-    general = False   # whether the source is at global scope, where a local of the entry point may shadow a kernel
-
-    def __init__(self, unit):
-        self.src = unit.src
+    def __init__(self, unit, general):
+        self.src, self.general = unit.src, general
         self.plans = {}
         self.constants, self.prologue = [], ""
 

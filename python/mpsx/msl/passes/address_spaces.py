@@ -43,10 +43,21 @@ def constant_replacement(src, i, depth):
     return " ".join(filter(None, ["" if "static" in words else "static", const]))
 
 
-def lower_address_spaces(src, unit, done):
-    """The pass. `done`: tokens that other passes have dealt with."""
+def is_variable(src, i):
+    """Whether the address space at token i is that of a variable, not of a pointee, an alias or a member function."""
+    end = specifiers_end(src, i)
+    qualifiers = ("const", "volatile", "noexcept")
+    return (src.texts[i - 1] not in (*qualifiers, "=", "typedef")
+            and src.texts[i + 1] not in (*qualifiers, "{", ":", ";", "=")
+            and src.texts[end] not in ("*", "&", ")", ",", ">")
+            and src.texts[end:end + 2] not in (["(", "*"], ["(", "&"]))
+
+
+def lower_address_spaces(src, unit, done, shared):
+    """The pass. `done` has the tokens that other passes have dealt with, among them those of threadgroup variables if
+    the threads of a threadgroup are `shared`."""
     braces = {brace for d in unit.of_kind(NAMESPACE) for brace in (d.body, src.match[d.body])}
-    depth, i = 0, 0   # depth counts brackets other than those of namespaces
+    around, i = [], 0   # the open brackets, except those of namespaces
     while i < len(src):
         kind, t = src.kinds[i], src.texts[i]
         if i in done:
@@ -59,8 +70,10 @@ def lower_address_spaces(src, unit, done):
                     src.replace(i, stop + 1)
                 i = stop + 1
                 continue
-            if i not in braces:
-                depth += (t in "([{") - (t in ")]}")
+            if t in "([{" and i not in braces:
+                around.append(t)
+            elif t in ")]}" and i not in braces:
+                around.pop()
         elif kind == "number":
             new = literal(t)
             if new != t:
@@ -68,9 +81,11 @@ def lower_address_spaces(src, unit, done):
         elif kind == "word":
             member = i and src.texts[i - 1] in (".", "->")
             if t in DROPPED_SPACES:
+                if shared and t == "threadgroup" and around[-1:] != ["("] and is_variable(src, i):
+                    raise src.error(i, "expected a threadgroup variable at the beginning of a statement in a function")
                 src.replace(i, i + 1)
             elif t == "constant":
-                src.replace(i, i + 1, constant_replacement(src, i, depth))
+                src.replace(i, i + 1, constant_replacement(src, i, len(around)))
             elif t == "coherent" and not member and src.texts[i + 1] in ("device", "("):   # also coherent(device) T*
                 end = src.match[i + 1] + 1 if src.texts[i + 1] == "(" else i + 1
                 src.replace(i, end)
