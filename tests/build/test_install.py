@@ -34,7 +34,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def load_tool(name: str) -> object:
     """A module of tools/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "build" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -60,8 +60,10 @@ def _collect_env(module: ModuleType) -> None:
 
 _REPORT = """
 def _with_mpsx(pretty_str):
-    from mpsx.cli.info import report
-    return lambda environment: pretty_str(environment) + "\\n\\n" + report()
+    def with_report(environment):
+        from mpsx.cli.info import report
+        return pretty_str(environment) + "\\n\\n" + report()
+    return with_report
 pretty_str = _with_mpsx(pretty_str)
 """
 # Whether this version has FlexAttention for Metal.
