@@ -1,17 +1,17 @@
 """mpsx: a Metal backend for PyTorch that lives outside PyTorch.
 
-`import torch` loads this package through its entry point, so that `torch.device("mpsx")` simply works; importing it by
-name gives the extras: `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
+`import torch` loads this package through its entry point and makes `torch.device("mpsx")` work. Import the package for
+more: `mpsx.compile_shader`, `mpsx.fallback`, `mpsx.cpu_view`, `mpsx.driver`.
 """
 
 from __future__ import annotations
 
 
 def _autoload() -> None:
-    """Torch's entry point. Importing the package, which torch did to get here, has done everything."""
+    """Entry point for PyTorch. Does nothing, since importing the package registers the backend."""
 
 
-# Everything from here on may re-enter this module: `import torch` calls _autoload.
+# The imports below may re-enter this module, because `import torch` calls _autoload.
 import importlib  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
@@ -24,26 +24,26 @@ _failure: str | None = None
 
 
 def _check_torch_version(found: str) -> None:
-    """Raises when the C++ part was built against another minor version: torch keeps no ABI across those."""
+    """Raise if the C++ library was built for another minor version of torch, whose ABI differs."""
     built, running = (".".join(version.split(".")[:2]) for version in (_BUILT_FOR, found))
     if built != running:
         raise ImportError(
             f"mpsx {__version__} was built for torch {built}, and this is torch {found}. "
-            f"Either install torch {built} (pip install 'torch=={built}.*'), or build mpsx for the torch you have: in "
-            "its source tree, with cmake, ninja, cython, scikit-build-core and ziglang installed, "
+            f"Either install torch {built} (pip install 'torch=={built}.*'), or rebuild mpsx for your torch: install "
+            "cmake, ninja, cython, scikit-build-core and ziglang, and run in its source tree "
             "pip install --no-build-isolation --force-reinstall --no-deps ."
         )
 
 
-def _take_the_place() -> None:
-    """Torch has a place for one backend from elsewhere."""
+def _claim_privateuse1() -> None:
+    """Rename PyTorch's PrivateUse1 backend, of which a process has only one, to mpsx."""
     import torch
 
     taken = torch._C._get_privateuse1_backend_name()
     if taken not in ("privateuseone", "mpsx"):
         raise ImportError(
-            f"the backend {taken} has taken the place that torch has for one from elsewhere (PrivateUse1). To use "
-            f"mpsx, start without {taken}: uninstall it, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import mpsx alone."
+            f"the backend {taken} already uses PrivateUse1, and PyTorch allows one such backend per process. To use "
+            f"mpsx, uninstall {taken}, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import only mpsx."
         )
     torch.utils.rename_privateuse1_backend("mpsx")
 
@@ -55,8 +55,8 @@ def _load() -> None:
     from . import _runtime, device, fallback, integrations
     from .shader import kernel_library
 
-    mode = fallback.mode_of(os.environ)  # refuses what it does not know before there is a device
-    _take_the_place()
+    mode = fallback.mode_of(os.environ)  # raises on a bad value before the device exists
+    _claim_privateuse1()
     _runtime.initialize(kernel_library.folder)
     device.register()
     fallback.set_mode(mode)
@@ -67,7 +67,7 @@ def _load() -> None:
     integrations.register()
     from .device import mps_alias
 
-    if os.environ.get(mps_alias.ENVIRONMENT) == "1":  # the parent process is a program for mps
+    if os.environ.get(mps_alias.ENVIRONMENT) == "1":  # set by `python -m mpsx run` in the parent process
         mps_alias.enter()
 
 
@@ -85,7 +85,7 @@ try:
 except Exception as error:
     if not _torch_is_autoloading():
         raise
-    # `import torch` must not fail because of us.
+    # A failure here must not break `import torch`.
     _failure = str(error)
     warnings.warn(f"The device mpsx is not available: {error}", stacklevel=2)
 else:
@@ -103,7 +103,7 @@ else:
 def __getattr__(name: str) -> object:
     if _failure is not None and not name.startswith("__"):
         raise ImportError(f"mpsx.{name}: {_failure}")
-    # Imported on first use, to keep `import torch` quick.
+    # Import on first use, to keep `import torch` fast.
     if name == "ops":
         return importlib.import_module(".ops", __name__)
     if name == "compile_shader":

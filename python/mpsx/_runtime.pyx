@@ -86,7 +86,7 @@ cdef extern from "c_api.h" nogil:
 
 
 _ROUTES = ("native", "vendor", "fallback")
-_error_text = b""  # keeps the message that _warn handed out alive
+_error_text = b""  # owns the message that _warn returned
 
 
 cdef int check(const char* message) except -1:
@@ -118,7 +118,7 @@ cdef list rows(mpsx_list* listing):
 
 
 def _caller_depth():
-    """The stacklevel of the innermost frame that is not torch's own."""
+    """The stacklevel of the innermost frame outside torch and mpsx."""
     depth, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "mpsx"):
         depth, frame = depth + 1, frame.f_back
@@ -143,7 +143,7 @@ cdef int _warn(const char* message, const char** error) noexcept with gil:
 
 
 _libraries = None
-_found = b""  # keeps the text that _find_libraries handed out alive
+_found = b""  # owns the text that _find_libraries returned
 
 
 cdef int _find_libraries(const char** found) noexcept with gil:
@@ -161,7 +161,7 @@ cdef int _find_libraries(const char** found) noexcept with gil:
 
 
 def initialize(libraries):
-    """Registers the device with torch; `libraries` returns the folder of kernel libraries when the driver starts."""
+    """Register the device with PyTorch. `libraries()` returns the folder of kernel libraries when the driver starts."""
     global _libraries
     _libraries = libraries
     check(mpsx_initialize(_find_libraries))
@@ -169,7 +169,7 @@ def initialize(libraries):
 
 
 def driver():
-    """The facts that the driver in use states about itself."""
+    """A description of the driver in use."""
     cdef mpsx_driver_info info
     check(mpsx_driver(&info))
     return {
@@ -180,13 +180,13 @@ def driver():
     }
 
 
-def cuda_trouble():
-    """Why the cuda driver cannot be used here; empty: it can."""
+def cuda_unavailable_reason():
+    """Why the cuda driver is not available; "" if it is."""
     return mpsx_cuda_trouble().decode()
 
 
 def driver_started():
-    """Whether anything has used the device yet."""
+    """Whether the driver has started."""
     return bool(mpsx_driver_started())
 
 
@@ -195,28 +195,28 @@ def kernels_run_on_caller():
     return bool(mpsx_kernels_run_on_caller())
 
 
-def set_mps_name(bint on):
-    """Whether the device goes by the name of "mps"."""
+def set_mps_alias(bint on):
+    """Name the device "mps", or "mpsx" again."""
     check(mpsx_set_mps_name(on))
 
 
 def device_type():
-    """The device's name at the moment: "mpsx", or "mps" for programs that say so."""
+    """The device's current name: "mpsx", or "mps" while it has that alias."""
     return "mps" if mpsx_has_mps_name() else "mpsx"
 
 
 def is_device_index(int index):
-    """Whether this index means the device."""
+    """Whether an index is valid for the device."""
     return bool(mpsx_is_device_index(index))
 
 
 def device_count():
-    """How many processes of this machine share the device."""
+    """The number of processes that share the device."""
     return mpsx_device_count()
 
 
 def synchronize():
-    """Waits for all work of the device."""
+    """Wait for all submitted work."""
     cdef const char* message
     with nogil:
         message = mpsx_synchronize()
@@ -224,7 +224,7 @@ def synchronize():
 
 
 def restart_check():
-    """Raises in a forked process whose parent used an asynchronous device."""
+    """Raise in a forked process whose parent used an asynchronous driver."""
     check(mpsx_restart_check())
 
 
@@ -244,70 +244,70 @@ def memory():
 
 
 def empty_cache():
-    """Returns unused memory to the system."""
+    """Release cached memory to the driver."""
     check(mpsx_empty_cache())
 
 
 def reset_peak_memory():
-    """Sets peaks to what is in use now."""
+    """Reset peaks to current values."""
     check(mpsx_reset_peak_memory())
 
 
 def reset_accumulated_memory():
-    """Sets the accumulated statistics to zero."""
+    """Reset accumulated statistics to zero."""
     check(mpsx_reset_accumulated_memory())
 
 
 def set_memory_limit(uint64_t size):
-    """Limits what may be reserved, in bytes."""
+    """Limit reserved memory to `size` bytes."""
     check(mpsx_set_memory_limit(size))
 
 
 def memory_limit():
-    """The number of bytes that may be reserved."""
+    """The limit of reserved memory in bytes."""
     cdef uint64_t size = 0
     check(mpsx_memory_limit(&size))
     return size
 
 
 def set_fallback_mode(int mode):
-    """0 warn, 1 silent, 2 error."""
+    """An index into fallback.MODES."""
     mpsx_set_fallback_mode(mode)
 
 
 def fallback_mode():
-    """0 warn, 1 silent, 2 error."""
+    """An index into fallback.MODES."""
     return mpsx_fallback_mode()
 
 
 def reset_fallback():
-    """Forgets the counts of the fallback, and which operators were warned about."""
+    """Clear fallback counts and the set of operators that were warned about."""
     mpsx_reset_fallback()
 
 
 def fallback_rows():
-    """A row an operator that fell back."""
+    """One row per operator that fell back."""
     cdef mpsx_list* listing = NULL
     check(mpsx_fallback_list(&listing))
     return rows(listing)
 
 
 def profile_rows():
-    """A row a kernel or operator that ran."""
+    """One row per kernel or operator that ran."""
     cdef mpsx_list* listing = NULL
     check(mpsx_profile_list(&listing))
     return rows(listing)
 
 
 def kernel_names():
-    """Every kernel of the library in use."""
+    """The names of all kernels in the library in use."""
     cdef mpsx_list* listing = NULL
     check(mpsx_kernel_list(&listing))
     return [row["name"] for row in rows(listing)]
 
 
 def load_kernel(str name):
-    """Loads one kernel; its limits."""
+    """Load a kernel, and return its limits."""
     cdef mpsx_kernel_facts facts
     check(mpsx_load_kernel(name.encode(), &facts))
     return {"max_threads": facts.max_threads, "simd_width": facts.simd_width,
@@ -315,19 +315,19 @@ def load_kernel(str name):
 
 
 def open_launch_log():
-    """Starts noting the names of kernels and operators as they run."""
+    """Start recording the names of kernels and operators that run."""
     mpsx_open_launch_log()
 
 
 def close_launch_log():
-    """Stops noting, and returns what was noted."""
+    """Stop recording, and return the names."""
     cdef mpsx_list* listing = NULL
     check(mpsx_close_launch_log(&listing))
     return [row["name"] for row in rows(listing)]
 
 
 def set_profiling(bint on):
-    """Switches timing of kernels and vendor calls."""
+    """Switch timing of kernels and vendor calls on or off."""
     mpsx_set_profiling(on)
 
 
@@ -337,32 +337,32 @@ def profiling():
 
 
 def reset_profile():
-    """Sets counts and times to zero."""
+    """Reset counts and times."""
     mpsx_reset_profile()
 
 
 def begin_label(str name):
-    """Names what this thread dispatches until `end_label`; names nest."""
+    """Label this thread's launches until `end_label`; labels nest."""
     check(mpsx_begin_label(name.encode()))
 
 
 def end_label():
-    """Ends the innermost name of this thread."""
+    """End this thread's innermost label."""
     check(mpsx_end_label())
 
 
 def start_capture(str path):
-    """Starts a record of the GPU's work in a file."""
+    """Start a Metal capture to a file."""
     check(mpsx_start_capture(path.encode()))
 
 
 def stop_capture():
-    """Ends the record."""
+    """Stop the capture."""
     check(mpsx_stop_capture())
 
 
 _profiled = None
-_profiled_text = b""  # keeps the text that _find_profiled handed out alive
+_profiled_text = b""  # owns the text that _find_profiled returned
 
 
 cdef int _find_profiled(const char* library, const char* kernel, const char** found) noexcept with gil:
@@ -378,20 +378,20 @@ cdef int _find_profiled(const char* library, const char* kernel, const char** fo
 
 
 def set_kernel_profile(find):
-    """Profiles launches of the simt driver; `find(library, kernel)` compiles one for that. None: no more."""
+    """Profile launches of the simt driver; `find(library, kernel)` compiles an instrumented kernel. None stops."""
     global _profiled
     cdef const char* error
     cdef mpsx_find_profiled callback = NULL
     if find is not None:
         _profiled = find
         callback = _find_profiled
-    with nogil:  # a launch may be waiting for Python to compile its kernel
+    with nogil:  # another thread's launch may need the GIL to compile its kernel
         error = mpsx_set_kernel_profile(callback)
     check(error)
 
 
 def take_profiled_launches():
-    """The names of kernels that were profiled since the last call, and what was counted, in JSON."""
+    """The kernels profiled since the last call: (name, counts as JSON)."""
     cdef mpsx_list* listing = NULL
     check(mpsx_take_profiled_launches(&listing))
     return [(row["name"], row["library"]) for row in rows(listing)]

@@ -1,4 +1,4 @@
-"""Kernels compiled at run time: loading a compiled shader, and calling its kernels."""
+"""Bindings of runtime shaders: load a compiled library, call its kernels."""
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
@@ -51,9 +51,9 @@ cdef extern from "c_api.h" nogil:
 
 
 DEF MAX_BUFFERS = 31      # Metal's limit
-DEF MAX_VALUE = 4096      # bytes of a value passed by setBytes, Metal's limit
-DEF SLOT = 16             # a scalar's bytes; what a kernel reads beyond it is zero
-DEF MAX_SHARED = 32768    # bytes of threadgroup memory, on every Apple GPU since family 4 (Metal feature set tables)
+DEF MAX_VALUE = 4096      # Metal's limit for setBytes
+DEF SLOT = 16             # bytes per scalar argument; zero-padded, in case a kernel reads a wider type
+DEF MAX_SHARED = 32768    # bytes of threadgroup memory on Apple GPUs since family 4 (Metal feature set tables)
 DEF MAX_ARGUMENTS = 62
 
 cdef dict _TYPES = {
@@ -72,27 +72,27 @@ cdef class Shader
 
 
 cdef class Kernel:
-    """A kernel of a shader library. Call it with tensors on mpsx, numbers and lists of numbers, in buffer order; None
-    stands for a buffer that a function constant leaves out.
+    """A kernel of a shader library. Call it with mpsx tensors, numbers and lists of numbers in buffer order; pass None
+    for a buffer that a function constant disables.
 
-    `threads`: the grid in threads, a number or up to three of them (default: as many as the first tensor has elements).
-    `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen).
-    `arg_casts`: the type a number is passed as: one name for all, or a dict from argument index to name; "fp32",
-    "fp16", "bf16", "int64", "int32", "int16", "int8" and the unsigned ones. Without it a float is a `float`, an int a
-    `long`. `error_buf_idx`: the index of the buffer that TORCH_REPORT_ERROR (c10/metal/error.h) writes to; what a
-    kernel reported is raised when it is done. `threadgroup_memory`: the bytes of each [[threadgroup(n)]] argument: a
-    number for index 0, a list for 0, 1, …, or a dict from index to bytes.
+    `threads`: the grid size in threads, one to three numbers (default: the first tensor's number of elements).
+    `group_size`: threads per threadgroup, with as many numbers as `threads` (default: chosen automatically).
+    `arg_casts`: the type of a number: one name for all, or a dict from argument index to name; "fp32", "fp16", "bf16",
+    "int64", "int32", "int16", "int8", "uint64" and so on. By default a float is passed as `float`, an int as `long`.
+    `error_buf_idx`: the index of the buffer for TORCH_REPORT_ERROR (c10/metal/error.h); reported errors are raised when
+    the kernel finishes. `threadgroup_memory`: the bytes of each [[threadgroup(n)]] argument: a number for index 0, a
+    list for 0, 1, …, or a dict from index to bytes.
     """
 
     cdef mpsx_shader_kernel* handle
     cdef Shader shader
     cdef readonly str name
-    cdef dict constants   # of function constants, the values given so far
-    cdef dict facts       # what its source says, where that is known: see shader/build.py
-    cdef tuple shared     # indices of its [[threadgroup(n)]] arguments, or None where that is not known
-    cdef object optional  # those of buffers that a function constant may leave out; all where that is not known
-    cdef list seen        # by index, the dtype of the last tensor that was checked; None: there is nothing to check
-    cdef str trouble      # why it cannot be called yet
+    cdef dict constants   # function constants given so far
+    cdef dict description # from the source, if known: Built.kernels in shader/build.py
+    cdef tuple shared     # indices of [[threadgroup(n)]] arguments; None if unknown
+    cdef object optional  # indices of buffers that a function constant may disable; all if unknown
+    cdef list seen        # the dtype last checked for each argument; None if there is nothing to check
+    cdef str unusable     # why the kernel cannot be called yet
     cdef mpsx_shader_kernel_info info
 
     def __init__(self):
@@ -118,19 +118,19 @@ cdef class Kernel:
         return self.info.static_threadgroup_bytes
 
     def with_constants(self, constants=None, /, **named):
-        """The kernel with values for its function constants, by name or by index: `(has_bias=True, tile=[8, 4])` or
-        `({"has_bias": True, 3: 2.0})`. Values given before stay unless they are given again. A constant that a kernel
-        uses and that its source does not ask about with `is_function_constant_defined` needs a value."""
+        """Return the kernel with values for function constants by name or index: `(has_bias=True, tile=[8, 4])` or
+        `({"has_bias": True, 3: 2.0})`. Earlier values remain unless given again. A constant that the kernel uses needs
+        a value, unless the source tests it with `is_function_constant_defined`."""
         given = constant_texts(self.name, {**(constants or {}), **named})
-        return self.shader.kernel(self.name, self.facts, self.constants | given)
+        return self.shader.kernel(self.name, self.description, self.constants | given)
 
     cdef int check_usable(self) except -1:
         if self.handle == NULL:
-            raise RuntimeError(self.trouble)
+            raise RuntimeError(self.unusable)
         return 0
 
     cdef size_t add_threadgroup_memory(self, mpsx_shader_argument* arguments, object given) except? 0:
-        """Puts the sizes behind the buffers; how many there are."""
+        """Append the sizes of threadgroup arguments; return their number."""
         cdef size_t i, count = 0
         if given is None:
             given = {}
@@ -170,7 +170,7 @@ cdef class Kernel:
         cdef list kept = None
         cdef object first = None, arg
         if self.handle == NULL:
-            raise RuntimeError(self.trouble)
+            raise RuntimeError(self.unusable)
         if len(args) > MAX_BUFFERS:
             raise RuntimeError(f"{self.name}: expected at most {MAX_BUFFERS} arguments, got {len(args)}")
         if arg_casts is not None and not isinstance(arg_casts, (str, dict)):
@@ -180,7 +180,7 @@ cdef class Kernel:
             arguments[i].threadgroup = 0
             if type(arg) is Tensor or isinstance(arg, Tensor):
                 on_device = arg.is_mpsx
-                # As PyTorch's own mps takes it.
+                # PyTorch's mps accepts CPU scalars too.
                 value = not on_device and arg.dim() == 0 and arg.is_cpu and arg.dtype != torch.float64
                 if not on_device and not value:
                     raise RuntimeError(
@@ -205,7 +205,7 @@ cdef class Kernel:
                     kept = []
                 self.add_value(&arguments[i], i, arg, arg_casts, kept)
             i += 1
-        while i < MAX_BUFFERS and self.facts is not None and i in self.optional:
+        while i < MAX_BUFFERS and self.description is not None and i in self.optional:
             arguments[i].data, arguments[i].bytes, arguments[i].threadgroup = NULL, 0, 0
             i += 1
         call.arguments = arguments
@@ -237,53 +237,53 @@ cdef class Kernel:
         with nogil:
             message = mpsx_shader_run(self.handle, &call, &reported)
         if message != NULL:
-            PyErr_CheckSignals()  # a kernel that Ctrl-C ended
+            PyErr_CheckSignals()  # Ctrl-C may have stopped the kernel
             raise (AcceleratorError if reported else RuntimeError)(message.decode())
 
     cdef int check_types(self, tuple args) except -1:
-        """Warns, once for each kernel of a library, of tensors whose dtypes do not fit the parameters."""
+        """Warn once per kernel of a library about tensors whose dtypes do not match the parameters."""
         from .shader.types import mismatches
 
         for i, arg in enumerate(args):
             self.seen[i] = arg.dtype if isinstance(arg, Tensor) else None
         if self.name not in self.shader.warned:
-            found = mismatches(self.facts, args)
+            found = mismatches(self.description, args)
             if found:
                 self.shader.warned.add(self.name)
-                warnings.warn(f"{self.name}: {'; '.join(found)}. The kernel reads its bytes as they are; pass a tensor "
-                              "of the parameter's type, or change the parameter", UserWarning, stacklevel=1)
+                warnings.warn(f"{self.name}: {'; '.join(found)}. The kernel reads the raw bytes; pass a tensor of the "
+                              "parameter's type, or change the parameter", UserWarning, stacklevel=1)
         return 0
 
     cdef int size(self, str what, object value, uint64_t* out, uint64_t rest) except -1:
-        """Fills three numbers; the count that were given."""
+        """Parse one to three sizes into `out`; return how many were given."""
         cdef int n
         numbers = value if isinstance(value, (tuple, list, torch.Size)) else (value,)
         n = len(numbers)
         if not 1 <= n <= 3:
-            raise RuntimeError(f"{self.name}: {what}: expected a number or up to three, got {value!r}")
+            raise RuntimeError(f"{self.name}: {what}: expected one to three numbers, got {value!r}")
         out[0], out[1], out[2] = rest, rest, rest
         for i in range(n):
             number = numbers[i].__index__() if hasattr(numbers[i], "__index__") else -1
             if number < 0 or number > 0xffffffff:
-                raise RuntimeError(f"{self.name}: {what}: expected whole numbers from 0 to 2^32-1, got {value!r}")
+                raise RuntimeError(f"{self.name}: {what}: expected integers from 0 to 2^32-1, got {value!r}")
             out[i] = number
         return n
 
     cdef int add_value(self, mpsx_shader_argument* argument, int i, object arg, object casts, list kept) except -1:
-        """A number, or a list of numbers or of tensors, as bytes that `kept` keeps alive."""
+        """Convert a number, or a list of numbers or tensors, to bytes; `kept` owns them."""
         cast = casts.get(i) if type(casts) is dict else casts
         if cast is not None and cast not in _TYPES:
             raise RuntimeError(f"{self.name}: argument {i}: arg_casts: expected one of {', '.join(_TYPES)}, got {cast!r}")
         if isinstance(arg, (list, tuple)):
             if not arg:
                 raise RuntimeError(f"{self.name}: argument {i}: expected at least one number, got an empty list")
-            if all([isinstance(one, Tensor) and one.device.type == "mpsx" for one in arg]):
+            if all([isinstance(item, Tensor) and item.device.type == "mpsx" for item in arg]):
                 if self.shader.addresses_differ:
                     raise RuntimeError(f"{self.name}: argument {i}: a list of tensors is not supported on metal")
-                many, cast = [one.data_ptr() for one in arg], "uint64"  # an array of pointers
+                many, cast = [item.data_ptr() for item in arg], "uint64"  # an array of pointers
                 kept.append(arg)
-            elif any([isinstance(one, Tensor) for one in arg]):
-                raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or of tensors on mpsx alone")
+            elif any([isinstance(item, Tensor) for item in arg]):
+                raise RuntimeError(f"{self.name}: argument {i}: expected a list of numbers, or a list of tensors on mpsx")
             else:
                 many = arg
         else:
@@ -297,7 +297,7 @@ cdef class Kernel:
                                f"got {type(many[0]).__name__}" + (" in a list" if many is arg else ""))
         kind, size = _TYPES[cast or natural]
         if len(many) * size > MAX_VALUE:
-            raise RuntimeError(f"{self.name}: argument {i}: a list may have at most {MAX_VALUE} bytes, got "
+            raise RuntimeError(f"{self.name}: argument {i}: expected a list of at most {MAX_VALUE} bytes, got "
                                f"{len(many)} numbers of {size}; pass a tensor")
         cdef bytes data = bytes((len(many) * size + SLOT - 1) // SLOT * SLOT)
         cdef char* to = PyBytes_AS_STRING(data)
@@ -306,10 +306,10 @@ cdef class Kernel:
         for number in many:
             try:
                 if kind == "i":
-                    whole = int(number) if isinstance(number, float) else number.__index__()
-                    if not -(1 << 63) <= whole < 1 << 64:
-                        raise OverflowError(f"{whole} needs more than 64 bits")
-                    n = <uint64_t>(whole & 0xffffffffffffffff)
+                    integer = int(number) if isinstance(number, float) else number.__index__()
+                    if not -(1 << 63) <= integer < 1 << 64:
+                        raise OverflowError(f"{integer} needs more than 64 bits")
+                    n = <uint64_t>(integer & 0xffffffffffffffff)
                     memcpy(to, &n, size)
                 else:
                     f = <float><double>float(number)
@@ -332,9 +332,9 @@ cdef class Shader:
     """A loaded shader."""
 
     cdef mpsx_shader* handle
-    cdef public object source  # kept as long
-    cdef set warned       # the kernels whose arguments had dtypes that do not fit
-    cdef bint addresses_differ  # whether the addresses that a kernel knows are not those of this process
+    cdef public object source  # kept alive with the shader
+    cdef set warned       # kernels with mismatching dtypes that were reported
+    cdef bint addresses_differ  # kernels use other addresses than this process
 
     def __init__(self, str name, str path=None, str text=None):
         """`path`: a compiled kernel library (host driver), or `text`: Metal source."""
@@ -346,7 +346,7 @@ cdef class Shader:
         cdef const char* c_path = NULL if path is None else PyBytes_AS_STRING(path_bytes)
         cdef const char* c_text = NULL if text is None else PyBytes_AS_STRING(text_bytes)
         cdef const char *c_name = name_bytes, *message
-        with nogil: message = mpsx_shader_load(c_name, c_path, c_text, &self.handle)  # a compiler takes its time
+        with nogil: message = mpsx_shader_load(c_name, c_path, c_text, &self.handle)
         check(message)
 
     def __dealloc__(self):
@@ -354,7 +354,7 @@ cdef class Shader:
             with nogil: mpsx_shader_free(self.handle)
 
     def names(self):
-        """The kernels, sorted."""
+        """The sorted names of all kernels."""
         cdef mpsx_list* listing = NULL
         check(mpsx_shader_kernels(self.handle, &listing))
         try:
@@ -362,23 +362,23 @@ cdef class Shader:
         finally:
             mpsx_list_free(listing)
 
-    def kernel(self, str name, dict facts=None, dict constants=None):
-        """The kernel of that name, or None. `facts`: what its source says of it; `constants`: values of function
+    def kernel(self, str name, dict description=None, dict constants=None):
+        """The kernel of that name, or None. `description` comes from the source; `constants` are values of function
         constants, as text."""
         cdef Kernel kernel = Kernel.__new__(Kernel)
-        kernel.shader, kernel.name, kernel.facts, kernel.constants = self, name, facts, constants or {}
+        kernel.shader, kernel.name, kernel.description, kernel.constants = self, name, description, constants or {}
         key = name + "".join([f"|{constant}={value}" for constant, value in
                               sorted(kernel.constants.items(), key=lambda item: str(item[0]))])
         kernel.optional = range(MAX_BUFFERS)
-        if facts is not None:
-            kernel.optional = frozenset([b["index"] for b in facts["buffers"] if b["optional"]])
-            kernel.shared = tuple([b["index"] for b in facts["buffers"] if b["space"] == "threadgroup"])
-            if any(facts.get("elements", ())):
+        if description is not None:
+            kernel.optional = frozenset([b["index"] for b in description["buffers"] if b["optional"]])
+            kernel.shared = tuple([b["index"] for b in description["buffers"] if b["space"] == "threadgroup"])
+            if any(description.get("elements", ())):
                 kernel.seen = [None] * MAX_BUFFERS
-            missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in facts["constants"]
+            missing = [f"{c['type']} {c['name']} (index {c['index']})" for c in description["constants"]
                        if c["required"] and c["name"] not in kernel.constants and c["index"] not in kernel.constants]
             if missing:
-                kernel.trouble = (f"{name}: expected values for the function constants {', '.join(missing)}; "
+                kernel.unusable = (f"{name}: expected values for the function constants {', '.join(missing)}; "
                                   f"{name}.with_constants(…) takes them")
         cdef bytes encoded = key.encode()
         cdef const char *c_key = encoded, *message
@@ -386,7 +386,7 @@ cdef class Shader:
         if message != NULL:
             if kernel.constants:
                 raise RuntimeError(message.decode())
-            kernel.trouble = message.decode()  # on Metal: it needs values
+            kernel.unusable = message.decode()  # on Metal: values of function constants are missing
         elif kernel.handle == NULL:
             return None
         elif kernel.info.static_threadgroup_bytes > MAX_SHARED:
@@ -395,6 +395,6 @@ cdef class Shader:
         elif kernel.info.bindings_known:
             kernel.optional = frozenset([i for i in range(MAX_BUFFERS) if not kernel.info.buffers >> i & 1])
             kernel.shared = tuple([i for i in range(MAX_BUFFERS) if kernel.info.threadgroups >> i & 1])
-        if kernel.trouble is not None:
+        if kernel.unusable is not None:
             kernel.handle = NULL
         return kernel

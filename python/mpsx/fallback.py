@@ -1,11 +1,11 @@
-"""Operators without an mpsx kernel run on the CPU, on the same memory. This is the policy; the routing is in C++.
+"""The policy for operators without an mpsx kernel, which run on the CPU on the same memory. C++ does the routing.
 
-    mpsx.fallback.set_mode("error")         # or "warn" (the default: once an operator), "silent"
-    print(mpsx.fallback.report())           # what fell back, how often, for how long
+    mpsx.fallback.set_mode("error")         # or "warn" (the default: once per operator), "silent"
+    print(mpsx.fallback.report())           # operators that fell back: calls, time, bytes
     mpsx.fallback.register("aten::foo", fn) # a fallback of your own
 
-The environment sets the mode at start: MPSX_FALLBACK=warn|silent|error, or else PyTorch's own
-PYTORCH_ENABLE_MPS_FALLBACK: 0 means error, 1 means warn. Unlike PyTorch's MPS backend, the default is to fall back.
+The initial mode comes from MPSX_FALLBACK=warn|silent|error, or else from PyTorch's PYTORCH_ENABLE_MPS_FALLBACK, where 0
+means error and 1 means warn. Unlike PyTorch's MPS backend, mpsx falls back by default.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def mode() -> str:
 
 
 def set_mode(mode: str) -> None:
-    """Chooses what happens when an operator falls back."""
+    """Set what happens when an operator falls back: "warn", "silent" or "error"."""
     if mode not in MODES:
         raise ValueError(f"set_mode: expected one of {', '.join(MODES)}, got {mode!r}")
     _runtime.set_fallback_mode(MODES.index(mode))
@@ -37,7 +37,7 @@ def set_mode(mode: str) -> None:
 
 @contextlib.contextmanager
 def using_mode(mode: str) -> Iterator[None]:
-    """`set_mode` for the length of a with block, in every thread."""
+    """Set the mode inside a with block, for all threads."""
     before = _runtime.fallback_mode()
     set_mode(mode)
     try:
@@ -47,7 +47,7 @@ def using_mode(mode: str) -> Iterator[None]:
 
 
 def mode_of(environment: Mapping[str, str]) -> str:
-    """The mode that environment variables ask for."""
+    """The mode that the environment variables select."""
     chosen = environment.get("MPSX_FALLBACK")
     if chosen is None:
         chosen = "error" if environment.get("PYTORCH_ENABLE_MPS_FALLBACK") == "0" else "warn"
@@ -57,7 +57,7 @@ def mode_of(environment: Mapping[str, str]) -> str:
 
 
 def configure(environment: Mapping[str, str]) -> None:
-    """Takes the mode from environment variables."""
+    """Set the mode from environment variables."""
     set_mode(mode_of(environment))
 
 
@@ -68,11 +68,11 @@ class Entry:
     name: str
     calls: int
     seconds: float
-    bytes: int  # that the CPU was given to work on
+    bytes: int  # of all tensor arguments
 
 
 def entries() -> list[Entry]:
-    """The operators that fell back since the start or the last `reset()`, the longest first."""
+    """The operators that fell back since process start or the last `reset()`, longest total time first."""
     rows = [Entry(r["name"], r["calls"], r["nanoseconds"] / 1e9, r["bytes"]) for r in _runtime.fallback_rows()]
     return sorted(rows, key=lambda entry: entry.seconds, reverse=True)
 
@@ -95,12 +95,12 @@ def report() -> str:
 
 
 def reset() -> None:
-    """Forgets the counts, and which operators were warned about."""
+    """Clear the counts, and warn about every operator again."""
     _runtime.reset_fallback()
 
 
 class Registration:
-    """A fallback of somebody's own; `remove()` it, or use it as a context manager."""
+    """A registered fallback; `remove()` it, or use it as a context manager."""
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
         self.name = name
@@ -112,7 +112,7 @@ class Registration:
             raise
 
     def remove(self) -> None:
-        """Goes back to what was there before."""
+        """Restore the previous implementation."""
         if self._library is not None:
             self._library._destroy()
             self._library = None
@@ -125,10 +125,10 @@ class Registration:
 
 
 def register(name: str, function: Callable[..., object]) -> Registration:
-    """Runs `function` for the operator `name` ("aten::foo" or "aten::foo.out") on mpsx tensors, kernel or not.
+    """Run `function` for the operator `name` ("aten::foo" or "aten::foo.out") on mpsx tensors, even if it has a kernel.
 
-    It gets the operator's own arguments, with mpsx tensors, and returns mpsx tensors. To run the operator on the CPU
-    from there, use `on_cpu`; calling the operator itself on mpsx tensors would come back to `function`.
+    `function` receives the operator's arguments with mpsx tensors, and returns mpsx tensors. It can run the operator on
+    the CPU with `on_cpu`; calling the operator on mpsx tensors would recurse.
     """
     if "::" not in name:
         raise ValueError(f"register: expected a name like 'aten::foo', got {name!r}")
@@ -136,9 +136,9 @@ def register(name: str, function: Callable[..., object]) -> Registration:
 
 
 def on_cpu(operator: Callable[..., object], *args: object, **kwargs: object) -> object:
-    """Calls `operator` with CPU views of mpsx tensors, and gives views of its results back on mpsx. Nothing is copied.
+    """Call `operator` with CPU views of mpsx tensors, and return mpsx views of its results. Copies nothing.
 
-    Arguments that the operator resizes are not carried back.
+    An argument that the operator resizes keeps its old size on mpsx.
     """
 
     def to_cpu(value: object) -> object:

@@ -1,17 +1,16 @@
-"""The explicit operators: mpsx's kernels by name, as thin typed functions over `torch.ops.mpsx`.
+"""Explicit operators: typed functions over `torch.ops.mpsx`, which always run mpsx's kernels.
 
     import mpsx
     y = mpsx.ops.swiglu(x, gate)
 
-They take tensors on mpsx or, without a copy, on the CPU: the same Metal kernels then run on the CPU tensors' memory.
-All tensors of a call must be in one place: a mixture, or another device, is an error that names the operator and what
-came. Element types are float32, float16 and bfloat16 (the elementwise family also takes integers and bool); float64
-and complex tensors are refused rather than computed elsewhere. Every function here is differentiable unless it says
-otherwise, runs under `torch.compile`, FakeTensor and `torch.vmap` (a call for each sample), and has the names and
-defaults of `torch.nn.functional`.
+Inputs are mpsx tensors or CPU tensors, whose memory the same Metal kernels use without a copy. All tensors of a call
+must be on the same device; other devices and mixtures raise. Supported dtypes are float32, float16 and bfloat16, and
+for the elementwise family also integers and bool; float64 and complex tensors raise instead of falling back.
+Functions are differentiable unless noted, work under `torch.compile`, FakeTensor and `torch.vmap` (one call per
+sample), and use the argument names and defaults of `torch.nn.functional`.
 
 The elementwise family (`mpsx.ops.exp`, `mpsx.ops.add`, `mpsx.ops.where`, …; `dir(mpsx.ops)` lists it) has PyTorch's
-broadcasting, type promotion and argument names; a number may stand for any operand but the first.
+broadcasting, type promotion and argument names; any operand except the first may be a number.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions (J. L. Ba et al., arXiv:1607.06450).
 
-    `normalized_shape`: those dimensions, which are also the shape of `weight` and `bias`; others raise.
+    `normalized_shape`: the sizes of these dimensions, and the shape of `weight` and `bias`.
     """
     return torch.ops.mpsx.layer_norm(input, normalized_shape, weight, bias, eps)
 
@@ -72,7 +71,7 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x²) + eps) * weight over the last dimensions (B. Zhang, R. Sennrich, arXiv:1910.07467).
 
-    `eps` None stands for the machine epsilon of the type computed in.
+    `eps` None means the machine epsilon of the computation's dtype.
     """
     return torch.ops.mpsx.rms_norm(input, normalized_shape, weight, eps)
 
@@ -100,20 +99,20 @@ def silu(input: Tensor) -> Tensor:
 def swiglu(input: Tensor, gate: Tensor | None = None) -> Tensor:
     """input * silu(gate) (N. Shazeer, arXiv:2002.05202).
 
-    `gate`: like `input` in shape and type. Without it `input` holds both along its last dimension, [values, gate] as
-    in `torch.nn.functional.glu`; the result has half its size there. Any strides.
+    `gate`: same shape and dtype as `input`. Without it, `input` is [values, gate] along the last dimension, as in
+    `torch.nn.functional.glu`, and the result has half its size. Any strides.
     """
     return torch.ops.mpsx.swiglu(input, gate)
 
 
 def rotary_embedding(input: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
-    """Turns each pair (a, b) of the last dimension D by its angle: (a cos - b sin, b cos + a sin) (J. Su et al.,
+    """Rotate each pair (a, b) of the last dimension D by its angle: (a cos - b sin, b cos + a sin) (J. Su et al.,
     arXiv:2104.09864).
 
-    Pairs are (i, i + D/2), as in Llama and Transformers, or neighbours (2i, 2i + 1) if `interleaved`, as in the paper.
-    `cos` and `sin`: one shape and type, float32 or the input's; their last dimension is D/2 (one angle a pair) or D
-    (an angle for each element, as Transformers lays them out), the others broadcast to the input's. So [T, D/2] fits
-    an input [B, H, T, D], and [T, 1, D/2] one of [B, T, H, D]. Rows of any strides are read in place.
+    Pairs are (i, i + D/2), as in Llama and Transformers, or (2i, 2i + 1) if `interleaved`, as in the paper. `cos` and
+    `sin` have the same shape and dtype (float32 or the input's). Their last dimension is D/2 (one angle per pair) or D
+    (one per element, as in Transformers); the others broadcast: [T, D/2] for an input [B, H, T, D], [T, 1, D/2] for
+    [B, T, H, D]. Any strides, without a copy.
     """
     return torch.ops.mpsx.rotary_embedding(input, cos, sin, interleaved)
 
@@ -129,7 +128,7 @@ def cross_entropy(
     """nll_loss(log_softmax(input)) for input [C], [N, C] or [N, C, d1, …].
 
     `target`: class indices (int64) of shape [], [N] or [N, d1, …], or class probabilities of the input's shape.
-    `weight` [C]. An index out of range raises IndexError. `reduction`: "none", "mean" or "sum".
+    `weight` [C]. An out-of-range index raises IndexError. `reduction`: "none", "mean" or "sum".
     """
     return torch.ops.mpsx.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -137,9 +136,9 @@ def cross_entropy(
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, scale_grad_by_freq: bool = False
 ) -> Tensor:
-    """The rows of `weight` [rows, features] that `input` (int64 or int32, any shape) names: [*input.shape, features].
+    """Look up rows of `weight` [rows, features] by `input` (int64 or int32, any shape): [*input.shape, features].
 
-    The row `padding_idx` gets no gradient. An index out of range raises IndexError.
+    Row `padding_idx` gets no gradient. An out-of-range index raises IndexError.
     """
     return torch.ops.mpsx.embedding(input, weight, padding_idx, scale_grad_by_freq)
 
@@ -157,8 +156,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ scale + mask) value (A. Vaswani et al., arXiv:1706.03762).
 
-    query [.., L, E], key [.., S, E], value [.., S, V] of one type. `attn_mask`: bool (True: attend) or an addend, in
-    the query's type, broadcasting to [.., L, S]; not together with `is_causal`. `scale` None: 1 / sqrt(E).
+    query [.., L, E], key [.., S, E], value [.., S, V], same dtype. `attn_mask`: bool (True: attend) or a bias of the
+    query's dtype, broadcastable to [.., L, S]; not with `is_causal`. `scale` None: 1 / sqrt(E).
     """
     return torch.ops.mpsx.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -185,7 +184,7 @@ def conv2d(
 ) -> Tensor:
     """Cross-correlation of input [N, C, H, W] or [C, H, W] with weight [O, C / groups, h, w]; bias [O].
 
-    `padding` may be "valid" or (where the stride is 1) "same".
+    `padding` may be "valid" or, with stride 1, "same".
     """
     stride, dilation = _pair(stride), _pair(dilation)
     if padding == "valid":
@@ -194,7 +193,7 @@ def conv2d(
         if any(step != 1 for step in stride):
             raise ValueError(f"mpsx.ops.conv2d: padding='same' expects a stride of 1, got {tuple(stride)}")
         total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-        if any(n % 2 for n in total):  # one more row or column at the end than at the beginning
+        if any(n % 2 for n in total):  # pad the end by one more row or column
             input = torch.nn.functional.pad(input, (0, total[1] % 2, 0, total[0] % 2))
         padding = [n // 2 for n in total]
     elif isinstance(padding, str):
@@ -220,10 +219,11 @@ def fused_adamw_(
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
 ) -> None:
-    """One AdamW step on every parameter, in place (I. Loshchilov, F. Hutter, arXiv:1711.05101).
+    """Run one AdamW step in place on every parameter (I. Loshchilov, F. Hutter, arXiv:1711.05101).
 
-    Lists of equal length, `max_exp_avg_sqs` empty without `amsgrad`; `state_steps` are float32 tensors of no dimension,
-    counted by the caller. `grad_scale`, `found_inf`: as torch.amp.GradScaler hands them over. Not differentiable.
+    Lists have equal length, except that `max_exp_avg_sqs` is empty without `amsgrad`. `state_steps` are 0-dim float32
+    tensors, which the caller increments. `grad_scale` and `found_inf` come from torch.amp.GradScaler. Not
+    differentiable.
     """
     op = torch.ops.mpsx.fused_adamw_
     (op.tensor_lr if isinstance(lr, torch.Tensor) else op.default)(
@@ -234,7 +234,7 @@ def fused_adamw_(
 
 
 def __getattr__(name: str) -> object:
-    """The elementwise family."""
+    """Return an elementwise operator."""
     if name.startswith("__"):
         raise AttributeError(f"module 'mpsx.ops' has no attribute {name!r}")
     return getattr(torch.ops.mpsx, name)

@@ -1,16 +1,16 @@
-"""Counts and times of the work that ran on the device.
+"""Profiling: counts and times of kernels and operators.
 
-with mpsx.profiler.launch_log() as log:     # names, in order: "kernel:softmax_f32", "vendor:aten::mm", …
+with mpsx.profiler.launch_log() as log:     # names in order: "kernel:softmax_f32", "vendor:aten::mm", …
     model(x)
 with mpsx.profiler.profile() as profile:    # counts and times
     model(x)
 print(profile.table())
 with mpsx.profiler.trace("trace.json"):     # torch.profiler's, for Perfetto and chrome://tracing
     model(x)
-print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))   # on the simt driver: what its threads do with memory
-with mpsx.profiler.label("attention"):      # a name, in Instruments, in Xcode's captures and in errors of the GPU
+print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))   # memory accesses, on the simt driver
+with mpsx.profiler.label("attention"):      # a label in Instruments, Xcode captures and GPU errors
     layer(x)
-with mpsx.profiler.capture("step.gputrace"):  # a record for Xcode's Metal debugger
+with mpsx.profiler.capture("step.gputrace"):  # a capture for Xcode's Metal debugger
     step()
 """
 
@@ -34,13 +34,13 @@ class Row:
 
     name: str
     route: str
-    library: str  # vendor: what it is, such as "oneDNN/MKL through ATen"
+    library: str  # of a vendor row, such as "oneDNN/MKL through ATen"
     calls: int
-    seconds: float  # of native and vendor rows only while a profile() was open
+    seconds: float  # native and vendor rows are timed only inside profile()
 
 
 def rows() -> list[Row]:
-    """Everything that ran since the start or the last `reset()`, the longest first."""
+    """Everything that ran since process start or the last `reset()`, longest total time first."""
     found = [
         Row(row["name"], row["route"], row["library"], row["calls"], row["nanoseconds"] / 1e9)
         for row in _runtime.profile_rows()
@@ -49,22 +49,22 @@ def rows() -> list[Row]:
 
 
 def reset() -> None:
-    """Sets counts and times to zero."""
+    """Reset counts and times."""
     _runtime.reset_profile()
 
 
 @dataclass
 class Profile:
-    """The work of a `profile()` block; filled in when it ends."""
+    """The result of a `profile()` block, complete when the block ends."""
 
     rows: list[Row] = field(default_factory=list)
 
     def calls(self, route: str) -> int:
-        """How many launches or calls took `route`."""
+        """The number of launches or calls on a route."""
         return sum(row.calls for row in self.rows if row.route == route)
 
     def table(self, limit: int = 25) -> str:
-        """The rows as text, the longest first."""
+        """The rows as text, longest first."""
         width = max([len(row.name) for row in self.rows[:limit]], default=4)
         lines = [f"{'name':<{width}}  {'route':<8}  {'calls':>8}  {'ms':>10}"]
         lines += [
@@ -76,7 +76,7 @@ class Profile:
 
 @contextlib.contextmanager
 def profile() -> Iterator[Profile]:
-    """Counts and times what runs inside the block, in every thread. Blocks do not nest: each resets the counts."""
+    """Count and time what runs inside the block, in all threads. Blocks do not nest: each resets the counts."""
     result = Profile()
     before = _runtime.profiling()
     _runtime.reset_profile()
@@ -90,7 +90,7 @@ def profile() -> Iterator[Profile]:
 
 @contextlib.contextmanager
 def launch_log() -> Iterator[list[str]]:
-    """The names of what ran inside the block, in order; the list is filled in when it ends. Blocks do not nest."""
+    """List the names of what runs inside the block, in order, when the block ends. Blocks do not nest."""
     names: list[str] = []
     _runtime.open_launch_log()
     try:
@@ -101,26 +101,26 @@ def launch_log() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def trace(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Writes what runs inside the block to a Chrome trace: operators, and kernels on the device's track."""
+    """Write a Chrome trace of the block: operators, and kernels on the device's track."""
     import torch
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
-    wanted = {ProfilerActivity.CPU, ProfilerActivity.PrivateUse1} & set(supported_activities())
-    with profile(activities=wanted) as seen:
+    activities = {ProfilerActivity.CPU, ProfilerActivity.PrivateUse1} & set(supported_activities())
+    with profile(activities=activities) as result:
         yield
         torch.mpsx.synchronize()
-    seen.export_chrome_trace(os.fspath(path))
+    result.export_chrome_trace(os.fspath(path))
 
 
 def profile_kernel(function: Callable, *args: object, **kwargs: object) -> KernelProfile:
-    """Calls a function, and counts what the threads of the kernels that it launches do: transactions with device
-    memory, bank conflicts, barriers, divergence, floating-point operations, of each line of the Metal source.
+    """Call a function, and count what the threads of its kernels do per line of Metal source: device memory
+    transactions, bank conflicts, barriers, divergence, floating-point operations.
 
         print(mpsx.profiler.profile_kernel(torch.softmax, x, -1))
         profile = mpsx.profiler.profile_kernel(mpsx.compile_shader(source).axpy, y, x, 2.0)
         profile.launches[0].traffic, profile.json(), profile.annotated("program_source", source)
 
-    Needs the simt driver (MPSX_DRIVER=simt), which runs every thread; counts are those of a GPU with SIMD groups of 32.
+    Needs the simt driver (MPSX_DRIVER=simt). Counts assume a GPU with SIMD groups of 32 threads.
     """
     from . import kernel_profile
 
@@ -129,19 +129,19 @@ def profile_kernel(function: Callable, *args: object, **kwargs: object) -> Kerne
 
 @contextlib.contextmanager
 def kernel_profile() -> Iterator[KernelProfile]:
-    """`profile_kernel` of what runs inside the block; filled in when it ends. Blocks do not nest."""
-    from . import kernel_profile as counting
+    """`profile_kernel` for a block; the result is complete when the block ends. Blocks do not nest."""
+    from . import kernel_profile as implementation
 
-    with counting.kernel_profile() as profile:
+    with implementation.kernel_profile() as profile:
         yield profile
 
 
 @contextlib.contextmanager
 def label(name: str) -> Iterator[None]:
-    """Names what this thread dispatches inside the block; labels nest.
+    """Label this thread's launches inside the block; labels nest.
 
-    On Metal the name is a signpost interval in Instruments (subsystem "mpsx"), a debug group in GPU captures, and part
-    of the message when the GPU fails. Other drivers ignore it.
+    On Metal the label is a signpost interval in Instruments (subsystem "mpsx"), a debug group in GPU captures, and part
+    of GPU error messages. Other drivers ignore it.
     """
     _runtime.begin_label(name)
     try:
@@ -152,9 +152,9 @@ def label(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def capture(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Records the GPU's work inside the block to a .gputrace file, which must not exist, for Xcode's Metal debugger.
+    """Capture the GPU's work inside the block to a new .gputrace file for Xcode's Metal debugger.
 
-    Needs the Metal driver, and METAL_CAPTURE_ENABLED=1 in the environment of the process.
+    Needs the Metal driver, and METAL_CAPTURE_ENABLED=1 in the process's environment.
     """
     _runtime.start_capture(os.path.abspath(os.fspath(path)))
     try:

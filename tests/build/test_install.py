@@ -103,7 +103,7 @@ def test_another_backend_is_named() -> None:
     code = "import torch; torch.utils.rename_privateuse1_backend('npu'); import mpsx"
     done = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.returncode == 1
-    assert "ImportError: the backend npu has taken the place" in done.stderr and "AUTOLOAD=0" in done.stderr
+    assert "ImportError: the backend npu already uses PrivateUse1" in done.stderr and "AUTOLOAD=0" in done.stderr
 
 
 def test_import_torch_is_enough() -> None:

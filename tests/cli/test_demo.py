@@ -171,8 +171,8 @@ def test_info_says_why_there_is_no_metal(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.delenv("MPSX_DRIVER", raising=False)
     assert fake("Darwin", "metal", True) == "in use"
-    assert fake("Linux", "host", False).startswith("not here: Metal is a part of macOS, and this is Linux")
+    assert fake("Linux", "host", False).startswith("not available: Metal needs macOS, and this is Linux")
     assert fake("Darwin", "host", False).startswith("not built")
     assert fake("Darwin", "host", True).startswith("not found")
     monkeypatch.setenv("MPSX_DRIVER", "host")
-    assert fake("Darwin", "host", True) == "not chosen: MPSX_DRIVER=host"
+    assert fake("Darwin", "host", True) == "not selected: MPSX_DRIVER=host"

@@ -62,7 +62,7 @@ def test_a_crash_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     pretend(tmp_path, monkeypatch, "echo a last word >&2\nkill -SEGV $$")
     status, report = run(tmp_path, "--stages", "device")
     assert status == 1
-    assert "in threads: its process was ended by SIGSEGV" in report
+    assert "in threads: its process was killed by SIGSEGV" in report
     assert "a last word" in report
 
 
@@ -70,7 +70,7 @@ def test_the_beginning_of_a_long_story_is_reported(tmp_path: Path, monkeypatch: 
     pretend(tmp_path, monkeypatch, "echo the reason >&2\nseq 1000 >&2\necho a last word >&2\nkill -ABRT $$")
     _, report = run(tmp_path, "--stages", "device")
     assert "    the reason\n" in report and "    a last word\n" in report
-    assert "… 902 lines left out …" in report and "\n    500\n" not in report
+    assert "… 902 lines omitted …" in report and "\n    500\n" not in report
 
 
 def test_a_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_a_hang_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(main.LIMITS, "device", 0.5)
     status, report = run(tmp_path, "--stages", "device")
     assert status == 1
-    assert "in threads: no end after 0 s" in report or "in threads: no end after 1 s" in report
+    assert "in threads: still running after 0 s" in report or "in threads: still running after 1 s" in report
 
 
 def test_unknown_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ def test_every_patch_fits(library: str, monkeypatch: pytest.MonkeyPatch) -> None
     if library == "keras":
         monkeypatch.setenv("KERAS_BACKEND", "torch")
     imported = [name for name in names if _is_importable(name)]
-    assert integrations.misfits == []
+    assert integrations.failed_patches == []
     if not imported:
         pytest.skip(f"what {library} itself needs is not installed")
 
@@ -84,9 +84,9 @@ def test_constant(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_version_that_does_not_fit_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module(__name__)
     monkeypatch.setattr(integrations, "_patches", lambda name: (rewrite.line("_sample", "absent", ""),))
-    with pytest.warns(UserWarning, match="mpsx does not fit .*_sample has changed"):
+    with pytest.warns(UserWarning, match="mpsx cannot patch .*_sample has changed"):
         integrations.apply(module)
-    integrations.misfits.clear()
+    integrations.failed_patches.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)

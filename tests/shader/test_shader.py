@@ -232,5 +232,5 @@ def test_lists_of_tensors_are_arrays_of_pointers():
     lib.sum(out, sent, (sent[0], sent[1][3:]))
     torch.testing.assert_close(out.cpu(), a + b * c + b[3])
     assert sent[0].tolist() == [-1.0] * 7
-    with pytest.raises(RuntimeError, match="argument 1: expected a list of numbers, or of tensors on mpsx alone"):
+    with pytest.raises(RuntimeError, match="argument 1: expected a list of numbers, or a list of tensors on mpsx"):
         lib.sum(out, [sent[0], a], sent)

@@ -166,7 +166,7 @@ def test_the_folder_is_made_for_this_user_alone(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "a" / "cache"))
     before = os.umask(0)
     try:
-        shader_cache.current_cache().part("kernels", 0)
+        shader_cache.current_cache().subfolder("kernels", 0)
     finally:
         os.umask(before)
     assert (tmp_path / "a" / "cache").stat().st_mode & 0o777 == 0o700
@@ -181,7 +181,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch, mo
     (tmp_path / "cache").chmod(0o755)
     where.chmod(mode)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
-    with pytest.warns(UserWarning, match=rf"{where} is not used, since other users can write to it .*{mode:04o}"):
+    with pytest.warns(UserWarning, match=rf"{where} is not used because other users can write to it .*{mode:04o}"):
         found = shader_cache.current_cache()
     assert found is shader_cache.private()
     assert found.folder.stat().st_mode & 0o777 == 0o700
@@ -198,7 +198,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path, monkeypatch) -> None:
     (tmp_path / "cache").mkdir(mode=0o755)
     os.chown(tmp_path / "cache", 12345, -1)
     monkeypatch.setenv("MPSX_CACHE_DIR", str(tmp_path / "cache"))
-    with pytest.warns(UserWarning, match="is not used, since it belongs to the user with the id 12345"):
+    with pytest.warns(UserWarning, match="is not used because user 12345 owns it"):
         assert shader_cache.current_cache() is shader_cache.private()
     assert not list((tmp_path / "cache").iterdir())
 
@@ -248,7 +248,7 @@ def test_no_room_anywhere(small_disk) -> None:
     done = in_a_process(ROOM, MPSX_CACHE_DIR=str(disk), TMPDIR=str(temporary))
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("RuntimeError: mpsx: no folder to write compiled kernels to: "), done.stderr
+    assert last.startswith("RuntimeError: mpsx: no writable folder for compiled kernels: "), done.stderr
     assert f"{disk}: No space left on device" in last
     assert f"{temporary}: No space left on device" in last
 
@@ -257,7 +257,7 @@ def test_a_limit_on_the_size_of_files(tmp_path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
     done = in_a_process("import mpsx; torch.ones(1, device='mpsx')\n" + limit + ROOM,
                         MPSX_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))  # fmt: skip
-    assert "RuntimeError: mpsx: no folder to write compiled kernels to: " in done.stderr
+    assert "RuntimeError: mpsx: no writable folder for compiled kernels: " in done.stderr
     assert f"{tmp_path / 'cache'}: File too large" in done.stderr
 
 
@@ -274,7 +274,7 @@ def test_calls_that_fail(folder: Path, monkeypatch, number: int, function: str) 
     monkeypatch.setattr(os, function, fails)
     assert run(4) == [4] * 3
     monkeypatch.setattr(shader_cache, "private", lambda: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
-    with pytest.raises(RuntimeError, match=f"no folder to write compiled kernels to: {folder}: .*; "
+    with pytest.raises(RuntimeError, match=f"no writable folder for compiled kernels: {folder}: .*; "
                                            f"{tempfile.gettempdir()}: {os.strerror(number)}"):  # fmt: skip
         run(6)
 

@@ -170,7 +170,7 @@ def test_command(tmp_path):
     file.write_text(SOURCE)
     status, out, err = command(file)
     assert (status, err) == (0, "")
-    assert "    function constant 5: int mode, may be left out\n" in out
+    assert "    function constant 5: int mode, optional\n" in out
     assert "    function constant 4: int2 tile\n" in out
     assert "    threadgroup 2: threadgroup int * b\n" in out
     axpy = ["--run", "axpy", "--arg", "zeros:float32:3", "--arg", "ones:float32:3", "--arg", "ones:float32:3"]

@@ -100,7 +100,7 @@ def fresh(source: library.ShaderLibrary, name: str) -> object:
     inner = source.__dict__["__shader"]
     if isinstance(inner, library.LazyShader):
         return mpsx.compile_shader(SOURCE).__getattr__(name)
-    return inner.kernel(name, source.__dict__["__facts"][name])
+    return inner.kernel(name, source.__dict__["__kernels"][name])
 
 
 @pytest.mark.parametrize(("name", "dtypes"), [(name, dtypes) for name, *dtypes in RIGHT])

@@ -1,4 +1,4 @@
-"""`python -m mpsx info`: what is installed, what it runs on, and what it listens to."""
+"""`python -m mpsx info`: versions, the driver in use, and environment variables."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from .. import __version__, _build_info, _runtime, fallback
 
 # Every environment variable that mpsx reads at run time.
 VARIABLES = {
-    "MPSX_DRIVER": "host, simt (checks kernels, though not for races in device memory), metal or cuda (default: metal "
-                   "where there is a Metal device, else host)",
-    "MPSX_VENDOR": "on or off: matrix products, convolution, attention by CPU libraries (default: on for host alone)",
-    "MPSX_GEMM": "onednn or mkl: products of float32 matrices on the CPU (default: onednn unless MKL has AVX-512)",
-    "MPSX_SIMT_SEED": "simt: the order in which threads run, a number of its own each process by default",
-    "MPSX_SIMT_THREADS": "simt: threads of every threadgroup whose size is free, 1 to 1024",
-    "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at the end, a file's name writes it there as JSON",
-    "MPSX_METAL_EXACT_BUFFERS": "1: a Metal buffer a tensor, for shader validation",
-    "MPSX_METAL_DEBUG": "1: a command buffer a kernel, so that an error of the GPU names the kernel",
-    "MPSX_METAL_ARCHIVE": "0: compiled pipelines are not kept in the cache folder",
-    "MPSX_CUDA_DEVICE": "cuda: the number of the GPU (default: 0)",
-    "MPSX_CUDA_DEBUG": "1: waits for each kernel, so that an error of the GPU names the kernel",
-    "MPSX_CUDA_THREADS": "cuda: threads of every threadgroup whose size is free, 1 to 1024",
-    "MPSX_CUDA_EXACT_BUFFERS": "1: an allocation a tensor, which the CPU cannot touch, for compute-sanitizer",
-    "MPSX_CUDA_CACHE": "0: compiled kernels of the cuda driver are not kept in the cache folder",
-    "MPSX_ISA": "the kernel library of the host driver (default: the best this CPU runs); `all` builds every one",
-    "MPSX_FALLBACK": "warn, silent or error: operators without a kernel (default: warn)",
-    "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's own switch, where MPSX_FALLBACK is not set: 0 means error, 1 warn",
-    "MPSX_INTEGRATIONS": "0: other libraries are left as they are",
-    "MPSX_AS_MPS": "1: the device goes by the name of mps, as in `python -m mpsx run`",
-    "MPSX_CACHE_DIR": "where compiled shaders and kernels are kept (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
-    "MPSX_CACHE_SIZE": "how many bytes of them (default: 1 GiB)",
-    "MPSX_SHADER_TIMEOUT": "seconds after which a shader's compiler is stopped (default: 120; 0: no limit)",
-    "MPSX_KERNEL_CXX": "the compiler of shaders (default: clang of ziglang, clang++, g++)",
-    "MPSX_KERNEL_MACHINE": "the processor family to compile kernels for (default: this machine's)",
-    "MPSX_MEMORY_LIMIT": "bytes that may be reserved: 2000000000, 2e9, 2G (default: what the high watermark allows)",
-    "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "the share of the device's memory that may be reserved; 0: all there is",
-    "PYTORCH_MPS_LOW_WATERMARK_RATIO": "the share beyond which cached memory is given back",
-    "PYTORCH_MPS_FAST_MATH": "PyTorch's: fast-math in shaders of users on the metal driver, unless it is 0",
-    "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 keeps `import torch` from loading mpsx",
+    "MPSX_DRIVER": "host, simt (checks kernels, except for races in device memory), metal or cuda (default: metal if "
+                   "there is a Metal device, else host)",
+    "MPSX_VENDOR": "on or off: use CPU libraries for matmul, convolution and attention (default: on for host only)",
+    "MPSX_GEMM": "onednn or mkl: the library for float32 matmul on the CPU (default: onednn unless MKL has AVX-512)",
+    "MPSX_SIMT_SEED": "simt: seed of the order in which threads run (default: random)",
+    "MPSX_SIMT_THREADS": "simt: threads per threadgroup where the launch does not fix them, 1 to 1024",
+    "MPSX_SIMT_PROFILE": "simt: 1 prints a profile of every kernel at exit; a file name writes it there as JSON",
+    "MPSX_METAL_EXACT_BUFFERS": "1: one Metal buffer per tensor, for shader validation",
+    "MPSX_METAL_DEBUG": "1: one command buffer per kernel, to name the kernel in GPU errors",
+    "MPSX_METAL_ARCHIVE": "0: do not cache compiled pipelines on disk",
+    "MPSX_CUDA_DEVICE": "cuda: index of the GPU (default: 0)",
+    "MPSX_CUDA_DEBUG": "1: wait for each kernel, to name the kernel in GPU errors",
+    "MPSX_CUDA_THREADS": "cuda: threads per threadgroup where the launch does not fix them, 1 to 1024",
+    "MPSX_CUDA_EXACT_BUFFERS": "1: one allocation per tensor, not accessible from the CPU, for compute-sanitizer",
+    "MPSX_CUDA_CACHE": "0: do not cache compiled CUDA kernels on disk",
+    "MPSX_ISA": "kernel library of the host driver (default: the best for this CPU); `all` builds all of them",
+    "MPSX_FALLBACK": "warn, silent or error: policy for operators without a kernel (default: warn)",
+    "PYTORCH_ENABLE_MPS_FALLBACK": "PyTorch's variable, used if MPSX_FALLBACK is not set: 0 means error, 1 warn",
+    "MPSX_INTEGRATIONS": "0: do not patch other libraries",
+    "MPSX_AS_MPS": "1: name the device mps, as `python -m mpsx run` does",
+    "MPSX_CACHE_DIR": "cache folder of compiled kernels (default: $XDG_CACHE_HOME/mpsx, else ~/.cache/mpsx)",
+    "MPSX_CACHE_SIZE": "its maximum size in bytes (default: 1 GiB)",
+    "MPSX_SHADER_TIMEOUT": "time limit of the shader compiler in seconds (default: 120; 0: none)",
+    "MPSX_KERNEL_CXX": "shader compiler (default: clang of ziglang, clang++, g++)",
+    "MPSX_KERNEL_MACHINE": "processor family to compile kernels for (default: this machine's)",
+    "MPSX_MEMORY_LIMIT": "limit of reserved memory: 2000000000, 2e9, 2G (default: from the high watermark)",
+    "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "PyTorch's: fraction of the device's memory that may be reserved; 0: no limit",
+    "PYTORCH_MPS_LOW_WATERMARK_RATIO": "PyTorch's: fraction above which cached memory is released",
+    "PYTORCH_MPS_FAST_MATH": "PyTorch's: use fast-math in user shaders on the metal driver, unless 0",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "PyTorch's: 0 stops `import torch` from loading mpsx",
 }
 
-CHECKS = "bounds, barriers, and races in threadgroup memory; races in device memory are not found"
+CHECKS = "bounds, barriers, and races in threadgroup memory, but not races in device memory"
 
 Section = list[tuple[str, str]]
 
@@ -55,7 +55,7 @@ def _bytes(count: int) -> str:
 
 
 def package() -> Section:
-    """Versions, and what built them."""
+    """Versions and compilers."""
     return [
         ("mpsx", f"{__version__}, in {Path(__file__).parent.parent}"),
         ("torch", f"{torch.__version__}; built for {_build_info.TORCH_VERSION}"),
@@ -64,8 +64,8 @@ def package() -> Section:
     ]
 
 
-def trouble() -> str:
-    """Why the driver does not start; empty: it does."""
+def start_error() -> str:
+    """The error that prevents the driver from starting; "" if it starts."""
     try:
         _runtime.driver()
     except RuntimeError as error:
@@ -75,16 +75,16 @@ def trouble() -> str:
 
 def driver() -> Section:
     """The driver in use."""
-    if trouble():
-        return [("driver", f"does not start: {trouble()}")]
+    if start_error():
+        return [("driver", f"does not start: {start_error()}")]
     info = _runtime.driver()
     installed = sorted(path.stem.removeprefix("libmpsx_kernels_") for path in _libraries().glob("libmpsx_kernels_*"))
-    order = "asynchronous" if info["asynchronous"] else "synchronous: a kernel is done when its launch returns"
+    order = "asynchronous" if info["asynchronous"] else "synchronous: a launch returns when the kernel has finished"
     return [
         ("driver", info["name"]),
         ("device", info["device"]),
         ("kernels", f"{len(_runtime.kernel_names())}, compiled for {info['isa']} by {info['compiler']}"),
-        ("libraries", ", ".join(installed) or "Metal alone"),
+        ("libraries", ", ".join(installed) or "Metal only"),
         ("launches", order),
         *([("checks", CHECKS)] if info["name"] == "simt" else []),
         ("memory", "shared with the CPU" if info["adopts_memory"] else "shared with the CPU, by handle"),
@@ -92,8 +92,8 @@ def driver() -> Section:
 
 
 def memory() -> Section:
-    """The device's memory, and the caching allocator's part of it."""
-    if trouble():
+    """The device's memory, and the caching allocator's statistics."""
+    if start_error():
         return [("total", "unknown")]
     info, found = _runtime.driver(), _runtime.memory()
     return [
@@ -105,24 +105,24 @@ def memory() -> Section:
 
 
 def why_metal() -> str:
-    """Why a Metal device is, or is not, in use."""
-    if trouble():
-        return f"not usable: {trouble()}"
+    """Why a Metal device is or is not in use."""
+    if start_error():
+        return f"not usable: {start_error()}"
     name = _runtime.driver()["name"]
     if name == "metal":
         return "in use"
     if platform.system() != "Darwin":
         system = platform.system()
-        return f"not here: Metal is a part of macOS, and this is {system}; the {name} driver runs the kernels"
+        return f"not available: Metal needs macOS, and this is {system}; the {name} driver runs the kernels"
     if not _build_info.METAL_DRIVER:
         return f"not built: this installation has no Metal driver; the {name} driver runs the kernels"
     if os.environ.get("MPSX_DRIVER"):
-        return f"not chosen: MPSX_DRIVER={os.environ['MPSX_DRIVER']}"
-    return f"not found: this Mac offers no Metal device to this process; the {name} driver runs the kernels"
+        return f"not selected: MPSX_DRIVER={os.environ['MPSX_DRIVER']}"
+    return f"not found: this process has no access to a Metal device; the {name} driver runs the kernels"
 
 
 def metal() -> Section:
-    """Whether Metal can be used, as `torch.backends.mps` lets one tell."""
+    """Whether Metal is available to mpsx and to `torch.backends.mps`."""
     mps = torch.backends.mps
     libraries = [name for name in ("mpsx.metallib", "mpsx.metal") if (_libraries() / name).exists()]
     built = "built" if _build_info.METAL_DRIVER else "not built"
@@ -137,14 +137,14 @@ def metal() -> Section:
 
 
 def why_cuda() -> str:
-    """Why an NVIDIA GPU is, or is not, in use."""
-    if not trouble() and _runtime.driver()["name"] == "cuda":
+    """Why an NVIDIA GPU is or is not in use."""
+    if not start_error() and _runtime.driver()["name"] == "cuda":
         return "in use"
     if not (_libraries() / "mpsx.ptx").exists():
-        return "not built: this installation has no kernels for NVIDIA's GPUs"
-    if why := _runtime.cuda_trouble():
+        return "not built: this installation has no kernels for NVIDIA GPUs"
+    if why := _runtime.cuda_unavailable_reason():
         return f"not available: {why}"
-    return "available: MPSX_DRIVER=cuda chooses it"
+    return "available: select it with MPSX_DRIVER=cuda"
 
 
 def policy() -> Section:
@@ -153,7 +153,7 @@ def policy() -> Section:
 
 
 def environment() -> Section:
-    """The variables that are honoured, and their values."""
+    """Environment variables, their values and meanings."""
     width = max(map(len, VARIABLES))
     return [(f"{name:<{width}}", os.environ.get(name, "-") + "   " + meaning) for name, meaning in VARIABLES.items()]
 

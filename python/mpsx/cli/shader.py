@@ -1,4 +1,4 @@
-"""`python -m mpsx shader file.metal`: checks a Metal source file, lists its kernels, and runs one of them."""
+"""`python -m mpsx shader file.metal`: check a Metal source file, list its kernels, run one of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ..kernel_profile import KernelProfile
 
 EXAMPLE = """\
-python -m mpsx shader axpy.metal                    check it, and list kernels and buffers
+python -m mpsx shader axpy.metal                    check the file, list kernels and buffers
 python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --out y.npy
 python -m mpsx shader axpy.metal --run axpy --arg y.npy --arg ones:float32:100 --arg 2.5 --profile
 
-An argument is a .npy file; KIND:TYPE:SHAPE, of which KIND is zeros, ones, arange, rand or randn and SHAPE like 100 or
-4x25; a number; or TYPE:NUMBER, for a kernel that wants another type than float or long. They come in buffer order.
+An argument is a .npy file; KIND:TYPE:SHAPE, where KIND is zeros, ones, arange, rand or randn, and SHAPE is like 100 or
+4x25; a number, passed as float or long; or TYPE:NUMBER. Arguments are in buffer order.
 """
 KINDS = {
     "zeros": torch.zeros,
@@ -38,29 +38,29 @@ CASTS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
+    """Add the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
     parser.add_argument("file", type=Path, help="Metal source")
-    parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="find includes there")
+    parser.add_argument("-I", dest="include", action="append", default=[], metavar="DIR", help="include path")
     parser.add_argument("--profile", nargs="?", const="text", choices=("text", "json", "source"),
-                        help="with --run: count, on the simt driver, what the kernel's threads do with memory; print "
-                             "it as text (default), as JSON, or beside the source")
+                        help="with --run: count the kernel's memory accesses on the simt driver; print them as text "
+                             "(default), as JSON, or next to the source")
     parser.add_argument("--driver", choices=("host", "simt", "metal", "cuda"),
-                        help="what runs it (default: $MPSX_DRIVER, else metal where there is Metal, else host); simt "
-                             "checks bounds, barriers and races in threadgroup memory, not races in device memory")
+                        help="driver (default: $MPSX_DRIVER, else metal if available, else host); simt checks bounds, "
+                             "barriers and races in threadgroup memory, but not races in device memory")
     parser.add_argument("--run", metavar="KERNEL", help="run this kernel")
-    parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="an argument of it; see below")
-    parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="the grid (default: the first array's size)")
-    parser.add_argument("--group", type=_size, metavar="X[,Y[,Z]]", help="threads per threadgroup (default: chosen)")
+    parser.add_argument("--arg", action="append", default=[], metavar="ARG", help="a kernel argument; see below")
+    parser.add_argument("--threads", type=_size, metavar="X[,Y[,Z]]", help="grid (default: size of the first array)")
+    parser.add_argument("--group", type=_size, metavar="X[,Y[,Z]]", help="threads per threadgroup (default: automatic)")
     parser.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE",
-                        help="a function constant's value, by name or index; commas between the numbers of a vector")
+                        help="value of a function constant, by name or index; separate a vector's elements by commas")
     parser.add_argument("--threadgroup-memory", action="append", default=[], metavar="[INDEX:]BYTES",
-                        help="the size of a [[threadgroup(n)]] argument (default index: 0)")
-    parser.add_argument("--error-buf-idx", type=int, metavar="N", help="the buffer of TORCH_REPORT_ERROR")
-    parser.add_argument("--seed", type=int, default=0, help="of rand and randn (default: 0)")
+                        help="size of a [[threadgroup(n)]] argument (default index: 0)")
+    parser.add_argument("--error-buf-idx", type=int, metavar="N", help="index of the buffer for TORCH_REPORT_ERROR")
+    parser.add_argument("--seed", type=int, default=0, help="seed of rand and randn (default: 0)")
     parser.add_argument("--out", action="append", default=[], metavar="[INDEX:]FILE",
-                        help="write an argument to a .npy file afterwards (default index: 0)")  # fmt: skip
+                        help="write an argument to a .npy file after the run (default index: 0)")  # fmt: skip
 
 
 def _size(text: str) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ def _size(text: str) -> tuple[int, ...]:
 def _dtype(name: str) -> torch.dtype:
     found = getattr(torch, ALIASES.get(name, name), None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{name!r} is not an element type; expected one like float32, float16, bfloat16 or int32")
+        raise ValueError(f"expected an element type such as float32, float16, bfloat16 or int32, got {name!r}")
     return found
 
 
@@ -87,20 +87,20 @@ def _number(text: str) -> float | int:
 
 
 def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
-    """The value of an --arg, and the type to pass a number as."""
+    """Parse an --arg: its value, and the type of a number."""
     if text.endswith(".npy"):
         import numpy as np
 
         return torch.from_numpy(np.load(text)), None
-    words = text.split(":")
+    fields = text.split(":")
     try:
-        if words[0] in KINDS and len(words) == 3:
-            shape = tuple(int(n) for n in words[2].split("x"))
-            return KINDS[words[0]](shape, dtype=_dtype(words[1])), None
-        if len(words) == 2:
-            name = str(_dtype(words[0])).removeprefix("torch.")
-            return _number(words[1]), CASTS.get(name, name)
-        if len(words) == 1:
+        if fields[0] in KINDS and len(fields) == 3:
+            shape = tuple(int(n) for n in fields[2].split("x"))
+            return KINDS[fields[0]](shape, dtype=_dtype(fields[1])), None
+        if len(fields) == 2:
+            name = str(_dtype(fields[0])).removeprefix("torch.")
+            return _number(fields[1]), CASTS.get(name, name)
+        if len(fields) == 1:
             return _number(text), None
     except ValueError as error:
         raise ValueError(f"--arg {text}: {error}") from None
@@ -109,7 +109,7 @@ def parse_argument(text: str) -> tuple[torch.Tensor | float | int, str | None]:
 
 
 def listing(kernels: list[dict]) -> str:
-    """The kernels and their buffers as text."""
+    """List kernels and their buffers as text."""
     lines = []
     for kernel in kernels:
         lines.append(f"{kernel['name']}    {kernel['location']}")
@@ -117,7 +117,7 @@ def listing(kernels: list[dict]) -> str:
             kind = "threadgroup" if buffer["space"] == "threadgroup" else "buffer"
             lines.append(f"    {kind} {buffer['index']}: {buffer['text']}")
         for constant in kernel["constants"]:
-            needed = "" if constant["required"] else ", may be left out"
+            needed = "" if constant["required"] else ", optional"
             lines.append(f"    function constant {constant['index']}: {constant['type']} {constant['name']}{needed}")
     return "\n".join(lines) or "no kernels"
 
@@ -131,7 +131,7 @@ def _summary(index: int, tensor: torch.Tensor) -> str:
 
 
 def parse_constants(texts: list[str]) -> dict[str | int, object]:
-    """The values of the --constants."""
+    """Parse the --constants."""
     constants = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -143,7 +143,7 @@ def parse_constants(texts: list[str]) -> dict[str | int, object]:
 
 
 def run(arguments: argparse.Namespace, library: object) -> None:
-    """Runs the kernel, prints what changed, writes what was asked for."""
+    """Run the kernel, print changed arguments, and write the --out files."""
     import numpy as np
 
     kernel = getattr(library, arguments.run)
@@ -170,15 +170,15 @@ def run(arguments: argparse.Namespace, library: object) -> None:
             print(_summary(i, tensor))
     for out in arguments.out:
         index, _, path = out.rpartition(":")
-        where = int(index or 0)
-        if where not in after:
-            raise ValueError(f"--out {out}: argument {where} is no array")
-        tensor = after[where]
+        argument = int(index or 0)
+        if argument not in after:
+            raise ValueError(f"--out {out}: expected the index of an array, but argument {argument} is not one")
+        tensor = after[argument]
         np.save(path, (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
 
 
 def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None:
-    """Prints what --profile asks for."""
+    """Print the profile in the format of --profile."""
     if arguments.profile == "source":
         print(profile.annotated(str(arguments.file), arguments.file.read_text()))
     else:
@@ -186,7 +186,7 @@ def print_profile(arguments: argparse.Namespace, profile: KernelProfile) -> None
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """The exit status."""
+    """Run the command; return the exit status."""
     if arguments.driver or arguments.profile:
         os.environ["MPSX_DRIVER"] = arguments.driver or "simt"
     from ..shader import kernel_library

@@ -1,4 +1,4 @@
-"""Memory: the `torch.mpsx` functions that mirror `torch.cuda`'s and `torch.mps`'s."""
+"""Memory functions of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 
@@ -39,62 +39,62 @@ __all__ = [
 
 
 def memory_stats(device: object = None) -> OrderedDict[str, int]:
-    """The allocator's statistics, under the names that `torch.cuda.memory_stats` uses."""
+    """The allocator's statistics, with the keys of `torch.cuda.memory_stats`."""
     return OrderedDict(sorted(torch.accelerator.memory_stats(0).items()))
 
 
 def memory_allocated(device: object = None) -> int:
-    """Bytes that tensors hold."""
+    """Bytes in use by tensors."""
     return _runtime.memory()["allocated"]
 
 
 def max_memory_allocated(device: object = None) -> int:
-    """The most bytes that tensors held since the start or `reset_peak_memory_stats()`."""
+    """The peak of `memory_allocated()` since process start or `reset_peak_memory_stats()`."""
     return _runtime.memory()["allocated_peak"]
 
 
 def memory_reserved(device: object = None) -> int:
-    """Bytes taken from the driver: what tensors hold, and what waits for reuse."""
+    """Bytes allocated from the driver: in use by tensors, or cached for reuse."""
     return _runtime.memory()["reserved"]
 
 
 def max_memory_reserved(device: object = None) -> int:
-    """The most bytes that were reserved since the start or `reset_peak_memory_stats()`."""
+    """The peak of `memory_reserved()` since process start or `reset_peak_memory_stats()`."""
     return _runtime.memory()["reserved_peak"]
 
 
 def reset_peak_memory_stats(device: object = None) -> None:
-    """Sets peaks to what is in use now."""
+    """Reset peaks to current values."""
     _runtime.reset_peak_memory()
 
 
 def reset_accumulated_memory_stats(device: object = None) -> None:
-    """Sets what is counted up to zero."""
+    """Reset accumulated counts to zero."""
     _runtime.reset_accumulated_memory()
 
 
 def memory_cached(device: object = None) -> int:
-    """`memory_reserved`, under its old name."""
+    """Deprecated name of `memory_reserved`."""
     return memory_reserved()
 
 
 def max_memory_cached(device: object = None) -> int:
-    """`max_memory_reserved`, under its old name."""
+    """Deprecated name of `max_memory_reserved`."""
     return max_memory_reserved()
 
 
 def reset_max_memory_allocated(device: object = None) -> None:
-    """`reset_peak_memory_stats`, under its old name."""
+    """Deprecated name of `reset_peak_memory_stats`."""
     reset_peak_memory_stats()
 
 
 def reset_max_memory_cached(device: object = None) -> None:
-    """`reset_peak_memory_stats`, under its old name."""
+    """Deprecated name of `reset_peak_memory_stats`."""
     reset_peak_memory_stats()
 
 
 def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
-    """`memory_stats`, with a dictionary for each part of a name."""
+    """`memory_stats` as nested dictionaries."""
     return _nested(memory_stats())
 
 
@@ -110,7 +110,7 @@ def _nested(stats: dict[str, int]) -> dict[str, object]:
 
 
 def host_memory_stats() -> OrderedDict[str, int]:
-    """Statistics of pinned memory, under the names that `torch.cuda.host_memory_stats` uses."""
+    """Statistics of pinned memory, with the keys of `torch.cuda.host_memory_stats`."""
     values = iter(torch.ops.mpsx._host_memory_stats())
     kinds = ("active_bytes", "active_requests", "allocated_bytes", "allocations")
     parts = ("current", "peak", "allocated", "freed")
@@ -118,43 +118,45 @@ def host_memory_stats() -> OrderedDict[str, int]:
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, object]:
-    """`host_memory_stats`, with a dictionary for each statistic."""
+    """`host_memory_stats` as nested dictionaries."""
     return _nested(host_memory_stats())
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Sets the peaks of pinned memory to what is in use now."""
+    """Reset peaks of pinned memory to current values."""
     torch.ops.mpsx._reset_host_memory_stats(True)
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Sets what is counted up for pinned memory to zero."""
+    """Reset accumulated counts of pinned memory to zero."""
     torch.ops.mpsx._reset_host_memory_stats(False)
 
 
 def memory_snapshot(device: object = None) -> list[dict[str, object]]:
-    """Segments of memory, under the names of `torch.cuda`'s: one for all that is reserved, of two blocks, namely what
-    tensors hold and what waits for reuse."""
+    """Memory segments, with the keys of `torch.cuda.memory_snapshot`.
+
+    One segment stands for all reserved memory, with a block for memory in use and a block for cached memory.
+    """
     stats = _runtime.memory()
-    held, reserved = stats["allocated"], stats["reserved"]
-    sizes = {"active_allocated": held, "inactive": reserved - held}
+    allocated, reserved = stats["allocated"], stats["reserved"]
+    sizes = {"active_allocated": allocated, "inactive": reserved - allocated}
     blocks = [{"address": 0, "size": size, "requested_size": size, "state": state, "frames": []}
               for state, size in sizes.items() if size > 0]  # fmt: skip
     return [{
         "device": 0, "address": 0, "segment_type": "large", "segment_pool_id": (0, 0), "stream": 0, "frames": [],
-        "is_expandable": False, "total_size": reserved, "allocated_size": held, "active_size": held,
-        "requested_size": held, "blocks": blocks,
+        "is_expandable": False, "total_size": reserved, "allocated_size": allocated,
+        "active_size": allocated, "requested_size": allocated, "blocks": blocks,
     }]  # fmt: skip
 
 
 def device_memory_used(device: object = None) -> int:
-    """Bytes of the device that are in use, by any process."""
+    """Bytes of the device in use by any process."""
     free, total = mem_get_info()
     return total - free
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """The share of `recommended_max_memory()` that this process may reserve; more than 1 where there is no limit."""
+    """The fraction of `recommended_max_memory()` that this process may reserve; above 1 without a limit."""
     return _runtime.memory_limit() / recommended_max_memory()
 
 
@@ -165,7 +167,7 @@ def mem_get_info(device: object = None) -> tuple[int, int]:
 
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:
-    """The statistics that matter, as text."""
+    """The main statistics as text."""
     stats = _runtime.memory()
     rows = [
         ("allocated", stats["allocated"], stats["allocated_peak"]),
@@ -183,12 +185,12 @@ def memory_summary(device: object = None, abbreviated: bool = False) -> str:
 
 
 def empty_cache() -> None:
-    """Returns memory that no tensor holds to the driver."""
+    """Release cached memory to the driver."""
     _runtime.empty_cache()
 
 
 def set_per_process_memory_fraction(fraction: float, device: object = None) -> None:
-    """Limits what this process may reserve to a share of `recommended_max_memory()`; 0 lifts the limit."""
+    """Limit reserved memory to a fraction of `recommended_max_memory()`; 0 removes the limit."""
     if not 0 <= fraction <= 2:
         raise ValueError(f"set_per_process_memory_fraction: expected a fraction from 0 to 2, got {fraction}")
     limit = int(fraction * recommended_max_memory()) if fraction else 2**63 - 1
@@ -196,15 +198,15 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def current_allocated_memory() -> int:
-    """Bytes that tensors hold (the name in `torch.mps`)."""
+    """`memory_allocated()`, under its name in `torch.mps`."""
     return memory_allocated()
 
 
 def driver_allocated_memory() -> int:
-    """Bytes taken from the driver (the name in `torch.mps`)."""
+    """`memory_reserved()`, under its name in `torch.mps`."""
     return memory_reserved()
 
 
 def recommended_max_memory() -> int:
-    """Bytes that the device has."""
+    """Total bytes of the device's memory."""
     return _runtime.driver()["total_memory"]

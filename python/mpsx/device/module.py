@@ -1,4 +1,4 @@
-"""The module that torch shows as `torch.mpsx`."""
+"""The module `torch.mpsx`."""
 
 from __future__ import annotations as _annotations
 
@@ -18,11 +18,11 @@ from .memory import recommended_max_memory
 from .random import *  # noqa: F403
 from .streams import *  # noqa: F403
 
-# torch.utils.checkpoint saves and restores the random state of devices that say so; the generator needs no driver.
+# torch.utils.checkpoint saves the random state of initialized devices; the generator needs no driver.
 _initialized = True
 
 
-# Inductor asks a device's module for these, once, when it first compiles something.
+# Inductor gets these from the device's module when it first compiles a graph.
 _INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> object:
 
 
 def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: object) -> _torch.memory_format:
-    """The memory format of a convolution's result: result_format() of src/ops/conv/conv.cpp. Others: PyTorch's."""
+    """The memory format of a convolution's output, as result_format() in src/ops/conv/conv.cpp chooses it on mpsx."""
     from torch._prims_common import suggest_memory_format
 
     if not image.is_mpsx:
@@ -52,23 +52,23 @@ def _convolution_format(image: _torch.Tensor, weight: _torch.Tensor, backend: ob
 
 
 def _has_metal_type(dtype: _torch.dtype) -> bool:
-    """Whether Inductor's generator for Metal knows the type."""
+    """Whether Inductor's Metal code generation supports the dtype."""
     from torch._inductor.codegen.mps import DTYPE_TO_METAL
 
     return dtype.is_complex or dtype in DTYPE_TO_METAL
 
 
 def register() -> None:
-    """Makes this module `torch.mpsx`, and adds `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and the like."""
+    """Make this module `torch.mpsx`, and add `Tensor.mpsx()`, `Module.mpsx()`, `is_mpsx` and so on."""
     _torch._register_device_module("mpsx", _sys.modules[__name__])
     _torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    _torch.Tensor.is_mpsx = property(lambda tensor: tensor.device.type == _runtime.device_type())  # by either name
-    # As torch.mps.event and torch.cuda.streams can be imported, these can be too.
+    _torch.Tensor.is_mpsx = property(lambda tensor: tensor.device.type == _runtime.device_type())
+    # Make the submodules importable, like torch.mps.event and torch.cuda.streams.
     for name, module in _MODULES.items():
         _sys.modules[f"torch.mpsx.{name}"] = module
-    backend = _ModuleType("torch.backends.mpsx", "torch.backends.mps's questions, about mpsx.")
+    backend = _ModuleType("torch.backends.mpsx", "Counterpart of torch.backends.mps for mpsx.")
     backend.is_built = backend.is_available = is_available
     backend.is_macos_or_newer = lambda major, minor: True
     backend.is_macos13_or_newer = lambda minor=0: True
@@ -79,7 +79,7 @@ def register() -> None:
 
 event = streams
 _MODULES = {"event": event, "memory": memory, "profiler": profiler, "random": random, "streams": streams}
-_used = (_time.monotonic(), _time.process_time())  # when `utilization` was last called: the clock, and the CPU's time
+_last_utilization = (_time.monotonic(), _time.process_time())  # wall and CPU time of the last `utilization` call
 
 
 def __dir__() -> list[str]:
@@ -87,46 +87,46 @@ def __dir__() -> list[str]:
 
 
 def is_available() -> bool:
-    """Whether the device can be used; it always can: without a GPU, kernels run on the CPU."""
+    """Whether the device can be used. Always true: without a GPU, kernels run on the CPU."""
     return True
 
 
 def is_mps() -> bool:
-    """Whether the device goes by the name of mps at the moment: see `mpsx.as_mps`."""
+    """Whether the device is currently named mps; see `mpsx.as_mps`."""
     return _runtime.device_type() == "mps"
 
 
 def load_metallib(path: str) -> None:
-    """Refused: a .metallib has no source, and Metal alone can run it."""
+    """Not supported: only Metal can run a .metallib, which has no source."""
     raise RuntimeError("load_metallib: mpsx compiles shaders from source; pass the Metal source to compile_shader")
 
 
 def ipc_collect() -> None:
-    """A CUDA notion; nothing to do."""
+    """Does nothing; exists for code written for CUDA."""
 
 
 def can_device_access_peer(device: object, peer_device: object) -> bool:
-    """A CUDA notion; there is one device."""
+    """False: there is one device."""
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """A CUDA notion: there are no graphs of the device's to be captured."""
+    """False: the device has no graph capture."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """A CUDA notion; none."""
+    """Empty; exists for code written for CUDA."""
     return []
 
 
 def is_initialized() -> bool:
-    """Whether anything has used the device yet."""
+    """Whether the driver has started."""
     return _runtime.driver_started()
 
 
 def init() -> None:
-    """Starts the driver; using the device does so too."""
+    """Start the driver. The first use of the device starts it too."""
     _runtime.driver()
 
 
@@ -142,21 +142,21 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """How many devices there are: one, or one per process of this machine where processes share it.
+    """The number of device indices: 1, or the number of processes that share the device.
 
-    That is LOCAL_WORLD_SIZE, which torchrun sets, or else the size of the largest torch.distributed group so far. The
-    indices below it all mean the one device.
+    The number of processes is LOCAL_WORLD_SIZE, which torchrun sets, or else the size of the largest torch.distributed
+    group so far. All indices name the same device.
     """
     return _runtime.device_count()
 
 
 def current_device() -> int:
-    """The index of the current device: 0."""
+    """The index of the current device, always 0."""
     return 0
 
 
 def set_device(device: object) -> None:
-    """Chooses the current device; there is one."""
+    """Check the index; there is one device."""
     _check_device(device)
 
 
@@ -167,7 +167,7 @@ def _check_device(which: object) -> None:
 
 
 class device:
-    """Chooses the current device for the length of a with block; there is one."""
+    """Context manager that selects the current device; there is one, so it only checks the index."""
 
     def __init__(self, device: object) -> None:
         _check_device(device)
@@ -180,14 +180,14 @@ class device:
 
 
 class device_of(device):
-    """`device(tensor.device)`, or nothing for a tensor that is elsewhere."""
+    """`device(tensor.device)` for mpsx tensors; no effect for others."""
 
     def __init__(self, tensor: _torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.is_mpsx else None)
 
 
 def synchronize(device: object = None) -> None:
-    """Waits for all work of the device, and raises what went wrong there."""
+    """Wait for all submitted work, and raise the device's errors."""
     _check_device(device)
     _runtime.synchronize()
 
@@ -202,7 +202,7 @@ class DeviceProperties:
     kernel_compiler: str
     total_memory: int
     unified_memory: bool = True
-    is_integrated: bool = True  # torch.cuda's name for it
+    is_integrated: bool = True  # as in torch.cuda
 
 
 def get_device_properties(device: object = None) -> DeviceProperties:
@@ -213,42 +213,41 @@ def get_device_properties(device: object = None) -> DeviceProperties:
 
 
 def get_device_name(device: object = None) -> str:
-    """The device's name for people."""
+    """The device's name."""
     return get_device_properties(device).name
 
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
-    """A CUDA notion; (0, 0)."""
+    """(0, 0); exists for code written for CUDA."""
     _check_device(device)
     return (0, 0)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 works; it does, computing in float32."""
+    """True; bfloat16 computes in float32."""
     return True
 
 
 def is_tf32_supported() -> bool:
-    """Whether products of float32 can be computed in TF32; they never are."""
+    """False; float32 matmul never uses TF32."""
     return False
 
 
 def utilization(device: object = None) -> int:
-    """The percentage of the time since the last call (at first: since the start) in which the device was busy.
+    """The percentage of time since the previous call, or since process start, in which the device was busy.
 
-    The device of the host and simt drivers is the CPU, of which this process's share counts. Other drivers have no
-    such counter.
+    On the host and simt drivers that is this process's CPU time over all cores. Other drivers have no counter.
     """
-    global _used
+    global _last_utilization
     _check_device(device)
     driver = _runtime.driver()["name"]
     if driver not in ("host", "simt"):
-        raise NotImplementedError(f"utilization: the {driver} driver does not count how long the GPU was busy")
-    before, _used = _used, (_time.monotonic(), _time.process_time())
-    elapsed, busy = (now - then for now, then in zip(_used, before, strict=True))
+        raise NotImplementedError(f"utilization: the {driver} driver cannot measure GPU utilization")
+    before, _last_utilization = _last_utilization, (_time.monotonic(), _time.process_time())
+    elapsed, busy = (now - then for now, then in zip(_last_utilization, before, strict=True))
     return min(100, round(100 * busy / max(elapsed * (_os.cpu_count() or 1), 1e-9)))
 
 
 def get_amp_supported_dtype() -> list[_torch.dtype]:
-    """The types that `torch.autocast("mpsx", dtype=…)` takes."""
+    """The dtypes that `torch.autocast("mpsx", dtype=…)` accepts."""
     return [_torch.float16, _torch.bfloat16]

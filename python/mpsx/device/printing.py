@@ -1,7 +1,7 @@
-"""Printing a tensor without launching anything: torch formats numbers with operators, in float64.
+"""Print tensors without launching kernels: PyTorch formats numbers with operators in float64.
 
-Torch has a list of devices whose tensors it moves to the CPU before it formats them; this one cannot be added to it,
-so the function that formats is wrapped. No copy is made.
+PyTorch moves tensors of some devices to the CPU before it formats them, but that list cannot be extended. Wrap the
+formatting function instead, and give it a CPU view, which copies nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .views import cpu_view
 
 
 def register() -> None:
-    """Wraps torch's formatting function, if this torch has it."""
+    """Wrap PyTorch's formatting function, if this version has it."""
     format_values = getattr(_tensor_str, "_tensor_str", None)
     if format_values is None:
         return

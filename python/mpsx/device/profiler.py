@@ -1,4 +1,4 @@
-"""`torch.mpsx.profiler`: the functions of `torch.mps.profiler`. `mpsx.profiler` has the counts and times."""
+"""`torch.mpsx.profiler`, with the functions of `torch.mps.profiler`. `mpsx.profiler` reports counts and times."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _capturing = False
 
 
 def start(mode: str = "interval", wait_until_completed: bool = False) -> None:
-    """Times kernels from now on; `mpsx.profiler.rows()` has the result. Both modes are the same here."""
+    """Start timing kernels; `mpsx.profiler.rows()` returns the result. Both modes do the same."""
     unknown = set(mode.split(",")) - _MODES
     if unknown:
-        raise ValueError(f"start: expected a mode of interval, event or both with a comma, got {mode!r}")
+        raise ValueError(f"start: expected the mode 'interval', 'event' or 'interval,event', got {mode!r}")
     _runtime.set_profiling(True)
 
 
 def stop() -> None:
-    """Stops timing."""
+    """Stop timing kernels."""
     _runtime.set_profiling(False)
 
 
 @contextlib.contextmanager
 def profile(mode: str = "interval", wait_until_completed: bool = False) -> Iterator[None]:
-    """`start` and `stop` around a block."""
+    """Time kernels inside a with block."""
     start(mode, wait_until_completed)
     try:
         yield
@@ -44,13 +44,13 @@ def is_metal_capture_enabled() -> bool:
 
 
 def is_capturing_metal() -> bool:
-    """Whether a capture is under way."""
+    """Whether `metal_capture` is active."""
     return _capturing
 
 
 @contextlib.contextmanager
 def metal_capture(fname: str) -> Iterator[None]:
-    """Records the GPU's work inside the block to a .gputrace file, for Xcode."""
+    """Record the GPU's work inside a with block to a .gputrace file for Xcode."""
     global _capturing
     with _profiler.capture(fname):
         _capturing = True

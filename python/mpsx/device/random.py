@@ -1,4 +1,4 @@
-"""Random state: the `torch.mpsx` functions that mirror `torch.cuda`'s and `torch.mps`'s."""
+"""Random number functions of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = [
     "set_rng_state_all",
 ]
 
-# torch.mpsx.default_generators, as every other device has them.
 default_generators: tuple[torch.Generator, ...] = (torch.ops.mpsx._default_generator(),)
 
 
@@ -33,22 +32,22 @@ def _generator(device: object = None) -> torch.Generator:
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the default generator."""
+    """Seed the default generator."""
     _generator().manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the default generator of every device; there is one. `torch.manual_seed` calls it."""
+    """Seed the default generator of the only device. `torch.manual_seed` calls this."""
     manual_seed(seed)
 
 
 def seed() -> int:
-    """Seeds the default generator with a random number, which it returns."""
+    """Seed the default generator with a random number, and return that number."""
     return _generator().seed()
 
 
 def seed_all() -> None:
-    """`seed()` for every device; there is one."""
+    """`seed()` for all devices, of which there is one."""
     seed()
 
 
@@ -58,12 +57,12 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: object = "mpsx") -> torch.Tensor:
-    """The default generator's state, a CPU byte tensor."""
+    """The default generator's state as a uint8 tensor on the CPU."""
     return _generator(device).get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device: object = "mpsx") -> None:
-    """Sets the default generator's state to what `get_rng_state` returned."""
+    """Restore a state that `get_rng_state` returned."""
     _generator(device).set_state(new_state.clone(memory_format=torch.contiguous_format).cpu())
 
 
@@ -73,6 +72,6 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Sets the state of every device's default generator."""
+    """Restore the state of every device's default generator."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)

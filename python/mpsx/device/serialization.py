@@ -1,4 +1,4 @@
-"""torch.save and torch.load: the device's name in files, and what `map_location` makes of it."""
+"""torch.save and torch.load: the device's name in files, and `map_location`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from .. import _runtime
 
-# Below 21, where torch's own handler for "mps" takes every location that starts with those letters.
+# Lower values run first. PyTorch's handler for "mps" (21) accepts every location that starts with "mps".
 PRIORITY = 15
 
 
@@ -20,10 +20,10 @@ def _restore(storage: torch.UntypedStorage, location: str) -> torch.UntypedStora
         return None
     index = torch.device(location).index
     if index is not None and not _runtime.is_device_index(index):
-        raise RuntimeError(f"torch.load: the file has a storage of {location}; there is only mpsx:0")
+        raise RuntimeError(f"torch.load: expected the device mpsx:0, got a storage on {location}")
     return storage.mpsx()
 
 
 def register() -> None:
-    """Makes torch know it."""
+    """Register the handlers with torch.serialization."""
     torch.serialization.register_package(PRIORITY, _tag, _restore)

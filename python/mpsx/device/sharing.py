@@ -1,4 +1,4 @@
-"""Tensors for other processes, by torch.multiprocessing, and for other libraries, by DLPack: the memory is shared."""
+"""Shared memory with other processes (torch.multiprocessing) and with other libraries (DLPack)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import _runtime
 from .views import cpu_view, device_view
 
 
-def _is_ours(value: object) -> bool:
+def _is_mpsx_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == _runtime.device_type()
 
 
@@ -24,49 +24,49 @@ def _rebuild(kind: type, cpu: torch.Tensor, sizes: tuple, strides: tuple, offset
 
 
 def _reduce(tensor: torch.Tensor) -> tuple:
-    """Moves the tensor's storage to memory that processes can share, if it is not there yet, and sends that."""
-    if not _is_ours(tensor) or tensor.layout != torch.strided:
+    """Pickle a tensor as a CPU tensor in shared memory, to which its storage moves first."""
+    if not _is_mpsx_tensor(tensor) or tensor.layout != torch.strided:
         return reductions.reduce_tensor(tensor)
     if tensor.requires_grad and not tensor.is_leaf:
-        return reductions.reduce_tensor(tensor)  # raises torch's own error
+        return reductions.reduce_tensor(tensor)  # raises PyTorch's error
     driver = _runtime.driver()
     if not driver["adopts_memory"]:
-        raise RuntimeError(f"tensors of mpsx's driver {driver['name']} cannot be sent to other processes, since it "
-                           "does not take memory of the CPU; send tensor.cpu()")  # fmt: skip
-    whole = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // tensor.itemsize,), (1,), 0)
-    cpu = cpu_view(whole)
+        raise RuntimeError(f"mpsx: the {driver['name']} driver cannot share tensors with other processes, because its "
+                           "tensors are not in the process's memory; send tensor.cpu()")  # fmt: skip
+    storage = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // tensor.itemsize,), (1,), 0)
+    cpu = cpu_view(storage)
     if not cpu.is_shared():
         cpu.share_memory_()
-        torch.ops.mpsx._follow_twin(whole)
-    place = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
-    return _rebuild, (type(tensor), cpu, *place)
+        torch.ops.mpsx._follow_twin(storage)
+    layout = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
+    return _rebuild, (type(tensor), cpu, *layout)
 
 
 def register() -> None:
-    """Tells multiprocessing's pickler, and DLPack's functions."""
+    """Install the pickler's reducers and the DLPack functions."""
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, _reduce)
 
-    ask_device, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
+    dlpack_device, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
 
-    @functools.wraps(ask_device)
+    @functools.wraps(dlpack_device)
     def __dlpack_device__(self: torch.Tensor) -> object:
-        return ask_device(cpu_view(self) if _is_ours(self) else self)
+        return dlpack_device(cpu_view(self) if _is_mpsx_tensor(self) else self)
 
     @functools.wraps(export)
     def __dlpack__(self: torch.Tensor, **options: object) -> object:
-        if _is_ours(self) and not self.requires_grad:  # which is torch's own error
+        if _is_mpsx_tensor(self) and not self.requires_grad:  # otherwise PyTorch raises its own error
             return export(cpu_view(self), **options)
         return export(self, **options)
 
     torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__ = __dlpack_device__, __dlpack__
-    take = torch.utils.dlpack.from_dlpack
+    import_ = torch.utils.dlpack.from_dlpack
 
-    @functools.wraps(take)
+    @functools.wraps(import_)
     def from_dlpack(ext_tensor: object, *, device: object = None, copy: bool | None = None) -> torch.Tensor:
-        stays = _is_ours(ext_tensor) and (device is None or torch.device(device).type == _runtime.device_type())
+        stays = _is_mpsx_tensor(ext_tensor) and (device is None or torch.device(device).type == _runtime.device_type())
         if stays:
             return ext_tensor.detach().clone() if copy else ext_tensor.detach()
-        return take(ext_tensor, device=device, copy=copy)
+        return import_(ext_tensor, device=device, copy=copy)
 
     torch.utils.dlpack.from_dlpack = torch.from_dlpack = from_dlpack

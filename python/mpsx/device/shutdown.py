@@ -1,9 +1,9 @@
-"""No abort when the process ends.
+"""Wait for autograd's device thread at exit.
 
-Autograd runs the backward of a device on a thread of its own, and when that is done the thread still drops what the
-backward took along from the caller: its context variables, Python objects. If the interpreter is gone by then, the
-process aborts with "terminate called without an active exception" (pytorch issue 190489). Work of one device is done
-in order, so one more, tiny, backward waits for all earlier ones; and a context variable tells when it is dropped too.
+Autograd runs a device's backward pass on its own thread, which afterwards releases the Python objects it copied from
+the caller's context. If the interpreter is gone by then, the process aborts with "terminate called without an active
+exception" (pytorch issue 190489). The thread runs its work in order, so run one more tiny backward pass, and wait until
+the thread has released that pass's context variable.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch
 from .. import _runtime
 from ..shader import kernel_library
 
-_PATIENCE = 2.0  # seconds
+_TIMEOUT = 2.0  # seconds
 
 
 class _Marker:
-    """Something that a weak reference can watch."""
+    """An object with weak references."""
 
 
 _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_marker")
@@ -30,27 +30,27 @@ _marker: contextvars.ContextVar[_Marker] = contextvars.ContextVar("mpsx_exit_mar
 
 def _tiny_backward(marker: _Marker) -> None:
     _marker.set(marker)
-    leaf = torch.empty(0, device="mpsx", requires_grad=True)  # for which no kernel runs
-    # Not leaf.backward(gradient), which imports torch's symbolic shapes, and with them sympy: half a second.
+    leaf = torch.empty(0, device="mpsx", requires_grad=True)  # launches no kernel
+    # leaf.backward(gradient) would import torch's symbolic shapes and sympy, which takes half a second.
     engine = torch.autograd.Variable._execution_engine
     engine.run_backward((leaf,), (torch.empty(0, device="mpsx"),), False, False, (), allow_unreachable=True,
                         accumulate_grad=True)  # fmt: skip
 
 
-def _settle() -> None:
-    if not _runtime.driver_started() or kernel_library.shaders_only:  # where there was no backward
+def _wait_for_autograd() -> None:
+    if not _runtime.driver_started() or kernel_library.shaders_only:  # no backward pass ran
         return
-    if _runtime.kernels_run_on_caller():  # no backward runs on a thread of its own
+    if _runtime.kernels_run_on_caller():  # backward passes run on the calling thread
         return
     marker = _Marker()
-    dropped = weakref.ref(marker)
+    released = weakref.ref(marker)
     contextvars.copy_context().run(_tiny_backward, marker)
     del marker
-    deadline = time.monotonic() + _PATIENCE
-    while dropped() is not None and time.monotonic() < deadline:
-        time.sleep(0.0005)  # gives the interpreter's lock to that thread
+    deadline = time.monotonic() + _TIMEOUT
+    while released() is not None and time.monotonic() < deadline:
+        time.sleep(0.0005)  # releases the GIL
 
 
 def register() -> None:
-    """Arranges it for the end of this process."""
-    atexit.register(_settle)
+    """Run this at exit."""
+    atexit.register(_wait_for_autograd)

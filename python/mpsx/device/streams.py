@@ -1,4 +1,4 @@
-"""Streams and events: the `torch.mpsx` classes and functions that mirror `torch.cuda`'s and `torch.mps`'s."""
+"""Streams and events of `torch.mpsx`, which mirror those of `torch.cuda` and `torch.mps`."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class Stream(torch.Stream):
 
 
 class _EventType(type):
-    """torch's own functions take torch.Event and no class derived from it, so an Event is one, told by its device."""
+    """Makes isinstance(x, Event) true for torch.Events of this device; PyTorch accepts no subclass of torch.Event."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, torch.Event) and value.device.type == _runtime.device_type()
 
 
 class Event(metaclass=_EventType):
-    """A mark in a stream; with `enable_timing`, also a time on the device's clock."""
+    """A point in a stream's work; with `enable_timing` it records the device's time."""
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         return torch.Event(device="mpsx", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def current_stream(device: object = None) -> torch.Stream:
-    """The stream that this thread's work goes to."""
+    """The stream to which this thread submits work."""
     return torch.accelerator.current_stream("mpsx" if device is None else device)
 
 
 def default_stream(device: object = None) -> Stream:
-    """The stream that work goes to unless one chose another."""
+    """The stream in use before `set_stream`."""
     return Stream(stream_id=0, device_index=0, device_type=_PRIVATE_USE_1)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Sends this thread's work to `stream` from now on."""
+    """Submit this thread's work to `stream` from now on; None changes nothing."""
     if stream is not None:
         torch.accelerator.set_stream(stream)
 
 
 class StreamContext:
-    """Sends a thread's work to a stream for the length of a with block; None: no change."""
+    """Submit this thread's work to a stream inside a with block; None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream

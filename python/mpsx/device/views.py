@@ -1,4 +1,4 @@
-"""The same memory seen from both sides: device memory has a CPU address, so neither direction copies."""
+"""Views of the same memory on mpsx and on the CPU or mps. Device memory has a CPU address, so nothing is copied."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ if TYPE_CHECKING:
 
 
 def cpu_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor over the memory of `tensor`, which is on mpsx: writes to either are seen by both.
+    """Return a CPU tensor that shares the memory of an mpsx tensor; `tensor.cpu()` copies instead.
 
-    Unlike `tensor.cpu()`, which copies as PyTorch promises. Waits for the device's work first; work that is queued
-    later needs a `torch.mpsx.synchronize()` before its results are read here. Outside autograd.
+    Waits for the device first. Call `torch.mpsx.synchronize()` before reading results of work that is submitted later.
+    Not differentiable.
     """
     return torch.ops.mpsx._cpu_view(tensor.detach())
 
 
 def device_view(tensor: torch.Tensor) -> torch.Tensor:
-    """An mpsx tensor over the memory of `tensor`, which is on the CPU. The opposite of `cpu_view`.
+    """Return an mpsx tensor that shares the memory of a CPU tensor; the inverse of `cpu_view`.
 
-    On a driver that cannot address the CPU's memory (see `mpsx.driver()["adopts_memory"]`) this is a copy.
+    Copies if the driver cannot use memory of the process (see `mpsx.driver()["adopts_memory"]`).
     """
     return torch.ops.mpsx._device_view(tensor.detach())
 
 
 def numpy_view(tensor: torch.Tensor) -> np.ndarray:
-    """A NumPy array over the memory of `tensor`, which is on mpsx (`Tensor.numpy()` refuses any device but the CPU)."""
+    """Return a NumPy array that shares the memory of an mpsx tensor; `Tensor.numpy()` accepts CPU tensors only."""
     return cpu_view(tensor).resolve_conj().resolve_neg().numpy()
 
 
 def from_mps(tensor: torch.Tensor) -> torch.Tensor:
-    """An mpsx tensor over the memory of `tensor`, which is on PyTorch's own device mps. Nothing is copied.
+    """Return an mpsx tensor that shares the memory of a tensor on PyTorch's mps device. Needs the Metal driver.
 
-    Waits for the work of mps. From there on each device has a queue of its own: after a write through one of the two
-    tensors, `torch.mps.synchronize()` or `torch.mpsx.synchronize()` comes before a read through the other. Outside
-    autograd. Needs the Metal driver.
+    Waits for mps first. Each device has its own command queue: after a write through one of the two tensors, call
+    `torch.mps.synchronize()` or `torch.mpsx.synchronize()` before reading the other. Not differentiable.
     """
     return torch.ops.mpsx._from_mps(tensor.detach())
 
 
 def to_mps(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of PyTorch's own mps over the memory of `tensor`, which is on mpsx: the opposite of `from_mps`."""
+    """Return a tensor on PyTorch's mps device that shares the memory of an mpsx tensor; the inverse of `from_mps`."""
     return torch.ops.mpsx._to_mps(tensor.detach())

@@ -1,4 +1,4 @@
-"""DDP's communication hooks, which expect NCCL in places: torch.distributed.algorithms.ddp_comm_hooks."""
+"""Patches for DDP's communication hooks (torch.distributed.algorithms.ddp_comm_hooks), parts of which assume NCCL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..integrations.rewrite import line
 
 
 def _in_order(future: torch.futures.Future, bucket: torch.distributed.GradBucket) -> torch.futures.Future:
-    """Waits for a collective of mpsx, so that the callbacks, which issue others, run at once.
+    """Wait for a collective, so that its callback, which starts other collectives, runs immediately.
 
-    gloo's threads would run those of several buckets in a different order in each process.
+    gloo's threads would otherwise run the callbacks of several buckets in a different order in each process.
     """
     if bucket.buffer().is_mpsx:
         future.wait()
@@ -24,13 +24,13 @@ def _add_in_order(module: ModuleType) -> None:
 
 
 def bfloat16(module: ModuleType) -> None:
-    """Lets DDP take hooks that compress to bfloat16, for which gloo needs no NCCL."""
+    """Accept hooks that compress to bfloat16, which DDP allows only with NCCL."""
     line("DistributedDataParallel._check_comm_hook", "or xpu_xccl_supported)",
          "or xpu_xccl_supported or self._module_parameters[0].is_mpsx)")(module)  # fmt: skip
 
 
 def quantization(module: ModuleType) -> None:
-    """Reads gloo's result of all_gather, a list of tensors; NCCL's is one tensor that has them all."""
+    """Read the result of gloo's all_gather, a list of tensors; NCCL returns one tensor."""
     _add_in_order(module)
     for name in ("quantization_pertensor_hook", "quantization_perchannel_hook"):
         for result in ("all_ranks_s_and_z", "all_ranks_quantized_tensor"):
@@ -40,7 +40,7 @@ def quantization(module: ModuleType) -> None:
 
 
 def power_sgd(module: ModuleType) -> None:
-    """Keeps the collectives of its callbacks in order."""
+    """Keep the collectives of callbacks in order."""
     _add_in_order(module)
     for name, future in (("powerSGD_hook", "allreduce_contiguous_uncompressed_tensors_fut"),
                          ("batched_powerSGD_hook", "allreduce_p_fut")):  # fmt: skip

@@ -1,7 +1,4 @@
-"""DTensor: how scaled_dot_product_attention on mpsx is sharded.
-
-PyTorch has such strategies for the fused attention of CUDA alone.
-"""
+"""DTensor sharding strategies of scaled_dot_product_attention on mpsx; PyTorch has them only for CUDA."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ _META = torch.library.Library("aten", "IMPL", "Meta")
 
 
 def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: int) -> Callable[[object], object]:
-    """A strategy that shards fused attention along its batch or its heads.
+    """Return a strategy that shards fused attention along the batch or the heads.
 
-    `query` and `bias` are the positions of those arguments; key and value follow the query. The first `sharded` of the
-    operator's `count` results are sharded too; the others are numbers or missing.
+    `query` and `bias` are argument positions; key and value follow the query. The first `sharded` of the operator's
+    `count` results are sharded; the others are numbers or missing.
     """
     replicate = module.Replicate()
 
@@ -37,7 +34,7 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
             return results + [argument(i, arg, dim) for i, arg in tensors]
 
         def keeps_groups(inputs: list[object], results: object) -> bool:
-            """Whether every shard has the key heads that its query heads share (grouped-query attention)."""
+            """Whether every shard has the key heads of its query heads (grouped-query attention)."""
             first = next(spec for (i, _), spec in zip(tensors, inputs, strict=True) if i == query)
             ways = math.prod(first.mesh.size(i) for i, p in enumerate(first.placements) if p == module.Shard(1))
             return heads == key_heads or key_heads % ways == 0
@@ -53,22 +50,22 @@ def _attention(module: ModuleType, query: int, bias: int, sharded: int, count: i
 
 def _gradients_meta(grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
                     *rest: object, **options: object) -> tuple:  # fmt: skip
-    """Shapes of the gradients of fused attention."""
+    """Meta implementation of fused attention's backward."""
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), None
 
 
 def attention(module: ModuleType) -> None:
-    """Registers the strategies, for torch.distributed.tensor._ops._matrix_ops."""
+    """Register the strategies in torch.distributed.tensor._ops._matrix_ops."""
     aten = torch.ops.aten
     forward = aten._scaled_dot_product_fused_attention_overrideable.default
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     if not torch._C._dispatch_has_kernel_for_dispatch_key(backward.name(), "Meta"):  # before torch 2.13
         _META.impl(backward, _gradients_meta)
-    # The results are the output, its logsumexp, lengths that jagged batches have, and the random state of dropout.
+    # Results: output, logsumexp, sequence lengths of jagged batches, random state of dropout.
     module.register_op_strategy(forward, module.RuntimeSchemaInfo(4))(
         _attention(module, query=0, bias=3, sharded=2, count=9)
     )
-    # The results are the gradients of query, key, value and bias; mpsx leaves the last to the unfused attention.
+    # Results: gradients of query, key, value and bias; with a bias gradient mpsx uses unfused attention.
     module.register_op_strategy(backward, module.RuntimeSchemaInfo(5))(
         _attention(module, query=1, bias=4, sharded=3, count=4)
     )

@@ -1,8 +1,8 @@
-"""torch.distributed: groups of processes whose tensors are on mpsx communicate over gloo, without a copy.
+"""Process groups for mpsx tensors, which communicate over gloo without a copy.
 
-Every way to make a group gives it the CPU and mpsx: no arguments, "gloo", "cpu:gloo,mpsx:gloo" and so on; "mpsx" is
-another name for gloo. The processes of a machine share its one device: `mpsx:1` means the device too from then on, and
-before that where LOCAL_WORLD_SIZE, which torchrun sets, says how many processes there are.
+Every group that uses gloo supports both CPU and mpsx: without arguments, with "gloo", "cpu:gloo,mpsx:gloo" and so on;
+"mpsx" is an alias of gloo. The processes of a machine share its device, so `mpsx:1` also names it once a group exists,
+or if LOCAL_WORLD_SIZE, which torchrun sets, gives the number of processes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .. import _runtime
 
 
 def register(c10d: ModuleType) -> None:
-    """Makes gloo the backend of mpsx in torch.distributed.distributed_c10d, and gives every group with gloo ours."""
+    """Make gloo the backend of mpsx in torch.distributed.distributed_c10d, and add collectives to every gloo group."""
     backends = c10d.Backend
     if "mpsx" in backends.backend_list:
         return
     backends.default_device_backend_map["mpsx"] = backends.GLOO
     backends.backend_capability[backends.GLOO].append("mpsx")
-    # Not register_backend(): a plugin changes how torch.distributed sets up groups that do not use it.
+    # Avoid register_backend(), which changes how torch.distributed sets up groups of other backends.
     backends.MPSX = backends.GLOO
     backends.backend_capability["mpsx"] = backends.backend_capability[backends.GLOO]
     backends.backend_list.append("mpsx")
@@ -32,7 +32,7 @@ def register(c10d: ModuleType) -> None:
     def _new_process_group_helper(*args: object, **options: object) -> object:
         device = options.get("device_id")
         if device is not None and device.type == _runtime.device_type():
-            # Subgroups of a group with a device are split from it as NCCL's are; gloo's are made anew, as on the CPU.
+            # With a device, torch.distributed would split subgroups as for NCCL; gloo creates new ones, as on the CPU.
             options["device_id"] = None
         result = make_group(*args, **options)
         if isinstance(result[0], c10d.ProcessGroup):

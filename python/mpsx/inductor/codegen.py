@@ -1,9 +1,4 @@
-"""`torch.compile` with Inductor: the Metal code that PyTorch generates for its own MPS backend, compiled by
-`mpsx.compile_shader`.
-
-Nobody imports this: Inductor asks the device's module (`torch.mpsx`) for `Scheduling` and the classes beside it the
-first time that it compiles anything, and device_module.py hands over what is here.
-"""
+"""The classes that Inductor gets from the device's module: scheduling, wrapper code, device properties."""
 
 from __future__ import annotations
 
@@ -36,16 +31,16 @@ UNSUPPORTED = (torch.float64, torch.complex128)
 
 
 class Overrides(MetalOverrides):
-    """PyTorch's, with the operations that it leaves to nobody."""
+    """MetalOverrides, and operations that it lacks."""
 
     @staticmethod
     def copysign(a: Any, b: Any) -> str:
-        """Metal's."""
+        """Call the Metal function."""
         return f"metal::copysign({a}, {b})"
 
     @staticmethod
     def hypot(a: Any, b: Any) -> str:
-        """Scaled by the larger, so that no square overflows; Metal has no hypot."""
+        """Scale by the larger operand to avoid overflow; Metal has no hypot."""
         x, y = f"metal::abs(float({a}))", f"metal::abs(float({b}))"
         larger, smaller = f"metal::max({x}, {y})", f"metal::min({x}, {y})"
         ratio = f"({smaller} / {larger})"
@@ -54,17 +49,17 @@ class Overrides(MetalOverrides):
 
     @staticmethod
     def ldexp(a: Any, b: Any) -> str:
-        """Metal's."""
+        """Call the Metal function."""
         return f"metal::ldexp(float({a}), int({b}))"
 
     @staticmethod
     def logical_xor(a: Any, b: Any) -> str:
-        """Of any types."""
+        """Compare the operands' truth values."""
         return f"(({a}) != 0) != (({b}) != 0)"
 
     @staticmethod
     def nextafter(a: Any, b: Any) -> str:
-        """Metal's."""
+        """Call the Metal function."""
         return f"metal::nextafter({a}, {b})"
 
 
@@ -77,33 +72,33 @@ for _name in ("acosh", "asinh", "cosh", "sinh"):
 
 
 class MpsxKernel(MetalKernel):
-    """PyTorch's, with these operations."""
+    """MetalKernel with our overrides."""
 
     overrides = Overrides
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.headers = OrderedSet(["utils"])  # not the class's own set, to which every kernel would add
+        self.headers = OrderedSet(["utils"])  # per kernel; the base class shares one set
 
 
 class MpsxLoopKernel(loops.LoopKernel, MpsxKernel):
-    """With reductions for drivers on which a threadgroup is one thread."""
+    """A kernel for drivers whose threadgroups have one thread."""
 
 
 class Scheduling(MetalScheduling):
-    """PyTorch's, but for the device's name and who compiles the kernels of a graph."""
+    """MetalScheduling that compiles all kernels of a graph as one library."""
 
     @property
     def kernel_type(self) -> type[MpsxKernel]:
-        """By the driver in use."""
+        """The kernel class for the driver in use."""
         return MpsxLoopKernel if _runtime.driver()["simd_width"] == 1 else MpsxKernel
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: Any) -> str:
-        """Writes the kernel's source into the graph's Python module, which compiles all of them together."""
+        """Write the kernel's source into the graph's Python module, which compiles all kernels together."""
         wrapper = V.graph.wrapper_code
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
-        if not getattr(wrapper, "has_mpsx_kernels", False):  # other devices' kernels are in src_to_kernel too
+        if not getattr(wrapper, "has_mpsx_kernels", False):  # src_to_kernel also has other devices' kernels
             wrapper.has_mpsx_kernels = True
             wrapper.header.writeline("from mpsx.inductor import Kernels")
             wrapper.header.writeline("mpsx_kernels = Kernels()")
@@ -117,7 +112,7 @@ class Scheduling(MetalScheduling):
 
 
 class Kernels:
-    """The kernels of one graph: compiled as one library when the first is asked for."""
+    """The kernels of one graph, compiled as one library on first use."""
 
     def __init__(self) -> None:
         self.sources: list[str] = []
@@ -125,22 +120,22 @@ class Kernels:
         self.library: Any = None
 
     def add(self, name: str, source: str, headers: list[str]) -> Kernel:
-        """Adds a kernel; `headers` are those of c10/metal."""
+        """Add a kernel; `headers` are names of c10/metal headers."""
         self.sources.append(source)
         self.headers.update(headers)
         return Kernel(self, name)
 
     def get(self, name: str) -> Callable[..., None]:
-        """The kernel of that name, ready to be called."""
+        """Return a kernel by name; compiles the library first."""
         if self.library is None:
             includes = [f"#include <c10/metal/{header}.h>\n" for header in sorted(self.headers)]
             self.library = compile_shader("".join(includes) + "".join(self.sources))
         kernel = getattr(self.library, name)
-        return kernel if torch.__version__ >= "2.13" else LibraryOfOne(kernel)
+        return kernel if torch.__version__ >= "2.13" else SingleKernelLibrary(kernel)
 
 
-class LibraryOfOne:
-    """Older versions of Inductor have a library a kernel, and call the kernel by its name there."""
+class SingleKernelLibrary:
+    """A one-kernel library, which Inductor expects before torch 2.13."""
 
     def __init__(self, kernel: Callable[..., None]) -> None:
         self.generated_kernel = kernel
@@ -150,13 +145,13 @@ class LibraryOfOne:
 
 
 class Kernel(CodeCacheFuture):
-    """Stands for a kernel in a graph's module until Inductor replaces it by its result, or calls it."""
+    """A future for a kernel in a graph's module; Inductor replaces it by its result, or calls it."""
 
     def __init__(self, kernels: Kernels, name: str) -> None:
         self.kernels, self.name = kernels, name
 
     def result(self, timeout: float | None = None) -> Callable[..., None]:
-        """The kernel itself."""
+        """Return the kernel."""
         return self.kernels.get(self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -164,37 +159,37 @@ class Kernel(CodeCacheFuture):
 
 
 class PythonWrapperCodegen(_PythonWrapperCodegen):
-    """The module around a graph's kernels; nothing of it is the device's."""
+    """PyTorch's wrapper code generation, unchanged; Inductor requires a class per device."""
 
 
 class CppWrapperCodegen(CppWrapperMps):
-    """Ahead-of-time compilation writes calls into PyTorch's own mps, so that it is refused."""
+    """Reject ahead-of-time compilation, which would generate calls to PyTorch's mps backend."""
 
     @staticmethod
     def create(*args: Any, **kwargs: Any) -> CppWrapperMps:
-        """Inductor's way to make one."""
+        """Raise NotImplementedError."""
         raise NotImplementedError("mpsx: AOTInductor and cpp_wrapper are not supported; use torch.compile, or "
-                                  "torch.export without a package of compiled code")  # fmt: skip
+                                  "torch.export without ahead-of-time compilation")  # fmt: skip
 
 
 class WrapperFxCodegen(_WrapperFxCodegen):
-    """As PyTorch's."""
+    """PyTorch's FX wrapper code generation, unchanged."""
 
 
 class Interface(DeviceInterface):
-    """The device's properties, as Dynamo and Inductor ask for them."""
+    """The device interface for Dynamo and Inductor."""
 
     class Worker:
-        """The same in Inductor's worker processes."""
+        """The interface in Inductor's compile workers."""
 
         @staticmethod
         def get_device_properties(device: torch.types.Device = None) -> NamedTuple:
-            """How many processors there are, by which Inductor sizes some of its choices."""
+            """The number of processors, which Inductor's heuristics use."""
             return _Properties(torch.get_num_threads())
 
         @staticmethod
         def current_device() -> int:
-            """There is one device."""
+            """The index of the only device."""
             return 0
 
     current_device = staticmethod(torch.mpsx.current_device)
@@ -204,17 +199,17 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """bfloat16 computes in float."""
+        """True; bfloat16 computes in float."""
         return True
 
     @classmethod
     def is_dtype_supported(cls, dtype: torch.dtype, including_emulation: bool = False) -> bool:
-        """Metal has no double."""
+        """False for double and complex double, which Metal lacks."""
         return dtype not in UNSUPPORTED
 
     @staticmethod
     def get_compute_capability(device: torch.types.Device = None) -> str:
-        """A CUDA notion."""
+        """Empty; CUDA only."""
         return ""
 
 
@@ -233,18 +228,17 @@ class _DeviceOpOverrides(DeviceOpOverrides):
         return "torch.mpsx.synchronize()"
 
 
-class _Generator(CustomGraphModulePass):
-    """Does nothing. Inductor's cache of graphs asks passes for an identity, and so tells code that was generated for
-    different drivers apart, and by different versions of this package."""
+class _CacheKey(CustomGraphModulePass):
+    """A pass that does nothing; its uuid makes the driver and this package's code part of Inductor's cache key."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        """Never called, as no device has its name."""
+        """Never called, because no device has its name."""
 
     def uuid(self) -> str:
         driver = _runtime.driver()["name"] if _runtime.driver_started() else ""
-        return digest(driver, *(Path(file).read_bytes() for file in (__file__, loops.__file__)))
+        return digest(driver, *(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 
 
-custom_backend_passes["mpsx's generator"] = _Generator()
+custom_backend_passes["mpsx cache key"] = _CacheKey()
 register_interface_for_device("mpsx", Interface)
 register_device_op_overrides("mpsx", _DeviceOpOverrides())

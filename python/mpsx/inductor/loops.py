@@ -1,9 +1,8 @@
-"""Kernels of Inductor for drivers on which a threadgroup is one thread: loops that the compiler vectorizes, without
-threadgroup memory and barriers.
+"""Inductor kernels for drivers whose threadgroups have one thread: loops without threadgroup memory or barriers.
 
-A thread reduces a row, in strips of LANES elements. Where neighbouring columns are next to each other in memory, and
-the elements of a row are not, one thread in LANES reduces as many columns side by side. Loops are nested where an index
-would need divisions, which are slow and keep loads apart; so are those of kernels that reduce nothing.
+A thread reduces a row in strips of LANES elements. If adjacent columns are contiguous in memory and the elements of a
+row are not, one thread in LANES reduces LANES columns together. Where an index would need divisions, which are slow and
+hide contiguous loads, a loop becomes nested loops; the same holds for kernels without a reduction.
 """
 
 from __future__ import annotations
@@ -24,33 +23,33 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 LANES = 64
-SHORTEST, LONGEST = 16, 4096  # run of elements that gets a loop of its own
+MIN_ELEMENTS, MAX_ELEMENTS = 16, 4096  # per thread, in a kernel without a reduction
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A value that a loop gathers in each lane."""
+    """A reduction's per-lane arrays, and the statements that update them."""
 
-    arrays: dict[str, tuple[str, str]]  # name -> type, first value
-    update: str  # with the element at hand
-    fold: str  # lane `other` into lane `lane`
-    finish: str = ""  # of a lane, once it has everything
-    ahead: bool = False  # whether a loop of its own computes it, whose result the others need
+    arrays: dict[str, tuple[str, str]]  # name -> type, initial value
+    update: str  # accumulates the current element
+    combine: str  # merges lane `other` into lane `lane`
+    finalize: str = ""  # applied to each lane at the end
+    first_pass: bool = False  # computed by an earlier loop, because other accumulators need its result
 
 
 @dataclass
 class Stage:
-    """Code between two calls of codegen_body: within a loop over the reduced elements, and behind it."""
+    """Code between two calls of codegen_body: inside a loop over the reduced elements, and after the loop."""
 
     looped: bool
     entries: list[IterationRangesEntry]
     accumulators: list[Accumulator]
     body: IndentedBuffer
-    behind: IndentedBuffer
+    epilogue: IndentedBuffer
 
 
-def _worst(of: str, dtype: torch.dtype) -> str:
-    """The value that every other one of the type beats in "max" or "min". c10/metal has it from torch 2.13 on."""
+def _identity(of: str, dtype: torch.dtype) -> str:
+    """The initial value of a "max" or "min" reduction. c10/metal has it since torch 2.13."""
     kind = DTYPE_TO_METAL[dtype]
     if dtype.is_floating_point:
         return f"{kind}({'-' if of == 'max' else ''}INFINITY)"
@@ -58,7 +57,7 @@ def _worst(of: str, dtype: torch.dtype) -> str:
 
 
 class LoopKernel(MetalKernel):
-    """Writes a kernel's reductions as loops."""
+    """A MetalKernel that writes reductions as loops."""
 
     max_threadgroup_size = 1
 
@@ -67,23 +66,23 @@ class LoopKernel(MetalKernel):
         self.stages: list[Stage] = []
         self.entries: list[IterationRangesEntry] = []
         self.accumulators: list[Accumulator] = []
-        self.contiguous = {"rows": 0, "columns": 0}  # loads whose neighbours in memory are those of a row, of a column
-        self.run = 1  # elements that a thread computes in a kernel without a reduction
+        self.contiguous = {"rows": 0, "columns": 0}  # number of loads that are contiguous in a direction
+        self.elements_per_thread = 1  # in a kernel without a reduction
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
-        """PyTorch's; takes note of the direction in which the load is contiguous."""
+        """Emit a load, and count the direction in which it is contiguous."""
         if self.inside_reduction:
-            place = self.prepare_indexing(index)
-            nodes = [self.range_tree_nodes[s] for s in place.free_symbols if s in self.range_tree_nodes]
-            unit = [n.is_reduction for n in nodes if n.divisor == 1 and place.coeff(n.symbol()) == 1]
+            offset = self.prepare_indexing(index)
+            nodes = [self.range_tree_nodes[s] for s in offset.free_symbols if s in self.range_tree_nodes]
+            unit = [n.is_reduction for n in nodes if n.divisor == 1 and offset.coeff(n.symbol()) == 1]
             if any(n.is_reduction for n in nodes) and unit:
                 self.contiguous["rows" if any(unit) else "columns"] += 1
         return super().load(name, index)
 
     def prepare_indexing(self, index: sympy.Expr) -> sympy.Expr:
-        """PyTorch's, with a position of its own for each quotient and remainder of a position."""
-        place = super().prepare_indexing(index)
-        for part in place.atoms(FloorDiv, ModularIndexing):
+        """Simplify an index, and replace each quotient and remainder of an index variable by a variable of its own."""
+        index = super().prepare_indexing(index)
+        for part in index.atoms(FloorDiv, ModularIndexing):
             node = self.range_tree_nodes.get(part.args[0])
             if node is None or not known(*part.args[1:], node.divisor, node.length):
                 continue
@@ -92,22 +91,22 @@ class LoopKernel(MetalKernel):
             if node.length % (divisor * length) == 0:
                 entry = node.root.lookup(node.divisor * divisor, length)
                 entry.codegen()
-                place = place.subs(part, entry.symbol())
-        return place
+                index = index.subs(part, entry.symbol())
+        return index
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        """Positions in a row are defined within its loop."""
+        """Collect index variables of reduced dimensions; their loops define them."""
         if not entry.is_reduction:
             super().codegen_iteration_ranges_entry(entry)
         elif entry not in self.entries:
             self.entries.append(entry)
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
-        """A result behind the loop."""
+        """Store a reduction's result after its loop."""
         var = self.args.output(name)
-        place = self.index_to_str(self.prepare_indexing(index))
+        offset = self.index_to_str(self.prepare_indexing(index))
         kind = self.dtype_to_str(V.graph.get_dtype(name))
-        self.stores.writeline(DeferredLine(name, f"{var}[{place}] = static_cast<{kind}>({value});"))
+        self.stores.writeline(DeferredLine(name, f"{var}[{offset}] = static_cast<{kind}>({value});"))
 
     def _reduction_nocache(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
         self.headers.add("reduction_utils")
@@ -115,66 +114,66 @@ class LoopKernel(MetalKernel):
         a, b = f"{acc}[lane]", f"{acc}[other]"
         kind, result = DTYPE_TO_METAL[src_dtype], DTYPE_TO_COMPUTATION_DTYPE[dtype]
         if reduction_type == "any":
-            self._gather({acc: ("bool", "false")}, f"{a} = {a} || {value};", f"{a} = {a} || {b};")
+            self._accumulate({acc: ("bool", "false")}, f"{a} = {a} || {value};", f"{a} = {a} || {b};")
         elif reduction_type in ("sum", "prod"):
             first, op = ("0", "+") if reduction_type == "sum" else ("1", "*")
             kind = DTYPE_TO_METAL[DTYPE_TO_COMPUTATION_DTYPE[src_dtype]]
-            self._gather({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};")
+            self._accumulate({acc: (kind, first)}, f"{a} = {a} {op} {value};", f"{a} = {a} {op} {b};")
         elif reduction_type in ("max", "min"):
             call = f"{a} = c10::metal::{reduction_type}"
-            self._gather({acc: (kind, _worst(reduction_type, src_dtype))},
+            self._accumulate({acc: (kind, _identity(reduction_type, src_dtype))},
                          f"{call}({a}, static_cast<{kind}>({value}));", f"{call}({a}, {b});")  # fmt: skip
         elif reduction_type in ("argmax", "argmin"):
             return self._arg_reduction(acc, reduction_type[3:], src_dtype, value, dtype)
         elif reduction_type == "welford_reduce":
-            return self._two_passes(acc, kind, value)
+            return self._two_pass_variance(acc, kind, value)
         elif reduction_type == "welford_combine":
             call = f"{a} = c10::metal::welford_combine"
-            self._gather({acc: ("float3", "float3(0.0)")}, f"{call}({a}, float3({', '.join(map(str, value))}));",
+            self._accumulate({acc: ("float3", "float3(0.0)")}, f"{call}({a}, float3({', '.join(map(str, value))}));",
                          f"{call}({a}, {b});")  # fmt: skip
             return tuple(self._result(f"{a}.{part}", torch.float32) for part in "xyz")
         else:
             raise NotImplementedError(reduction_type)
         return self._result(a, result)
 
-    def _gather(self, arrays: dict[str, tuple[str, str]], update: str, fold: str, **rest: Any) -> None:
-        self.accumulators.append(Accumulator(arrays, update, fold, **rest))
+    def _accumulate(self, arrays: dict[str, tuple[str, str]], update: str, combine: str, **options: Any) -> None:
+        self.accumulators.append(Accumulator(arrays, update, combine, **options))
 
     def _result(self, text: str, dtype: torch.dtype) -> CSEVariable:
         return self.cse.generate(self.stores, text, dtype=dtype)
 
     def _arg_reduction(self, acc: str, of: str, src_dtype: torch.dtype, value: Any, dtype: torch.dtype) -> CSEVariable:
-        """Of equal values the first counts, and a lane that has none knows a place before all others."""
+        """Emit argmax or argmin, which returns the first of equal values. Lanes start with index 0, the smallest."""
         at, (root,) = f"{acc}_at", [t for t in self.range_trees if t.is_reduction]
         kind, index = DTYPE_TO_METAL[src_dtype], DTYPE_TO_METAL[dtype]
-        place, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"
+        position, cast = f"static_cast<{index}>({root.name})", f"static_cast<{kind}>({value})"
 
-        def beats(one: str, other: str) -> str:  # NaN beats all
+        def beats(one: str, other: str) -> str:  # NaN beats every number
             plain = f"{one} {'>' if of == 'max' else '<'} {other}"
             if not src_dtype.is_floating_point:
                 return plain
             return f"(!metal::isnan(float({other})) && (metal::isnan(float({one})) || {plain}))"
 
         here, there = f"{acc}[lane]", f"{acc}[other]"
-        self._gather(
-            {acc: (kind, _worst(of, src_dtype)), at: (index, "0")},
-            f"if ({beats(cast, here)}) {{ {here} = {value}; {at}[lane] = {place}; }}",
+        self._accumulate(
+            {acc: (kind, _identity(of, src_dtype)), at: (index, "0")},
+            f"if ({beats(cast, here)}) {{ {here} = {value}; {at}[lane] = {position}; }}",
             f"if ({beats(there, here)} || (!({beats(here, there)}) && "
             f"{at}[other] < {at}[lane])) {{ {here} = {there}; {at}[lane] = {at}[other]; }}",
         )
         return self._result(f"{at}[lane]", dtype)
 
-    def _two_passes(self, acc: str, kind: str, value: Any) -> tuple[CSEVariable, ...]:
-        """Mean, sum of squares around it, and count: two loops of sums, where Welford's divides for each element."""
+    def _two_pass_variance(self, acc: str, kind: str, value: Any) -> tuple[CSEVariable, ...]:
+        """Emit mean, sum of squared deviations and count in two loops; Welford's algorithm divides once per element."""
         mean, count = f"{acc}_mean", " * ".join(f"float({self._numel(t)})" for t in self.range_trees if t.is_reduction)
-        self._gather({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
-                     finish=f"{mean}[lane] /= {count};", ahead=True)  # fmt: skip
-        self._gather({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
+        self._accumulate({mean: ("float", "0")}, f"{mean}[lane] += {value};", f"{mean}[lane] += {mean}[other];",
+                     finalize=f"{mean}[lane] /= {count};", first_pass=True)  # fmt: skip
+        self._accumulate({acc: ("float", "0")}, f"{acc}[lane] += ({value} - {mean}[lane]) * ({value} - {mean}[lane]);",
                      f"{acc}[lane] += {acc}[other];")  # fmt: skip
         return tuple(self._result(text, torch.float32) for text in (f"{mean}[lane]", f"{acc}[lane]", count))
 
     def codegen_body(self) -> None:
-        """Ends a stage. Which loops it gets is known once all stages are."""
+        """End a stage. Its loops are chosen when all stages are known."""
         if not self.features.is_reduction():
             super().codegen_body()
             return
@@ -184,9 +183,9 @@ class LoopKernel(MetalKernel):
         stage = Stage(looped, self.entries, self.accumulators, IndentedBuffer(), IndentedBuffer())
         stage.body.splice(self.loads)
         stage.body.splice(self.compute)
-        stage.behind.splice(self.stores)
+        stage.epilogue.splice(self.stores)
         self.stages.append(stage)
-        if looped:  # what the loop defines ends with it; its results stay
+        if looped:  # only the loop's results outlive it
             results = (item if isinstance(item, tuple) else (item,) for item in self.cse.reduction_cache.values())
             self.cse.invalidate(OrderedSet(v for item in results for v in item))
             for entry in self.entries:
@@ -196,50 +195,50 @@ class LoopKernel(MetalKernel):
             buffer.clear()
 
     def codegen_kernel(self, *args: Any) -> str:
-        """PyTorch's, with the stages as the kernel's body."""
+        """Emit the kernel, with the stages as its body."""
         self.codegen_body()
         if self.stages:
             columns = self._columns()
-            self.body.splice(self._rows() if columns is None else self._side_by_side(columns))
+            self.body.splice(self._reduce_rows() if columns is None else self._reduce_columns(columns))
             self.stages = []
         elif not self.features.is_reduction():
-            self._in_runs()
-        alone = "[[max_total_threads_per_threadgroup(1)]] " if self.run > 1 else ""
-        return super().codegen_kernel(*args).replace("kernel void", f"{alone}kernel void")
+            self._nest_loops()
+        attribute = "[[max_total_threads_per_threadgroup(1)]] " if self.elements_per_thread > 1 else ""
+        return super().codegen_kernel(*args).replace("kernel void", f"{attribute}kernel void")
 
     def call_kernel(self, *args: Any, **kwargs: Any) -> None:
-        """PyTorch's, for as many threads as there are runs."""
-        trees = self.active_range_trees() if self.run > 1 else []  # of which there is one, then
+        """Emit the launch, with one thread per `elements_per_thread` elements."""
+        trees = self.active_range_trees() if self.elements_per_thread > 1 else []  # just one
         for tree in trees:
-            tree.numel //= self.run
+            tree.numel //= self.elements_per_thread
         super().call_kernel(*args, **kwargs)
         for tree in trees:
-            tree.numel *= self.run
+            tree.numel *= self.elements_per_thread
 
-    def _in_runs(self) -> None:
-        """A kernel that reduces nothing: a thread computes the elements of an innermost loop."""
+    def _nest_loops(self) -> None:
+        """Give each thread of a kernel without a reduction the elements of an innermost loop."""
         trees, entries = self.active_range_trees(), [*self.range_tree_nodes.values()]
         digits = digits_of(trees[0], entries) if len(trees) == 1 else None
         if not digits or len(digits) == 1:
             return
-        whole = digits[0][1]
-        run = max(d for d in sympy.divisors(whole) if d <= LONGEST)
-        if run < SHORTEST:
+        length = digits[0][1]
+        count = max(d for d in sympy.divisors(length) if d <= MAX_ELEMENTS)
+        if count < MIN_ELEMENTS:
             return
-        if run < whole:
-            digits[:1] = [(1, run), (run, whole // run)]
+        if count < length:
+            digits[:1] = [(1, count), (count, length // count)]
         code, body = IndentedBuffer(), self.body
-        self.run = run
+        self.elements_per_thread = count
         (tree,) = trees
         names = [f"{tree.prefix}digit_{i}" for i in range(len(digits))]
         for name, (stride, count) in zip(names[1:], digits[1:], strict=True):
-            place = f"{self.index_dtype}({tree.name}) / {stride // self.run} % {count}"
-            code.writeline(f"const {self.index_dtype} {name} = {place};")
-        code.writeline(f"constexpr int lanes = {self.run};")
+            digit = f"{self.index_dtype}({tree.name}) / {stride // self.elements_per_thread} % {count}"
+            code.writeline(f"const {self.index_dtype} {name} = {digit};")
+        code.writeline(f"constexpr int lanes = {self.elements_per_thread};")
         self.indexing_code.clear()
         with self._lanes(code, None):
             code.writeline(f"const int {names[0]} = lane;")
-            code.writelines(self._positions(tree, entries, digits, names))
+            code.writelines(self._index_variables(tree, entries, digits, names))
             code.splice(body)
         self.body = code
 
@@ -250,26 +249,26 @@ class LoopKernel(MetalKernel):
         return f"int(metal::min({self.index_dtype}({LANES}), {self.index_dtype}({count})))"
 
     def _columns(self) -> IterationRangesRoot | None:
-        """The range of the columns, if they are to be reduced side by side."""
+        """The range of the columns, if one thread should reduce LANES of them."""
         trees = [t for t in self.range_trees if not t.is_reduction]
         first, *others = self.stages
         fits = len(trees) == 1 and first.looped and not any(stage.looped for stage in others)
         return trees[0] if fits and self.contiguous["columns"] > self.contiguous["rows"] else None
 
-    def _rows(self) -> IndentedBuffer:
-        """A thread reduces a row."""
+    def _reduce_rows(self) -> IndentedBuffer:
+        """Emit code in which a thread reduces a row."""
         code = IndentedBuffer()
-        code.writeline("constexpr int lane = 0;")  # of what is computed once for a row
+        code.writeline("constexpr int lane = 0;")  # index of values computed once per row
         for stage in self.stages:
             if stage.looped:
                 self._reduce(code, stage, None)
             else:
                 code.splice(stage.body)
-            code.splice(stage.behind)
+            code.splice(stage.epilogue)
         return code
 
-    def _side_by_side(self, columns: IterationRangesRoot) -> IndentedBuffer:
-        """One thread in LANES reduces the columns of those that follow it, too."""
+    def _reduce_columns(self, columns: IterationRangesRoot) -> IndentedBuffer:
+        """Emit code in which one thread in LANES reduces LANES columns."""
         code = IndentedBuffer()
         first, *others = self.stages
         code.writelines([f"if ({columns.name} % {LANES} != 0) return;",
@@ -277,45 +276,45 @@ class LoopKernel(MetalKernel):
                          f"const int lanes = {self._at_most_lanes(f'{self._numel(columns)} - first')};"])  # fmt: skip
         self._reduce(code, first, columns)
         with self._lanes(code, columns):
-            code.splice(first.behind)
+            code.splice(first.epilogue)
             for stage in others:
                 code.splice(stage.body)
-                code.splice(stage.behind)
+                code.splice(stage.epilogue)
         return code
 
     def _reduce(self, code: IndentedBuffer, stage: Stage, columns: IterationRangesRoot | None) -> None:
-        """The loops of a stage, and what they gather."""
-        for ahead in (True, False):
-            gathered = [a for a in stage.accumulators if a.ahead == ahead]
-            if ahead and not gathered:
+        """Emit the loops of a stage, and combine its accumulators."""
+        for first_pass in (True, False):
+            accumulators = [a for a in stage.accumulators if a.first_pass == first_pass]
+            if first_pass and not accumulators:
                 continue
-            for name, (kind, first) in ((n, t) for a in gathered for n, t in a.arrays.items()):
+            for name, (kind, init) in ((n, t) for a in accumulators for n, t in a.arrays.items()):
                 code.writeline(f"{kind} {name}[{LANES}];")
-                code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {first};")
+                code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {name}[lane] = {init};")
             with self._loops(code, stage.entries, columns):
-                # A first pass stores nothing: what it stored would be read by the second.
-                lines = [line for line in stage.body._lines if not (ahead and isinstance(line, DeferredLine))]
-                code.writelines([*lines, *(a.update for a in gathered)])
-            for a in gathered:
-                self._end(code, a, columns is None)
+                # The first pass stores nothing, because the second would read the stored values.
+                lines = [line for line in stage.body._lines if not (first_pass and isinstance(line, DeferredLine))]
+                code.writelines([*lines, *(a.update for a in accumulators)])
+            for a in accumulators:
+                self._finalize(code, a, columns is None)
 
     @staticmethod
-    def _end(code: IndentedBuffer, a: Accumulator, folded: bool) -> None:
-        """Lanes of a row become one value, which all of them then have."""
-        if folded:
+    def _finalize(code: IndentedBuffer, a: Accumulator, combine: bool) -> None:
+        """Combine the lanes of a row, and finalize; every lane then has the result."""
+        if combine:
             code.writelines([f"for (int width = {LANES // 2}; width > 0; width /= 2)",
                              "  for (int lane = 0; lane < width; ++lane) {",
-                             f"    const int other = lane + width; {a.fold}",
+                             f"    const int other = lane + width; {a.combine}",
                              "  }"])  # fmt: skip
-        if folded and a.finish:
+        if combine and a.finalize:
             code.writelines(f"for (int lane = 1; lane < {LANES}; ++lane) {n}[lane] = {n}[0];" for n in a.arrays)
-        if a.finish:
-            code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {a.finish}")
+        if a.finalize:
+            code.writeline(f"for (int lane = 0; lane < {LANES}; ++lane) {a.finalize}")
 
     @contextmanager
     def _lanes(self, code: IndentedBuffer, columns: IterationRangesRoot | None) -> Iterator[None]:
-        """The loop over lanes, with the position in the grid of a lane that is a column."""
-        if not {"error", "atomic"} & self.headers:  # no way out of the loop, and no element that two lanes change
+        """Emit the loop over lanes; with `columns`, each lane has the grid position of its column."""
+        if not {"error", "atomic"} & self.headers:  # no early exit, and no element written by two lanes
             code.writeline("#pragma clang loop vectorize(assume_safety)")
         code.writeline("for (int lane = 0; lane < lanes; ++lane) {")
         with code.indent():
@@ -328,7 +327,7 @@ class LoopKernel(MetalKernel):
     @contextmanager
     def _loops(self, code: IndentedBuffer, entries: list[IterationRangesEntry],
                columns: IterationRangesRoot | None) -> Iterator[None]:  # fmt: skip
-        """All elements of a row, the last loop over lanes."""
+        """Emit loops over all elements of a row, the innermost over lanes."""
         trees = [t for t in self.range_trees if t.is_reduction]
         with ExitStack() as stack:
             for tree in trees:
@@ -348,12 +347,12 @@ class LoopKernel(MetalKernel):
                     stack.enter_context(self._lanes(code, columns))
                 if strip:
                     code.writeline(f"const {self.index_dtype} {names[0]} = base + lane;")
-                code.writelines(self._positions(tree, entries, digits, names))
+                code.writelines(self._index_variables(tree, entries, digits, names))
             yield
 
-    def _positions(self, tree: IterationRangesRoot, entries: list[IterationRangesEntry],
+    def _index_variables(self, tree: IterationRangesRoot, entries: list[IterationRangesEntry],
                    digits: list[tuple[int, int]] | None, names: list[str]) -> Iterator[str]:  # fmt: skip
-        """Definitions of the positions that a stage's code uses."""
+        """Definitions of the index variables that a stage uses."""
 
         def weighted(divisor: Any, length: Any) -> str:
             pairs = ((stride, name) for (stride, _), name in zip(digits, names, strict=True))
@@ -363,18 +362,18 @@ class LoopKernel(MetalKernel):
         yield f"const {self.index_dtype} {tree.name} = {weighted(1, tree.numel) if digits else names[0]};"
         for e in entries:
             if e.root is tree:
-                place = weighted(e.divisor, e.length) if digits else self.sexpr(self.rename_indexing(e.expr))
-                yield f"const {self.index_dtype} {e.name} = {place};"
+                value = weighted(e.divisor, e.length) if digits else self.sexpr(self.rename_indexing(e.expr))
+                yield f"const {self.index_dtype} {e.name} = {value};"
 
 
 def known(*sizes: Any) -> bool:
-    """Whether they are numbers, not symbols."""
+    """Whether all sizes are numbers, not symbols."""
     return all(isinstance(size, int | sympy.Integer) for size in sizes)
 
 
 @contextmanager
 def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
-    """The head and the end of a loop, whose body is written within."""
+    """Emit a loop around the code written inside the with block."""
     code.writeline(head)
     with code.indent():
         yield
@@ -382,8 +381,10 @@ def loop(code: IndentedBuffer, head: str) -> Iterator[None]:
 
 
 def digits_of(tree: IterationRangesRoot, entries: list[IterationRangesEntry]) -> list[tuple[int, int]] | None:
-    """Strides and counts of nested loops, the innermost first, whose variables make up the entries without a division;
-    None where their sizes are not known or do not nest."""
+    """Strides and counts of nested loops, innermost first, whose variables give all entries without a division.
+
+    None if sizes are symbolic or do not nest.
+    """
     points = {sympy.Integer(1), tree.numel, *(p for e in entries for p in (e.divisor, e.divisor * e.length))}
     if not known(*points):
         return None

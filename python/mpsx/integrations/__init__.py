@@ -1,8 +1,8 @@
-"""Other libraries keep lists of the devices they know; these modules add mpsx to them.
+"""Patches that add mpsx to other libraries' lists of devices.
 
-There is a module here per library, and default_device.py for those in which a line is enough. PATCHES lists, for each
-of the library's modules, what changes in it once it has been imported. Nothing is imported for it, and no library but
-torch is changed on a machine with CUDA, where they choose that. MPSX_INTEGRATIONS=0 switches all of it off.
+Each library has a module here; default_device.py has libraries that need only a line or two. PATCHES maps names of
+the library's modules to patches, which run after the library imports them. mpsx imports no library itself. On a machine
+with CUDA only torch is patched, and other libraries choose CUDA. MPSX_INTEGRATIONS=0 disables all patches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import ModuleType
 
 import torch
 
-# A library's top-level package, and the module here that knows it.
+# Top-level package of a library -> module of this package.
 LIBRARIES = {
     "accelerate": "accelerate",
     "transformers": "transformers",
@@ -38,11 +38,11 @@ LIBRARIES = {
     "default_device",
 )
 
-misfits: list[str] = []  # what was warned about
+failed_patches: list[str] = []  # reported by warnings
 
 
 def _patches(name: str) -> tuple:
-    """The changes of the module `name`."""
+    """The patches of a module."""
     library = LIBRARIES.get(name.partition(".")[0])
     if library is None:
         return ()
@@ -50,7 +50,7 @@ def _patches(name: str) -> tuple:
 
 
 def apply(module: ModuleType) -> None:
-    """Changes a module of a library. A change that does not fit this version is a warning: the rest still helps."""
+    """Patch a module. A patch that fails, for instance in another version of the library, causes a warning."""
     if torch.cuda.is_available() and not module.__name__.startswith("torch."):
         return
     for patch in _patches(module.__name__):
@@ -59,16 +59,16 @@ def apply(module: ModuleType) -> None:
         except Exception as error:
             library = module.__name__.partition(".")[0]
             version = getattr(sys.modules.get(library), "__version__", "of an unknown version")
-            misfits.append(f"{library} {version}: {error}")
+            failed_patches.append(f"{library} {version}: {error}")
             warnings.warn(
-                f"mpsx does not fit {misfits[-1]}. Some of it may not use the device mpsx; "
-                "MPSX_INTEGRATIONS=0 leaves libraries as they are.",
+                f"mpsx cannot patch {failed_patches[-1]}. Parts of the library may not use mpsx; "
+                "MPSX_INTEGRATIONS=0 disables all patches.",
                 stacklevel=2,
             )
 
 
 class _WatchedSpec(ModuleSpec):
-    """A module's spec that tells when the module has been imported: `_initializing` becomes False then."""
+    """A module spec that patches the module after its import, when importlib sets `_initializing` to False."""
 
     @property
     def _initializing(self) -> bool:
@@ -89,7 +89,7 @@ def _watch(spec: ModuleSpec, initializing: bool) -> None:
 
 
 class _Finder:
-    """Finds modules as the other finders do, and has an eye on the ones that change."""
+    """A meta path finder that delegates to other finders, and watches the import of modules with patches."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not _patches(name):
@@ -103,13 +103,13 @@ class _Finder:
 
 
 def register() -> None:
-    """Arranges it for this process."""
+    """Install the finder, and patch modules that are already imported."""
     if os.environ.get("MPSX_INTEGRATIONS") == "0":
         return
     sys.meta_path.insert(0, _Finder())
     for name, module in list(sys.modules.items()):
         if _patches(name):
-            # A library that imports torch, and thereby us, is in the middle of being imported itself.
+            # A library that imports torch, and so mpsx, is still being imported.
             if getattr(module.__spec__, "_initializing", False):
                 _watch(module.__spec__, True)
             else:

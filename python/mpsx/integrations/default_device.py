@@ -1,4 +1,4 @@
-"""Libraries in which a line or two choose the device: each of them would take CUDA or mps by itself."""
+"""Libraries in which a line or two choose the default device, CUDA or mps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .rewrite import constant, instead_of_cuda, line
 
 
 def _tianshou(module: ModuleType) -> None:
-    """The default of a dataclass's field, of which the constructor has a copy."""
+    """Change the default of a dataclass's field, and the copy of it in the constructor."""
     config = module.ExperimentConfig
     if config.device != "cpu":
         raise ValueError(f"ExperimentConfig.device has changed, expected 'cpu', got {config.device!r}")
@@ -17,7 +17,7 @@ def _tianshou(module: ModuleType) -> None:
 
 
 def _skrl(module: ModuleType) -> None:
-    """The default of an object that the package has made by now."""
+    """Change the default device of the package's config object."""
     module.config.torch.device = "mpsx"
 
 
@@ -27,9 +27,9 @@ PATCHES = {
         constant("DEFAULT_DEVICE", "mpsx", unless="KERAS_TORCH_DEVICE"),
         line("_parse_device_input", 'replace("gpu", "cuda")', 'replace("gpu", "mpsx")'),
     ),
-    # Diffusers asks torch.accelerator, except in its tests.
+    # Diffusers uses torch.accelerator except in its test utilities.
     "diffusers.utils.testing_utils": (constant("torch_device", "mpsx", unless="DIFFUSERS_TEST_DEVICE"),),
-    # PyTorch Geometric: device("auto"), GraphGym, and computations that move their data themselves.
+    # PyTorch Geometric: device("auto"), GraphGym, and functions that move data to CUDA.
     "torch_geometric.device": (instead_of_cuda("device"),),
     "torch_geometric.graphgym.utils.device": (instead_of_cuda("auto_select_device"),),
     "torch_geometric.nn.models.gpse": (instead_of_cuda("gpse_process", "gpse_process_batch"),),
@@ -42,7 +42,7 @@ PATCHES = {
     "skrl": (instead_of_cuda("config.torch.parse_device"), _skrl),
     "d3rlpy.base": (line("_process_device", '"cuda:0" if value', '"mpsx:0" if value'),),
     "d3rlpy.torch_utility": (line("map_location", 'if "cpu" in device:', 'if "cpu" in device or "mpsx" in device:'),),
-    # lm-eval knows the names of devices, and takes the CPU instead of others.
+    # lm-eval replaces unknown device names by the CPU.
     "lm_eval.models.huggingface": (
         line("HFLM.__init__", '["cuda", "cpu"]', '["cuda", "cpu", "mpsx", "mpsx:0"]'),
         line("HFLM.__init__", 'torch.device("cuda")\n', 'torch.device("mpsx")\n'),
@@ -54,13 +54,13 @@ PATCHES = {
     "stanza.models.common.utils": (instead_of_cuda("default_device"),),
     "setfit.modeling": (instead_of_cuda("SetFitHead.__init__"),),
     "whisper": (instead_of_cuda("load_model"),),
-    # (It chooses torch.accelerator's device by itself, but scales gradients for CUDA alone.)
+    # SpeechBrain uses torch.accelerator, but scales gradients only on CUDA.
     "speechbrain.core": (
         line("Brain.__init__", 'self.precision == "fp16" and self.device_type == "cuda"',
              'self.precision == "fp16" and self.device_type in ("cuda", "mpsx")'),
     ),
     "litgpt.api": (instead_of_cuda("LLM.load", "LLM.distribute"),),
-    # spaCy: prefer_gpu() and require_gpu() take thinc's operators for mps, which compute with NumPy around torch.
+    # spaCy: prefer_gpu() and require_gpu() select thinc's operators for mps, which use NumPy and torch.
     "thinc.compat": (constant("has_gpu", True),),
     "thinc.util": (
         line("require_gpu", 'platform.system() != "Darwin" and not has_cupy', "False"),

@@ -1,4 +1,4 @@
-"""PyTorch Ignite: the default device, and mixed precision, which it refuses to names with "mps" in them."""
+"""PyTorch Ignite: the default device, and mixed precision, which it rejects for names that contain "mps"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lightning's Trainer and Fabric: an accelerator called "mpsx", the choice of "auto" and "gpu", mixed precision.
+"""Lightning's Trainer and Fabric: an accelerator "mpsx", its choice by "auto" and "gpu", mixed precision.
 
-Lightning comes as one package or as two, and the Trainer and Fabric each have a list of accelerators.
+Lightning is distributed as one package or as two, and the Trainer and Fabric each have a registry of accelerators.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .rewrite import instead_of_cuda, line
 
 
 def _register(module: ModuleType) -> None:
-    """Adds the accelerator to the list of `module`, "….accelerators", by Lightning's own extension point."""
+    """Register the accelerator in an "….accelerators" module through Lightning's extension point."""
     base = module.Accelerator
 
     class MPSXAccelerator(base):
-        """mpsx: one device, which several processes may share."""
+        """The mpsx device, which several processes may share."""
 
         def setup_device(self, device: torch.device) -> None:
-            """Refuses other devices, as Lightning's accelerators do."""
+            """Reject other devices, as Lightning's accelerators do."""
             if device.type not in ("mpsx", "mps"):
                 raise ValueError(f"Device should be mpsx, got {device} instead.")
 
@@ -30,12 +30,12 @@ def _register(module: ModuleType) -> None:
             return dict(torch.mpsx.memory_stats())
 
         def teardown(self) -> None:
-            """Gives memory that no tensor holds back."""
+            """Release cached memory."""
             torch.mpsx.empty_cache()
 
         @staticmethod
         def parse_devices(devices: Any) -> int:
-            """How many processes; each of them uses the one device."""
+            """Parse the number of processes, all of which use the same device."""
             if isinstance(devices, str) and devices.strip().lstrip("-").isdigit():
                 devices = int(devices)
             if devices in ("auto", -1):
@@ -53,36 +53,36 @@ def _register(module: ModuleType) -> None:
 
         @staticmethod
         def auto_device_count() -> int:
-            """One process, unless asked for more."""
+            """Default to one process."""
             return 1
 
         @staticmethod
         def is_available() -> bool:
-            """It always is."""
+            """True."""
             return True
 
         @staticmethod
         def name() -> str:
-            """The name, as in `Trainer(accelerator="mpsx")`."""
+            """The name for `Trainer(accelerator="mpsx")`."""
             return "mpsx"
 
         @classmethod
         def register_accelerators(cls, accelerator_registry: Any) -> None:
-            """Under the names."""
+            """Register under the name "mpsx"."""
             accelerator_registry.register("mpsx", cls, description=cls.__name__, override=True)
 
-    # As the library's own are found, by pickle too.
+    # Export the class from the module, as for Lightning's own accelerators; pickle needs it.
     MPSXAccelerator.__module__, MPSXAccelerator.__qualname__ = module.__name__, "MPSXAccelerator"
     module.MPSXAccelerator = MPSXAccelerator
     registries = [value for name, value in vars(module).items() if name.lower() in _REGISTRIES]
     MPSXAccelerator.register_accelerators(*registries)
 
 
-_REGISTRIES = ("accelerator_registry", "acceleratorregistry")  # Fabric's and the Trainer's
+_REGISTRIES = ("accelerator_registry", "acceleratorregistry")  # in Fabric and in the Trainer
 
 
 def _choice(where: str) -> tuple:
-    """mpsx where there would be mps or CUDA."""
+    """Choose mpsx instead of mps or CUDA."""
     return (
         line(where, "if MPSAccelerator.is_available():", "if False:"),
         instead_of_cuda(where, condition="CUDAAccelerator.is_available()"),
@@ -90,7 +90,7 @@ def _choice(where: str) -> tuple:
 
 
 def _connector(where: str) -> tuple:
-    """The choices that a Trainer and a Fabric make."""
+    """Patch the accelerator connector of the Trainer or Fabric."""
     return (
         *_choice(f"{where}._choose_gpu_accelerator_backend"),
         line(
@@ -108,15 +108,15 @@ def _connector(where: str) -> tuple:
 
 
 def _offer(module: ModuleType) -> None:
-    """`fabric run --accelerator=mpsx`; without click there is no such command."""
+    """Support `fabric run --accelerator=mpsx`, a command that needs click."""
     if module._CLICK_AVAILABLE:
         option = next(option for option in module._run.params if option.name == "accelerator")
         option.type.choices = (*option.type.choices, "mpsx")
 
 
 def _processes(trainer: str, fabric: str) -> dict[str, tuple]:
-    """Strategies of several processes, and the command line."""
-    no_stream = ("if device_ids is not None else", "if False else")  # DDP is set up on a stream of CUDA
+    """Patch multi-process strategies and the command line."""
+    no_stream = ("if device_ids is not None else", "if False else")  # Lightning sets up DDP on a CUDA stream
     return {
         f"{trainer}.strategies.ddp": (line("DDPStrategy._setup_model", *no_stream),),
         f"{fabric}.strategies.ddp": (line("DDPStrategy.setup_module", *no_stream),),
@@ -131,8 +131,8 @@ def _processes(trainer: str, fabric: str) -> dict[str, tuple]:
     }  # fmt: skip
 
 
-def _surroundings(trainer: str, fabric: str) -> dict[str, tuple]:
-    """Checkpoints, memory and times."""
+def _checkpoints_and_stats(trainer: str, fabric: str) -> dict[str, tuple]:
+    """Patch checkpoints, memory statistics and timers."""
     return {
         f"{trainer}.core.saving": (
             line("_default_map_location", 'location.startswith("mps")',
@@ -152,7 +152,7 @@ def _surroundings(trainer: str, fabric: str) -> dict[str, tuple]:
 
 
 def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
-    """For one of the two forms that Lightning comes in."""
+    """All patches for one of Lightning's two distributions."""
     return {
         f"{trainer}.accelerators": (_register,),
         f"{fabric}.accelerators": (_register,),
@@ -173,7 +173,7 @@ def _patches(trainer: str, fabric: str) -> dict[str, tuple]:
             line("_log_device_info", "gpu_used = isi", 'gpu_used = trainer.accelerator.name() == "mpsx" or isi'),
         ),
         **_processes(trainer, fabric),
-        **_surroundings(trainer, fabric),
+        **_checkpoints_and_stats(trainer, fabric),
         f"{trainer}.plugins.precision.fsdp": (instead_of_cuda("FSDPPrecision.forward_context", condition=None),),
         f"{fabric}.plugins.precision.fsdp": (instead_of_cuda("FSDPPrecision.forward_context", condition=None),),
     }

@@ -1,4 +1,4 @@
-"""Changes lines of a library's function in place, so that every reference to the function sees them."""
+"""Patch the source of a library's functions in place, so that all references to a function see the change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Patch = Callable[[ModuleType], None]
 
 
 def _function(module: ModuleType, name: str) -> FunctionType:
-    """The function called `name`, "Class.method" or "function", without its decorators."""
+    """The undecorated function `name`, "Class.method" or "function"."""
     holder, _, last = name.rpartition(".")
     owner = attrgetter(holder)(module) if holder else module
     found = inspect.getattr_static(owner, last)
@@ -25,12 +25,12 @@ def _function(module: ModuleType, name: str) -> FunctionType:
                 found = getattr(found, attribute)
                 break
         else:
-            raise TypeError(f"{module.__name__}.{name} is no function")
+            raise TypeError(f"expected {module.__name__}.{name} to be a function")
     return inspect.unwrap(found)
 
 
 def _code_in(code: CodeType, name: str) -> CodeType:
-    """The code of the function `name` that `code` defines, at any depth (default arguments may be functions too)."""
+    """The code object of the function `name` inside `code`, at any depth, since default arguments may be functions."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     for candidate in inner:
         if candidate.co_name == name:
@@ -41,23 +41,23 @@ def _code_in(code: CodeType, name: str) -> CodeType:
 
 def _change(function: FunctionType, edit: Callable[[str], str]) -> None:
     first = function.__code__.co_firstlineno
-    source = function.__dict__.get("_mpsx_source")  # as an earlier patch left it
+    source = function.__dict__.get("_mpsx_source")  # from an earlier patch
     if source is None:
         source = textwrap.dedent("".join(inspect.getsourcelines(function)[0]))
     function._mpsx_source = edit(source)
     tree = ast.parse(function._mpsx_source)
     definition = tree.body[0]
     definition.decorator_list = []
-    # Names from around the function, such as the __class__ of super(), are arguments of one around it.
-    around = ast.parse(f"def around({', '.join(function.__code__.co_freevars)}): pass")
-    around.body[0].body = [definition]
+    # Free variables, such as the __class__ of super(), become parameters of an enclosing function.
+    enclosing = ast.parse(f"def enclosing({', '.join(function.__code__.co_freevars)}): pass")
+    enclosing.body[0].body = [definition]
     ast.increment_lineno(definition, first - 1)
-    code = compile(around, function.__code__.co_filename, "exec", dont_inherit=True)
-    function.__code__ = _code_in(_code_in(code, "around"), function.__name__)
+    code = compile(enclosing, function.__code__.co_filename, "exec", dont_inherit=True)
+    function.__code__ = _code_in(_code_in(code, "enclosing"), function.__name__)
 
 
 def line(where: str, old: str, new: str) -> Patch:
-    """`old` in the function `where` becomes `new`. It must be there once, or this version is unknown to us."""
+    """Replace `old` by `new` in a function. `old` must occur once; otherwise the library's version is unknown."""
 
     def patch(module: ModuleType) -> None:
         def edit(source: str) -> str:
@@ -71,7 +71,7 @@ def line(where: str, old: str, new: str) -> Patch:
 
 
 def constant(name: str, value: object, unless: str | None = None) -> Patch:
-    """The module's variable `name` becomes `value`, unless the environment variable `unless` has chosen it."""
+    """Set a module's variable, unless the environment variable `unless` is set."""
 
     def patch(module: ModuleType) -> None:
         if not hasattr(module, name):
@@ -83,7 +83,7 @@ def constant(name: str, value: object, unless: str | None = None) -> Patch:
 
 
 def instead_of_cuda(*names: str, condition: str | None = "torch.cuda.is_available()") -> Patch:
-    """These functions take mpsx where they take CUDA; `condition` is how they ask for it, if they do."""
+    """Make functions use mpsx instead of CUDA; `condition`, their check for CUDA, becomes True."""
 
     def edit(source: str) -> str:
         if condition is not None:

@@ -1,5 +1,4 @@
-"""Lists of devices in PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor,
-collect_env."""
+"""Patches of PyTorch's own Python code: FlexAttention, torch.distributed, fake convolutions, Inductor, collect_env."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from .rewrite import line
 
 
 def _flex_attention(module: ModuleType) -> None:
-    """FlexAttention with gradients, statistics or sizes that vary inside its functions, for which PyTorch has no Metal
-    kernel, is made of products; and autocast casts."""
+    """Compute FlexAttention with matmuls where PyTorch's Metal kernel lacks a feature: gradients, logsumexp and max
+    outputs, symbolic sizes. Also cast inputs under autocast."""
     operator = module.flex_attention
-    of_torch = operator.py_kernels[DispatchKey.Autograd]
+    fused = operator.py_kernels[DispatchKey.Autograd]
 
     def dense(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, score_mod: object, block_mask: tuple,
               scale: float, options: dict, captured: tuple = (), mask_captured: tuple = ()) -> tuple:  # fmt: skip
@@ -25,9 +24,9 @@ def _flex_attention(module: ModuleType) -> None:
         inputs = (query, key, value, *captured)
         gradients = torch.is_grad_enabled() and any(getattr(tensor, "requires_grad", False) for tensor in inputs)
         statistics = options.get("OUTPUT_LOGSUMEXP") or options.get("OUTPUT_MAX")
-        sizes = any(isinstance(one, torch.SymInt) for one in (*captured, *mask_captured))
+        sizes = any(isinstance(value, torch.SymInt) for value in (*captured, *mask_captured))
         if not (query.is_mpsx and (gradients or statistics or sizes or not _METAL_FLEX)):
-            return of_torch(query, key, value, *rest)
+            return fused(query, key, value, *rest)
         out, logsumexp, largest = module.math_attention(query, key, value, *rest)
         return module._permute_strides(out, query.stride()), logsumexp, largest.detach()
 
@@ -43,7 +42,7 @@ def _flex_attention(module: ModuleType) -> None:
 
 
 def _collect_env(module: ModuleType) -> None:
-    """`python -m torch.utils.collect_env` says what `python -m mpsx info` does. It runs the module's code anew."""
+    """Append `python -m mpsx info` to `python -m torch.utils.collect_env`, which executes the module's code again."""
     loader = module.__spec__.loader
     last = 'if __name__ == "__main__":'
 
@@ -66,7 +65,7 @@ def _with_mpsx(pretty_str):
     return with_report
 pretty_str = _with_mpsx(pretty_str)
 """
-# Whether this version has FlexAttention for Metal.
+# Whether this version of PyTorch has FlexAttention for Metal.
 _METAL_FLEX = (Path(torch.__file__).parent / "_inductor" / "codegen" / "metal_flex_attention_template.py").exists()
 
 PATCHES = {
@@ -79,14 +78,14 @@ PATCHES = {
     "torch._higher_order_ops.flex_attention": (_flex_attention,),
     "torch.nn.attention.flex_attention": (
         line("_validate_device", "supported_devices = {", 'supported_devices = {"mpsx", '),
-        # The statistics on mpsx are there when they are asked for.
+        # On mpsx compute logsumexp only on request.
         line("_apply_kernel_options", "= torch.is_grad_enabled()", "= torch.is_grad_enabled() and not query.is_mpsx"),
     ),
-    # A convolution's result is channels last where the input or the weight is.
+    # A convolution's output is channels last if the input or the weight is.
     "torch._subclasses.fake_impls": (
         line("conv", "torch._C._conv_determine_backend_memory_format(", "torch.mpsx._convolution_format("),
     ),
-    # Metal has no double and no float8: nodes of such types are calls of the operators, as they are without compiling.
+    # Metal has no double and no float8: leave operators on such dtypes uncompiled.
     "torch._inductor.lowering": (
         line("unsupported_input_tensor", "if t.is_meta:",
              "if t.is_meta or (t.is_mpsx and not torch.mpsx._has_metal_type(t.dtype)):"),
@@ -94,7 +93,7 @@ PATCHES = {
 }
 if _METAL_FLEX:
     PATCHES["torch.nn.attention.flex_attention"] += (
-        # Of PyTorch's own mps alone.
+        # Only for PyTorch's mps.
         line("_validate_device", 'if query.device.type == "mps" and (',
              'if query.device.type == "mps" and not torch.mpsx.is_mps() and ('),
     )  # fmt: skip

@@ -124,7 +124,7 @@ class _Build:
 
     def __init__(self, store: shader_cache.Cache, compiler: Compiler, general: bool) -> None:
         self.compiler, self.general = compiler, general
-        self.cache = store.part("profiles", CACHE_BYTES)
+        self.cache = store.subfolder("profiles", CACHE_BYTES)
         own = b"".join(Path(__file__).with_name(name).read_bytes() for name in SOURCES)
         self.stamp = shader_cache.digest(toolchain.compiler_stamp(), own,
                                          toolchain.translator_hash(str(store.folder)))  # fmt: skip

@@ -1,8 +1,8 @@
 """The disk cache of compiled shaders: `$MPSX_CACHE_DIR`, else `$XDG_CACHE_HOME/mpsx`, else `~/.cache/mpsx`.
 
-It holds code that is loaded, so a folder that another user owns or can write to is not used. Every file is written
-elsewhere and renamed into place. A record begins with the hash of its name and contents; any other file is named by the
-hash of its contents. A damaged, half-written or exchanged file counts as missing, and is replaced.
+Processes load the code in it, so mpsx does not use a folder that another user owns or can write to. Every file is
+written under a temporary name and renamed. A record starts with the hash of its name and contents. The name of any
+other file is the hash of its contents. A damaged, truncated or swapped file counts as missing and is replaced.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 DEFAULT_LIMIT = 1 << 30
-RECENT_SECONDS = 60.0  # a file used so lately is about to be loaded, here or in another process, and stays
-STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that is gone
+RECENT_SECONDS = 60.0  # trim() keeps files used this recently, because a process may be about to load them
+STALE_SECONDS = 3600.0  # trim() deletes temporary files this old, left by crashed processes
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 ZIG_ERRORS = {errno.ENOSPC: "NoSpaceLeft", errno.EDQUOT: "DiskQuota", errno.EFBIG: "FileTooBig"}
-PROBE_BYTES = 1 << 22  # more than an output of a compiler has, mostly
+PROBE_BYTES = 1 << 22  # larger than most compiler outputs
 WRITABLE_BY_OTHERS = 0o022
 
 
 def digest(*parts: bytes | str) -> str:
-    """One hash of several parts; their boundaries count."""
+    """Hash several parts; different splits of the same bytes give different hashes."""
     whole = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -45,7 +45,7 @@ def digest(*parts: bytes | str) -> str:
 
 
 def file_digest(path: str | Path) -> str:
-    """The hash of a file's contents."""
+    """Hash a file's contents."""
     with open(path, "rb", buffering=0) as file:
         whole = hashlib.sha256()
         while block := file.read(1 << 20):
@@ -54,36 +54,36 @@ def file_digest(path: str | Path) -> str:
 
 
 class Cache:
-    """A folder of files, bounded in size."""
+    """A folder of files with a size limit."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
 
-    def part(self, name: str, limit: int) -> Cache:
-        """A folder within it, with a bound of its own."""
+    def subfolder(self, name: str, limit: int) -> Cache:
+        """A subfolder with its own size limit."""
         (self.folder / name).mkdir(mode=0o700, exist_ok=True)
         return Cache(self.folder / name, limit)
 
     def path(self, name: str) -> Path:
-        """Where the file of that name is, or would be."""
+        """The path of the file of that name, which need not exist."""
         return self.folder / name
 
     def temporary(self) -> str:
-        """A new folder to write in, on the same file system."""
+        """Create a temporary folder on the same file system."""
         return tempfile.mkdtemp(prefix="tmp-", dir=self.folder)
 
     def publish(self, written: str | Path, name: str) -> Path:
-        """Moves a finished file to its place; another process may have put the same there."""
+        """Move a finished file into the cache, replacing a file of the same name."""
         os.replace(written, self.path(name))
         return self.path(name)
 
     def store(self, written: Path) -> Path:
-        """Moves a finished file to where it is named by its contents."""
+        """Move a finished file into the cache, under the hash of its contents."""
         return self.publish(written, file_digest(written) + written.suffix)
 
     def find(self, name: str) -> Path | None:
-        """The file that `store` named so, if it is there and whole."""
+        """The file that `store` gave this name, if it exists undamaged."""
         path = self.path(name)
         try:
             if file_digest(path) != path.stem:
@@ -94,13 +94,13 @@ class Cache:
         return path
 
     def put(self, written: Path, name: str) -> Path:
-        """Stores a finished file under another name, which `get` knows."""
+        """Store a finished file under a name for `get`."""
         path = self.store(written)
         self.write(f"{name}.json", {"file": path.name})
         return path
 
     def get(self, name: str) -> Path | None:
-        """The file that was `put` under that name, if it is there and whole."""
+        """The file that was `put` under this name, if it exists undamaged."""
         record = self.read(f"{name}.json")
         if record is None:
             return None
@@ -108,7 +108,7 @@ class Cache:
         return self.find(record["file"])
 
     def read(self, name: str) -> dict | None:
-        """The record of that name; None where there is none or it is damaged, or another's."""
+        """Read a record; None if it is missing, damaged or swapped with another."""
         try:
             head, _, body = self.path(name).read_bytes().partition(b"\n")
         except OSError:
@@ -116,7 +116,7 @@ class Cache:
         return json.loads(body) if digest(name, body).encode() == head else None
 
     def write(self, name: str, record: dict) -> None:
-        """Stores a record; a cache that cannot be written to is none."""
+        """Store a record; ignore a cache folder that is not writable."""
         body = json.dumps(record).encode()
         with contextlib.suppress(OSError):
             handle, path = tempfile.mkstemp(prefix="tmp-", dir=self.folder)
@@ -128,21 +128,21 @@ class Cache:
                 os.unlink(path)
 
     def touch(self, path: Path) -> None:
-        """Marks a file as used."""
+        """Mark a file as used now."""
         with contextlib.suppress(OSError):
             os.utime(path)
 
     def trim(self) -> None:
-        """Removes what was not used for longest, until four fifths of the limit are left, and what crashes left."""
+        """Delete stale temporary files, and if over the limit, the least recently used files down to 80% of it."""
         now, files = time.time(), []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
-                facts = entry.stat(follow_symlinks=False)
+                stat = entry.stat(follow_symlinks=False)
                 if entry.name.startswith("tmp-"):
-                    if now - facts.st_mtime > STALE_SECONDS:
+                    if now - stat.st_mtime > STALE_SECONDS:
                         _remove(Path(entry.path))
                 elif entry.is_file(follow_symlinks=False):
-                    files.append((facts.st_mtime, facts.st_size, entry.path))
+                    files.append((stat.st_mtime, stat.st_size, entry.path))
         total = sum(size for _, size, _ in files)
         if total <= self.limit:
             return
@@ -161,13 +161,13 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def distrusted(folder: Path) -> str:
-    """Why code from a folder must not be loaded; "" where it may be."""
-    facts = folder.stat()
-    if facts.st_uid != os.geteuid():
-        return f"it belongs to the user with the id {facts.st_uid}"
-    if facts.st_mode & WRITABLE_BY_OTHERS:
-        return f"other users can write to it (its mode is {facts.st_mode & 0o7777:04o})"
+def untrusted_reason(folder: Path) -> str:
+    """Why code in a folder is not safe to load; "" if it is."""
+    stat = folder.stat()
+    if stat.st_uid != os.geteuid():
+        return f"user {stat.st_uid} owns it"
+    if stat.st_mode & WRITABLE_BY_OTHERS:
+        return f"other users can write to it (mode {stat.st_mode & 0o7777:04o})"
     return ""
 
 
@@ -176,14 +176,14 @@ _opened: dict[str, Cache] = {}
 
 @functools.cache
 def _warn(folder: Path, why: str) -> None:
-    """Says once that a folder is not used."""
-    warnings.warn(f"mpsx: the cache folder {folder} is not used, since {why}, and the code in it would be loaded. "
-                  "Kernels are compiled into a private folder for this process alone; set MPSX_CACHE_DIR to a folder "
-                  "of your own, or remove this one.", stacklevel=3)  # fmt: skip
+    """Warn once about a folder that is not used."""
+    warnings.warn(f"mpsx: the cache folder {folder} is not used because {why}, and mpsx would load code from it. "
+                  "This process compiles kernels into a private folder; set MPSX_CACHE_DIR to a folder of your own, or "
+                  "delete this one.", stacklevel=3)  # fmt: skip
 
 
 def current_cache() -> Cache:
-    """The cache that the environment names now; a private folder where that one cannot be written to or trusted."""
+    """The cache that the environment selects; a private one if that folder is not writable or not trusted."""
     named = os.environ.get("MPSX_CACHE_DIR")
     if not named:
         base = os.environ.get("XDG_CACHE_HOME")
@@ -195,7 +195,7 @@ def current_cache() -> Cache:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for part in (folder, *(folder / name for name in ("kernels", "objects", "profiles"))):
-            if part.is_dir() and (why := distrusted(part)):
+            if part.is_dir() and (why := untrusted_reason(part)):
                 _warn(part, why)
                 return private()
         if (found := _opened.get(key)) is None:
@@ -205,20 +205,20 @@ def current_cache() -> Cache:
             found = _opened[key] = Cache(folder, int(limit) if limit else DEFAULT_LIMIT)
         return found
     except OSError as error:
-        trouble = f"{folder}: {error.strerror}"
+        reason = f"{folder}: {error.strerror}"
     try:
         return private()
     except OSError as error:
-        raise _no_room(trouble, f"{tempfile.gettempdir()}: {error.strerror}") from None
+        raise _no_room(reason, f"{tempfile.gettempdir()}: {error.strerror}") from None
 
 
 @functools.cache
 def private() -> Cache:
-    """A cache of this process alone, which goes with it."""
+    """A cache for this process only, deleted at exit."""
     folder, owner = Path(tempfile.mkdtemp(prefix="mpsx-cache-")), os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner:  # and not in a fork
+        if os.getpid() == owner:  # not in a forked child
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
@@ -226,34 +226,35 @@ def private() -> Cache:
 
 
 def with_fallback_cache(cache: Cache, work: Callable[[Cache], Result]) -> Result:
-    """The result of `work` in a cache, or in a private one where that one is full or cannot be written to.
+    """Run `work` with a cache, or with a private one if that cache is full or not writable.
 
-    Raises RuntimeError that names both folders where neither can be written to."""
+    Raises RuntimeError, which names both folders, if neither is writable.
+    """
     try:
         return work(cache)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        trouble = f"{cache.folder}: {error.strerror}"
+        reason = f"{cache.folder}: {error.strerror}"
     try:
         return work(private())
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        raise _no_room(trouble, f"{tempfile.gettempdir()}: {error.strerror}") from None
+        raise _no_room(reason, f"{tempfile.gettempdir()}: {error.strerror}") from None
 
 
-def check_room(folder: Path, status: int, said: str) -> None:
-    """Raises OSError if a compiler that wrote to a folder failed for lack of room, by its status and its words."""
+def check_room(folder: Path, status: int, errors: str) -> None:
+    """Raise OSError if a compiler's exit status and messages mean that the disk is full."""
     for number, in_zig in ZIG_ERRORS.items():
-        if os.strerror(number) in said or in_zig in said:
+        if os.strerror(number) in errors or in_zig in errors:
             raise OSError(number, os.strerror(number))
-    if status != 1 or "IO failure on output stream" in said:  # a signal: of a limit, or of a mapped file
+    if status != 1 or "IO failure on output stream" in errors:  # a signal: from a limit or a memory-mapped file
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             for _ in range(PROBE_BYTES >> 16):
-                file.write(bytes(1 << 16))  # raises it
+                file.write(bytes(1 << 16))  # raises OSError
 
 
-def _no_room(*trouble: str) -> RuntimeError:
-    return RuntimeError(f"mpsx: no folder to write compiled kernels to: {'; '.join(trouble)}. Make room there, or set "
+def _no_room(*reasons: str) -> RuntimeError:
+    return RuntimeError(f"mpsx: no writable folder for compiled kernels: {'; '.join(reasons)}. Free some space, or set "
                         "MPSX_CACHE_DIR or TMPDIR to another folder")  # fmt: skip

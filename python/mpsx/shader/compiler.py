@@ -1,8 +1,8 @@
-"""Builds kernel libraries of Metal sources: preprocesses, checks, translates and compiles.
+"""Build kernel libraries from Metal source: preprocess, check, translate, compile.
 
-All in this process but for the compiler. A source of few kernels is one library. Of one with more than AT_ONCE, whose
-instances would take minutes, the translated source becomes a precompiled header and is checked, and each kernel is a
-library of its own, compiled when it is first used (lazy_kernels.py).
+Only the C++ compiler runs in another process. A source of at most AT_ONCE kernels becomes one library. A larger one,
+whose instantiations would take minutes, is translated to a precompiled header and checked, and each of its kernels
+becomes a library of its own on first use (lazy_kernels.py).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from . import toolchain
 from .cache import Cache, check_room, digest
 from .toolchain import Target
 
-AT_ONCE = 16  # kernels
+AT_ONCE = 16  # the most kernels that are compiled together
 KERNEL = re.compile(r"\bkernel\s*(?:\]\]\s*)?void\s+(\w+)")
 
 
 class Builder:
-    """One build of the source `name`."""
+    """One build; `name` is the source's file name in messages."""
 
     def __init__(self, cache: Cache, target: Target, includes: list[str], name: str, text: str) -> None:
         self.cache, self.target, self.includes, self.name = cache, target, includes, name
-        self.kernels = KERNEL.findall(text)  # that it is about, for messages
+        self.kernels = KERNEL.findall(text)  # for messages
         self.seconds = processes.time_limit()
         try:
             with self.limited():
@@ -42,7 +42,7 @@ class Builder:
         self.started: list[processes.Process] = []
 
     def build(self, source: str, key: str) -> dict:
-        """Build a library, or the translated source of lazy kernels; return the record of it that the cache keeps."""
+        """Build a library, or the source of lazy kernels, and return the record that describes it in the cache."""
         from ..msl import check
         from ..msl.check.messages import explain
         from ..msl.library import translate_library
@@ -51,7 +51,7 @@ class Builder:
         texts = {self.name: source}
         on_gpu = self.target.mode == "cuda"
         with self.working_folder() as folder:
-            header, calls = (None, None) if on_gpu else self.start_parts(folder)
+            header, calls = (None, None) if on_gpu else self.start_shared_files(folder)
             text, files = self.preprocess(source, folder)
             try:
                 src = Source(text)
@@ -60,7 +60,7 @@ class Builder:
                 self.reject(check.from_text(str(error)), texts)
                 raise SyntaxError(str(error)) from None
             many = len(unit.tree.instantiations) > AT_ONCE
-            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # beside what follows
+            spaces = check.AddressSpaceCheck(unit, self.compiler.command, texts, many)  # runs in parallel with the rest
             self.started += [spaces.process] if spaces.process else []
             found = check.check_unit(unit, texts)
             warnings = [d for d in found if d.kind == "warning"]
@@ -78,14 +78,14 @@ class Builder:
                 "kernels": translation.kernels,
                 "warnings": [check.render([d], check.SourceMap("", texts)) for d in warnings],
             }
-            parts = header and self.finish(header), calls and self.finish(calls)
+            shared = header and self.finish(header), calls and self.finish(calls)
             try:
                 if len(translation.kernels) > AT_ONCE:
-                    self.check(translation.source, translation.samples(), folder, parts[0])
+                    self.check(translation.source, translation.samples(), folder, shared[0])
                     record["source"], record["exports"] = translation.source, translation.parts()
                 else:
                     library = (self.compile_ptx(translation.text, folder) if on_gpu
-                               else self.compile(translation.text, folder, *parts))  # fmt: skip
+                               else self.compile(translation.text, folder, *shared))  # fmt: skip
                     record["library"] = self.cache.store(library).name
             except SyntaxError as error:
                 self.reject(check.merge(spaces.wait(), explain(str(error), translation.text, texts)), texts)
@@ -96,7 +96,7 @@ class Builder:
         return record
 
     def build_kernel(self, source: str, exports: str, kernel: str, name: str) -> Path:
-        """The library of one kernel, which `exports` exports from a source; put into the cache under a name."""
+        """Compile one kernel, which `exports` exports from a translated source; cache the library as `name`."""
         from ..msl.check.messages import explain
 
         self.kernels = [kernel]
@@ -105,9 +105,9 @@ class Builder:
                 if self.target.mode == "cuda":
                     library = self.compile_ptx(source + exports, folder)
                 elif "clang" not in self.compiler.description:
-                    library = self.compile(source + exports, folder, None, self.finish(self.start_parts(folder)[1]))
+                    library = self.compile(source + exports, folder, None, self.finish(self.start_calls(folder)))
                 else:
-                    header, calls = map(self.finish, self.start_parts(folder))
+                    header, calls = map(self.finish, self.start_shared_files(folder))
                     library = self.compile(exports, folder, self.finish(self.start_source(source, folder, header)),
                                            calls)  # fmt: skip
             except SyntaxError as error:
@@ -118,12 +118,12 @@ class Builder:
         return path
 
     def check(self, source: str, exports: str, folder: Path, header: Path | None) -> None:
-        """Raises SyntaxError with what the compiler says of a source and of the `exports` behind it."""
+        """Raise SyntaxError with the compiler's messages about a translated source followed by `exports`."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
 
         clang = "clang" in self.compiler.description
         readable = [*(CLANG_FLAGS if clang else FLAGS), "-fsyntax-only", "-x", "c++", "-"]
-        if self.target.mode == "cuda":  # zig's driver would compile everything
+        if self.target.mode == "cuda":  # zig's own driver would compile it fully
             self.run([*self.clang, *self.compiler.clang_flags("", "cuda", general=True), *readable], source + exports)
         elif clang:
             header = self.finish(self.start_source(source, folder, header))
@@ -133,7 +133,7 @@ class Builder:
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
-        """Says whose compiler it is that took too long."""
+        """Name the source and its kernels in the error for a compiler that exceeds the time limit."""
         try:
             yield
         except processes.TimeLimitError as error:
@@ -143,7 +143,7 @@ class Builder:
 
     @contextlib.contextmanager
     def working_folder(self) -> Iterator[Path]:
-        """A folder to write in; it goes in the end, and so does every process that was started."""
+        """A temporary folder. On exit it is deleted, and processes that still run are killed."""
         folder = Path(self.cache.temporary())
         try:
             with self.limited():
@@ -156,34 +156,34 @@ class Builder:
 
     @staticmethod
     def reject(found: Sequence, texts: dict[str, str]) -> None:
-        """Raises SyntaxError if there is something to complain about."""
+        """Raise SyntaxError if there are diagnostics."""
         from ..msl import check
 
         if found:
             raise SyntaxError(check.render(sorted(set(found)), check.SourceMap("", texts)))
 
     def flags(self) -> list[str]:
-        """Of the compiler proper."""
+        """The flags of the C++ compiler."""
         simt = self.target.mode == "simt"
         flags = self.compiler.clang_flags("baseline" if simt else self.target.isa, self.target.mode, general=True)
         return [*flags, "-DMPSX_SIMT=1", "-DMPSX_GENERAL=1"]
 
-    def run(self, command: list[str], text: str = "", **more: object) -> str:
-        """Standard output; SyntaxError with what the compiler said where it fails."""
-        process = self.start(command, stdout=subprocess.PIPE, **more)
-        out, said = process.finish(text)
+    def run(self, command: list[str], text: str = "", **options: object) -> str:
+        """Run a compiler and return its standard output; raise SyntaxError with its messages if it fails."""
+        process = self.start(command, stdout=subprocess.PIPE, **options)
+        out, errors = process.finish(text)
         if process.returncode:
-            check_room(self.cache.folder, process.returncode, said)
-            raise SyntaxError(said.strip() or f"{shlex.join(command)} failed with {process.returncode}")
+            check_room(self.cache.folder, process.returncode, errors)
+            raise SyntaxError(errors.strip() or f"{shlex.join(command)} failed with {process.returncode}")
         return out
 
-    def start(self, command: list[str], **more: object) -> processes.Process:
-        """A compiler, to be ended with all that it starts."""
-        self.started.append(processes.Process(command, self.seconds, **more))
+    def start(self, command: list[str], **options: object) -> processes.Process:
+        """Start a compiler; `working_folder` kills it and its children if it still runs."""
+        self.started.append(processes.Process(command, self.seconds, **options))
         return self.started[-1]
 
     def preprocess(self, source: str, folder: Path) -> tuple[str, list[str]]:
-        """The text after the preprocessor, and the files that were included."""
+        """The preprocessed text, and the included files."""
         from ..msl.preprocess import DEFINES, included, write_stubs
 
         apple = folder / "apple"
@@ -192,58 +192,58 @@ class Builder:
         command += [f"-I{folder}" for folder in self.includes] + [f"-D{define}" for define in DEFINES] + ["-"]
         text = self.run(command, f'#line 1 "{self.name}"\n{source}\n')
         files = [file for file in included(text) if not file.startswith(str(apple))]
-        return text.replace(f'"{apple}/', '"'), files  # the same text each time
+        return text.replace(f'"{apple}/', '"'), files  # keeps the text independent of the temporary folder
 
-    def start_parts(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
-        """The part that all shaders share, compiled unless it is in the cache: the Metal standard library as a
-        precompiled header (clang alone gains by it), and the functions through which kernels reach the SIMT engine."""
+    def start_shared_files(self, folder: Path) -> tuple[SharedFile | None, SharedFile]:
+        """Start compiling the files that all shaders share: the precompiled header of the Metal standard library
+        (clang only), and the functions through which kernels call the SIMT engine."""
         header = ["-Xclang", "-fno-pch-timestamp", "-x", "c++-header", str(toolchain.METAL_STDLIB / "msl.h")]
         is_clang = "clang" in self.compiler.description
-        started = self.start_part(folder, "msl.pch", header) if is_clang else None
+        started = self.start_file(folder, "msl.pch", header) if is_clang else None
         return started, self.start_calls(folder)
 
     def start_calls(self, folder: Path) -> SharedFile:
-        return self.start_part(folder, "calls.o", ["-x", "c++", "-c", str(toolchain.METAL_STDLIB / "simt_calls.h")])
+        return self.start_file(folder, "calls.o", ["-x", "c++", "-c", str(toolchain.METAL_STDLIB / "simt_calls.h")])
 
     def start_source(self, source: str, folder: Path, library: Path) -> SharedFile:
-        """A translated source as a precompiled header behind the library's, with what its templates need of others:
-        or each kernel would instantiate that again."""
+        """Start precompiling a translated source on top of the standard library's header. Templates are instantiated in
+        it once, and not again for every kernel."""
         from ..msl.check.messages import CLANG_FLAGS
 
         header = ["-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates", "-include-pch", str(library)]
-        return self.start_part(folder, "source.pch", [*CLANG_FLAGS, *header, "-x", "c++-header", "-"], source)
+        return self.start_file(folder, "source.pch", [*CLANG_FLAGS, *header, "-x", "c++-header", "-"], source)
 
-    def start_part(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
-        """One of them. `text`: what the compiler is to read."""
+    def start_file(self, folder: Path, name: str, arguments: list[str], text: str = "") -> SharedFile:
+        """Find a shared file in the cache, or start compiling it; `text` is the compiler's standard input."""
         command = [*self.clang, *self.flags(), *arguments, "-o"]
         stamp = digest(toolchain.compiler_stamp(), toolchain.headers_hash(str(self.cache.folder)), *command, text)
-        part = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
-        part.path = self.cache.get(part.name)
-        if part.path is None:
-            part.process = self.start([*command, str(part.written)])
-        return part
+        file = SharedFile(f"{name}-{stamp[:32]}", folder / name, text)
+        file.path = self.cache.get(file.name)
+        if file.path is None:
+            file.process = self.start([*command, str(file.written)])
+        return file
 
-    def finish(self, part: SharedFile) -> Path:
-        """Waits for a part and stores it."""
-        if part.path is None:
-            said = part.process.finish(part.text)[1]
-            if part.process.returncode:
-                check_room(self.cache.folder, part.process.returncode, said)
-            if part.process.returncode and part.text:
-                raise SyntaxError(said.strip())
-            if part.process.returncode:
-                raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal library: {said.strip()}")
-            part.path = self.cache.put(part.written, part.name)
-        return part.path
+    def finish(self, file: SharedFile) -> Path:
+        """Wait for a shared file and store it in the cache."""
+        if file.path is None:
+            errors = file.process.finish(file.text)[1]
+            if file.process.returncode:
+                check_room(self.cache.folder, file.process.returncode, errors)
+            if file.process.returncode and file.text:
+                raise SyntaxError(errors.strip())
+            if file.process.returncode:
+                raise RuntimeError(f"mpsx.compile_shader: cannot compile the Metal standard library: {errors.strip()}")
+            file.path = self.cache.put(file.written, file.name)
+        return file.path
 
     def compile_ptx(self, text: str, folder: Path) -> Path:
-        """A library of PTX out of translated text."""
+        """Compile translated text to a PTX library."""
         from ..msl.check.messages import CLANG_FLAGS
         from ..msl.ptx import pack_files
 
         code, library = folder / "shader.cpp", folder / "shader.ptx"
         code.write_text(text)
-        # Through zig's own driver, which knows how to ask for an older PTX than clang's newest.
+        # zig's driver can select an older PTX version than clang's newest.
         flags = [*self.compiler.flags(mode="cuda", general=True), *CLANG_FLAGS]
         env = processes.with_caches_in(folder)
         self.write_ir([*self.compiler.command, *flags], code, env)
@@ -256,8 +256,7 @@ class Builder:
         return library
 
     def write_ir(self, command: list[str], code: Path, env: dict[str, str] | None = None) -> None:
-        """Compiles C++ to LLVM IR before any optimization, in which functions that would make a kernel too large are
-        calls."""
+        """Compile C++ to unoptimized LLVM IR, and mark functions noinline that would make a kernel too large."""
         from ..msl.code_size import limit_code_size
 
         ir = Path(f"{code}.ll")
@@ -265,7 +264,7 @@ class Builder:
         ir.write_text(limit_code_size(ir.read_text(), self.target.mode))
 
     def compile(self, text: str, folder: Path, header: Path | None, calls: Path) -> Path:
-        """A shared library out of translated text."""
+        """Compile translated text to a shared library."""
         from ..msl.check.messages import CLANG_FLAGS, FLAGS
 
         readable = CLANG_FLAGS if "clang" in self.compiler.description else FLAGS
@@ -284,10 +283,10 @@ class Builder:
 
 @dataclass
 class SharedFile:
-    """A file that several builds share."""
+    """A cached file that several builds use, and the process that compiles it if the cache lacks it."""
 
     name: str  # in the cache
     written: Path
-    text: str = ""  # which the compiler reads
+    text: str = ""  # standard input of the compiler
     path: Path | None = None
     process: processes.Process | None = None

@@ -1,10 +1,10 @@
-"""Values of function constants, as they stand in the key of a compiled kernel."""
+"""Values of function constants, as text in the key of a compiled kernel."""
 
 from __future__ import annotations
 
 
 def constant_texts(kernel: str, values: dict[object, object]) -> dict[object, str]:
-    """The values by name or index, as text. TypeError for other keys, and for what is no number, bool or list."""
+    """Values by name or index as text. Raises TypeError for other keys, and for values other than numbers or lists."""
     for name in values:
         if not (isinstance(name, str) and name.isidentifier()) and not (type(name) is int and name >= 0):
             raise TypeError(f"{kernel}: expected a function constant's name or index, got {name!r}")
@@ -13,7 +13,7 @@ def constant_texts(kernel: str, values: dict[object, object]) -> dict[object, st
 
 def _text(kernel: str, name: object, value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return ",".join(_text(kernel, name, one) for one in value)
+        return ",".join(_text(kernel, name, element) for element in value)
     if isinstance(value, bool):
         return "1" if value else "0"
     if hasattr(value, "__index__"):

@@ -1,9 +1,7 @@
-"""Kernel libraries for CPUs and for NVIDIA's GPUs: the installation's, or one built on first use from the sources in
-the package.
+"""Kernel libraries for CPUs and NVIDIA GPUs: installed, or built on first use from the package's sources.
 
-A build from source has the library of the machine that it ran on. Where the driver `simt` or `cuda`, another CPU or
-MPSX_ISA asks for one that is not there, it is translated and compiled here, once, and kept in the cache folder of
-cache.py.
+An installation has the library of the machine that built it. If the simt or cuda driver, another CPU or MPSX_ISA needs
+a missing one, translate and compile it once, and keep it in the cache (cache.py).
 """
 
 from __future__ import annotations
@@ -21,20 +19,20 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent.parent
 SOURCES = PACKAGE / "metal"
-RECORD = "library.json"  # beside a library: its hash
+RECORD = "library.json"  # next to a library; holds its hash
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 OBJECT_CACHE_BYTES = 1 << 29
 UNUSED_SECONDS = 14 * 86400.0
-ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # that calls a kernel
-# Set before the driver starts, by who runs shaders alone: the project's kernels are then not compiled for simt.
+ENTRY = re.compile(r"^(static MPSX_ENTRY void .*\{\n)(?:  .*\n)+\}\n", re.M)  # the function that calls a kernel
+# Set before the driver starts by programs that run only shaders, to skip compiling mpsx's kernels for simt.
 shaders_only = False
 
 
 def folder() -> str:
-    """Where the libraries lie that the driver of this process needs; builds what is missing."""
+    """The folder of the libraries that this process's driver needs; builds a missing one."""
     installed, driver = PACKAGE / "lib", os.environ.get("MPSX_DRIVER") or "host"
     if driver == "simt":
-        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # by libraries of their own
+        profiled = os.environ.get("MPSX_SIMT_PROFILE", "0") not in ("", "0")  # compiles each kernel by itself
         return str(library("simt", [] if shaders_only else None, bodies=not profiled).parent)
     if driver == "cuda" and not (installed / file_name("cuda")).exists():
         return str(library("cuda").parent)
@@ -50,15 +48,17 @@ def folder() -> str:
 
 
 def file_name(name: str) -> str:
-    """The name of a library's file; `name`: an instruction set, simt or cuda."""
+    """The file name of a library; `name` is an instruction set, "simt" or "cuda"."""
     if name == "cuda":
         return "mpsx.ptx"
     return f"libmpsx_kernels_{name}{SUFFIX}"
 
 
 def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> Path:
-    """The library of that name in the cache, of some source files or of all. Of several processes one builds it, and
-    the others wait. `bodies`: kernels do something; else there is only what launchers ask about them."""
+    """Find or build a library in the cache, from all sources or from `files`. One process builds, and others wait.
+
+    Without `bodies` the kernels do nothing, but launchers can query them.
+    """
     import fcntl
 
     from . import cache, toolchain
@@ -71,16 +71,16 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
     key = cache.digest(kind, toolchain.translator_hash(str(store.folder)), *contents)
 
     def built(store: Cache) -> Path:
-        here = store.part("kernels", 0).part(key[:32], 0)
+        here = store.subfolder("kernels", 0).subfolder(key[:32], 0)
         target = here.path(file_name(name))
-        if not _is_whole(here, target):
+        if not _is_intact(here, target):
             with open(here.path("lock"), "w") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    _say(f"waiting for another process, which compiles the kernels for {name}")
+                    _print_status(f"waiting for another process that is compiling the kernels for {name}")
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                if not _is_whole(here, target):
+                if not _is_intact(here, target):
                     _Build(name, store, bodies).run([path for path in files if path.suffix == ".metal"], target)
                     here.write(RECORD, {"hash": cache.file_digest(target)})
         store.touch(target)
@@ -89,8 +89,8 @@ def library(name: str, files: list[Path] | None = None, bodies: bool = True) -> 
     return cache.with_fallback_cache(store, built)
 
 
-def _is_whole(here: Cache, target: Path) -> bool:
-    """Whether a library is there, as it was built."""
+def _is_intact(here: Cache, target: Path) -> bool:
+    """Whether a library exists and matches its recorded hash."""
     from . import cache
 
     record = here.read(RECORD)
@@ -99,12 +99,12 @@ def _is_whole(here: Cache, target: Path) -> bool:
     return False
 
 
-def _say(text: str, end: str = "\n") -> None:
+def _print_status(text: str, end: str = "\n") -> None:
     print(f"mpsx: {text}", end=end, file=sys.stderr, flush=True)
 
 
 class _Build:
-    """One library being built."""
+    """The build of one library."""
 
     def __init__(self, name: str, store: Cache, bodies: bool) -> None:
         from ..msl.compiler import supported_isas
@@ -117,27 +117,27 @@ class _Build:
             self.compiler: Compiler = toolchain.find_compiler(store)
         except RuntimeError as error:
             raise RuntimeError(f"no kernels for {name} are installed, and none can be compiled: {error}") from None
-        # zig's own driver knows how to ask for an older PTX than clang's newest.
+        # zig's driver can select an older PTX version than clang's newest.
         self.clang = list(self.compiler.command) if self.on_gpu else self.compiler.clang
         self.flags = self.compiler.flags("cuda") if self.on_gpu else self.compiler.clang_flags(self.isa, self.mode)
         if self.mode == "simt":
             self.flags.append("-DMPSX_SIMT=1")
         self.stamp = toolchain.compiler_stamp() + toolchain.headers_hash(str(store.folder))
-        self.objects = store.part("objects", OBJECT_CACHE_BYTES)
+        self.objects = store.subfolder("objects", OBJECT_CACHE_BYTES)
         self.work = Path(store.temporary())
         self.header: list[str] = []
 
     def run(self, sources: list[Path], target: Path) -> None:
-        """Translates and compiles `sources`, on all cores, and links them as `target`."""
+        """Translate and compile `sources` on all cores, and link them as `target`."""
         import shutil
         import time
         from concurrent.futures import ThreadPoolExecutor
 
         from ..msl.translate import write_index
 
-        started, title = time.monotonic(), f"compiling the kernels for {self.name}, once"
+        started, title = time.monotonic(), f"compiling the kernels for {self.name}"
         if sources:
-            _say(f"{title}; this takes minutes")
+            _print_status(f"{title} (once; takes minutes)")
         try:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 header = pool.submit(self.precompile)
@@ -147,13 +147,13 @@ class _Build:
                     todo.insert(0, self.work / "index.cpp")
                     write_index(todo[0], translated)
                 self.header = header.result()
-                parts = []
-                for part in pool.map(self.compile, todo):
-                    parts.append(part)
+                objects = []
+                for compiled in pool.map(self.compile, todo):
+                    objects.append(compiled)
                     if sys.stderr.isatty():
-                        _say(f"{title}: {len(parts)} of {len(todo)}", "\r")
+                        _print_status(f"{title}: {len(objects)} of {len(todo)}", "\r")
             linked = self.work / target.name
-            self.link(linked, todo, parts)
+            self.link(linked, todo, objects)
             os.replace(linked, target)
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
@@ -162,29 +162,29 @@ class _Build:
             if time.time() - max(path.stat().st_mtime for path in (other, *other.iterdir())) > UNUSED_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
         if sources:
-            _say(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
+            _print_status(f"compiled the kernels for {self.name} in {time.monotonic() - started:.0f} seconds")
 
-    def link(self, linked: Path, sources: list[Path], parts: list[Path]) -> None:
-        """A library out of what was compiled of each source."""
+    def link(self, linked: Path, sources: list[Path], objects: list[Path]) -> None:
+        """Link objects, or pack PTX files, into the library."""
         if self.on_gpu:
             from ..msl.ptx import pack_files
 
-            return pack_files(linked, sources, parts, self.compiler.description)
+            return pack_files(linked, sources, objects, self.compiler.description)
         libraries = [] if self.compiler.is_zig else ["-lgcc"]
-        return self.call([*self.compiler.link(), "-o", str(linked), *map(str, parts), *libraries])
+        return self.call([*self.compiler.link(), "-o", str(linked), *map(str, objects), *libraries])
 
     def call(self, command: list[str]) -> None:
-        """Runs a compiler."""
+        """Run a compiler."""
         from ..msl import processes
         from . import cache
 
-        status, _, said = processes.run(command, env=processes.with_caches_in(self.work))
+        status, _, errors = processes.run(command, env=processes.with_caches_in(self.work))
         if status:
-            cache.check_room(self.objects.folder, status, said)
-            raise RuntimeError(f"cannot compile the kernels for {self.name}: {said.strip()}")
+            cache.check_room(self.objects.folder, status, errors)
+            raise RuntimeError(f"cannot compile the kernels for {self.name}: {errors.strip()}")
 
     def translate(self, source: Path) -> list[str]:
-        """The C++ files of one Metal file."""
+        """Translate a Metal file; return the C++ files."""
         import shlex
 
         from ..msl.translate import translate
@@ -197,7 +197,7 @@ class _Build:
         return written
 
     def precompile(self) -> list[str]:
-        """The flags by which what is compiled has Metal's standard library precompiled, which clang alone gains by."""
+        """Precompile the Metal standard library, and return the flags that include it; nothing for other compilers."""
         if "clang" not in self.compiler.description or self.on_gpu:
             return []
         header = PACKAGE / "metal_stdlib" / "msl.h"
@@ -206,11 +206,11 @@ class _Build:
         return ["-include-pch", written]
 
     def compile(self, source: Path) -> Path:
-        """The object (or the PTX) of a C++ file, from the cache if it is there."""
+        """Compile a C++ file to an object or PTX file, or find that in the cache."""
         from .cache import digest
 
-        facts = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
-        flags = self.flags + (facts if source.name == "index.cpp" else [])
+        defines = [f'-DMPSX_KERNEL_ISA="{self.isa}"', f'-DMPSX_KERNEL_COMPILER="{self.compiler.description}"']
+        flags = self.flags + (defines if source.name == "index.cpp" else [])
         flags += self.compiler.source_flags(source.name, self.mode)
         suffix, output = (".ptx", "-S") if self.on_gpu else (".o", "-c")
         name = digest(source.read_bytes(), self.stamp, *flags) + suffix

@@ -1,4 +1,4 @@
-"""Metal kernels from source text: `mpsx.compile_shader`, with the interface of `torch.mps.compile_shader`."""
+"""`mpsx.compile_shader`: kernels from Metal source text, with the interface of `torch.mps.compile_shader`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from .._shader import Kernel, Shader
 from . import build, toolchain
 from .lazy_kernels import LazyKernels
 
-SOURCE_NAME = "program_source"  # what Metal calls the file of a library made from source
+SOURCE_NAME = "program_source"  # Metal's file name for source text
 
 
 class MissingKernel(AttributeError, RuntimeError):
-    """A RuntimeError, as torch.mps raises it, and an AttributeError for hasattr."""
+    """Raised for an unknown kernel: a RuntimeError, as in torch.mps, and an AttributeError for hasattr()."""
 
 
 class ShaderLibrary:
-    """The kernels of one Metal source, as attributes; `dir()` lists them."""
+    """The kernels of one Metal source as attributes; `dir()` lists them."""
 
-    def __init__(self, shader: Shader | LazyShader, facts: Sequence[dict] = ()) -> None:
+    def __init__(self, shader: Shader | LazyShader, kernels: Sequence[dict] = ()) -> None:
         self.__dict__["__shader"] = shader
-        self.__dict__["__facts"] = {kernel["name"]: kernel for kernel in facts}
+        self.__dict__["__kernels"] = {kernel["name"]: kernel for kernel in kernels}
 
     def __getattr__(self, name: str) -> Kernel:
         shader = self.__dict__["__shader"]
-        kernel = None if name.startswith("__") else shader.kernel(name, self.__dict__["__facts"].get(name))
+        kernel = None if name.startswith("__") else shader.kernel(name, self.__dict__["__kernels"].get(name))
         if kernel is None:
             found = ", ".join(shader.names()) or "none"
             raise MissingKernel(f"Failed to create function state object for: {name} (the shader library has no kernel "
                                 f"named {name!r}; it has {found})")
-        self.__dict__[name] = kernel  # found without this method from now on
+        self.__dict__[name] = kernel  # later lookups bypass __getattr__
         return kernel
 
     def __dir__(self) -> list[str]:
@@ -45,7 +45,7 @@ class ShaderLibrary:
 
 
 def compile_shader(source: str) -> ShaderLibrary:
-    """Compiles Metal source text, and returns its kernels as attributes of a library:
+    """Compile Metal source text, and return its kernels as attributes of a library:
 
         lib = mpsx.compile_shader('''
             kernel void axpy(device float* y, constant float* x, constant float& a,
@@ -54,28 +54,28 @@ def compile_shader(source: str) -> ShaderLibrary:
             }''')
         lib.axpy(y, x, 2.0)
 
-    A call takes tensors on mpsx, numbers and lists of numbers in the order of the kernel's buffers, and runs as many
-    threads as the first tensor has elements unless `threads` says otherwise; `help(type(lib.axpy))` tells the rest.
-    `lib.axpy.with_constants(has_bias=True)` is the kernel with values for its function constants.
-    Tensors are handed over as their memory: strides, types and sizes are the kernel's business, and autograd knows
-    nothing of it. `torch.library.custom_op` makes an operator of it, with a gradient if you have one.
+    A call takes mpsx tensors, numbers and lists of numbers in the order of the kernel's buffers. It runs one thread per
+    element of the first tensor, or `threads` threads; `help(type(lib.axpy))` describes all arguments.
+    `lib.axpy.with_constants(has_bias=True)` returns the kernel with values for its function constants.
+    A kernel gets the tensors' memory without their strides, dtypes and sizes. Calls are not differentiable; use
+    `torch.library.custom_op` to make an operator with a gradient.
 
-    `#include <c10/metal/utils.h>` and the other headers of PyTorch are found. Without a Mac the source is translated to
-    C++ and compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`: all kernels at once,
-    or of a source with many each when it is first used. Results are kept in `$MPSX_CACHE_DIR` (default:
-    `~/.cache/mpsx`), up to `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
+    The source may include PyTorch's headers, such as `<c10/metal/utils.h>`. Without a Mac it is translated to C++ and
+    compiled by clang (`pip install 'mpsx[shader]'`), clang++, g++ or `$MPSX_KERNEL_CXX`, all kernels at once or, if
+    there are many, each on first use. Results are cached in `$MPSX_CACHE_DIR` (default: `~/.cache/mpsx`), up to
+    `$MPSX_CACHE_SIZE` bytes (default: 1 GiB).
 
-    On a Mac, Metal compiles the text as `torch.mps.compile_shader` has it compiled: in the newest language that macOS
-    has, without fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may fuse a product with the sum it is added to, and
-    so round once; on CPUs nothing is fused. `#pragma METAL fp contract(off)` at the head of the text makes them agree.
+    On a Mac, Metal compiles the text with the options of `torch.mps.compile_shader`: the newest language version, and
+    no fast-math unless `PYTORCH_MPS_FAST_MATH` is set. It may contract a * b + c to a fused multiply-add, which the
+    other drivers do not; `#pragma METAL fp contract(off)` at the top of the text gives the same results everywhere.
 
-    `MPSX_DRIVER=simt` checks each launch for accesses out of bounds, missing barriers and races in threadgroup memory.
-    Races in device memory (two threads that update the same element) are not found on any driver.
+    `MPSX_DRIVER=simt` checks each launch for out-of-bounds accesses, missing barriers and races in threadgroup memory.
+    No driver detects races in device memory (two threads that update the same element).
 
-    Warns once for each kernel if a tensor's dtype does not fit the element type of its parameter, and with a
-    SyntaxWarning about attributes that Metal does not know, which it ignores. Raises SyntaxError with file, line and
-    column of what is wrong, and RuntimeError where there is no compiler, or where it takes longer than
-    `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On host and simt a call raises RuntimeError if the kernel crashes.
+    Warns once per kernel if a tensor's dtype does not match its parameter, and with a SyntaxWarning about attributes
+    that Metal ignores. Raises SyntaxError with file, line and column, and RuntimeError if there is no compiler or it
+    runs longer than `$MPSX_SHADER_TIMEOUT` seconds (default: 120). On the host and simt drivers a call raises
+    RuntimeError if the kernel crashes.
     """
     if not isinstance(source, str):
         raise TypeError(f"mpsx.compile_shader: expected Metal source as a str, got {type(source).__name__}")
@@ -83,12 +83,12 @@ def compile_shader(source: str) -> ShaderLibrary:
 
 
 def load(source: str, name: str, include_dirs: Sequence[str] = ()) -> ShaderLibrary:
-    """`compile_shader` with a file's name for messages, and more folders to find includes in."""
+    """`compile_shader` with a file name for messages and with include directories."""
     return load_with_kernels(source, name, include_dirs)[0]
 
 
 def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) -> tuple[ShaderLibrary, list[dict]]:
-    """`load`, and what the source says of its kernels: name, location, and buffers with index, space and text."""
+    """`load`, and a description of each kernel: name, location, and buffers with index, address space and text."""
     target = _target()
     if target is None:  # Metal compiles the text itself
         shader = Shader(name, text=embed_headers(source, include_dirs))
@@ -103,7 +103,7 @@ def load_with_kernels(source: str, name: str, include_dirs: Sequence[str] = ()) 
 
 
 def _open(source: build.ShaderSource, path: str) -> Shader:
-    """Loads a compiled library of a source."""
+    """Load a compiled library of a source."""
     try:
         shader = Shader(source.name, path=path)
     except RuntimeError as error:
@@ -116,7 +116,7 @@ def _open(source: build.ShaderSource, path: str) -> Shader:
 
 
 class LazyShader:
-    """A Shader whose kernels are compiled when they are first asked for, each by itself."""
+    """A Shader that compiles each kernel on first use."""
 
     def __init__(self, source: build.ShaderSource, kernels: LazyKernels) -> None:
         self.source, self.kernels = source, kernels
@@ -124,14 +124,14 @@ class LazyShader:
     def names(self) -> list[str]:
         return sorted(self.kernels.exports)
 
-    def kernel(self, name: str, facts: dict | None) -> Kernel | None:
+    def kernel(self, name: str, description: dict | None) -> Kernel | None:
         if name not in self.kernels.exports:
             return None
-        return _open(self.source, self.kernels.library(name)).kernel(name, facts)
+        return _open(self.source, self.kernels.library(name)).kernel(name, description)
 
 
 def compile_all(library: ShaderLibrary) -> None:
-    """Compiles the kernels of a library that are not compiled yet, on all cores."""
+    """Compile the remaining kernels of a library, on all cores."""
     shader = library.__dict__["__shader"]
     if isinstance(shader, LazyShader):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -140,7 +140,7 @@ def compile_all(library: ShaderLibrary) -> None:
 
 @functools.cache
 def _target() -> toolchain.Target | None:
-    """The target of the driver in use; None for Metal source."""
+    """The target of the driver in use; None for the metal driver, which compiles source text."""
     info = _runtime.driver()
     if info["name"] == "metal":
         return None
@@ -148,8 +148,7 @@ def _target() -> toolchain.Target | None:
 
 
 def embed_headers(source: str, include_dirs: Sequence[str] = ()) -> str:
-    """The source with the headers it includes put in their places, except for Apple's own. Its lines keep their
-    numbers, which stand in what the compiler says, and in what kernels report."""
+    """Replace #includes by the headers' text, except Apple's own headers, and keep the source's line numbers."""
     from pathlib import Path
 
     from torch.utils._cpp_embed_headers import _embed_headers

@@ -1,7 +1,8 @@
-"""Which tensors fit the element types of a kernel's buffers, as msl/element_types.py writes them.
+"""Compare tensor dtypes with the element types of a kernel's buffers, as msl/element_types.py spells them.
 
-Kernels see bytes, so many a mismatch is meant: what packs, views or reinterprets is let through, and what reads numbers
-of one format as those of another is not."""
+Kernels read raw bytes, and some mismatches are intended: accept packed and reinterpreted data, and report numbers of
+one format that the kernel would read as another.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ COMPLEX = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch
 
 @functools.cache
 def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
-    """Whether a tensor of that dtype may be meant for a parameter of that element type; so wherever it is not known.
+    """Whether a tensor of this dtype is plausible for this element type; true for unknown types.
 
-    `is_reference`: the parameter is one value, of which an integer's low bytes are enough."""
+    `is_reference`: the parameter is a single value, for which the low bytes of a wider integer are enough.
+    """
     atomic, count = element.startswith("atomic "), 1
     element = element.removeprefix("atomic ")
     scalar, _, components = element.partition(" ")
@@ -29,7 +31,7 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         count = int(components)
     if dtype in COMPLEX:
         return scalar not in FLOATS or FLOATS[scalar] == COMPLEX[dtype]
-    if dtype not in NUMBERS or scalar not in SIZES:  # uint8, float8 and what is quantized are bytes
+    if dtype not in NUMBERS or scalar not in SIZES:  # uint8, float8 and quantized tensors are bytes
         return True
     size = SIZES[scalar]
     if scalar in FLOATS:
@@ -37,16 +39,16 @@ def fits(element: str, dtype: torch.dtype, is_reference: bool) -> bool:
         return dtype == FLOATS[scalar] or packed
     if size == 1 and (scalar != "bool" or dtype == torch.int8):
         return True
-    if atomic and (scalar == "uint" or dtype.itemsize == size):  # c10/metal/atomic.h keeps small numbers in words
+    if atomic and (scalar == "uint" or dtype.itemsize == size):  # c10/metal/atomic.h packs small numbers in words
         return True
-    if dtype.is_floating_point:  # their bits, as unsigned integers
+    if dtype.is_floating_point:  # bit patterns as unsigned integers
         return scalar[0] == "u" and dtype.itemsize in (size, size * count)
     wide = is_reference and dtype.itemsize > size
     return dtype.itemsize in (size, size * count) or wide
 
 
 def mismatches(kernel: dict, arguments: tuple) -> list[str]:
-    """A warning about the tensors among a kernel's arguments that do not fit; `kernel`: see msl/library.py."""
+    """Describe each tensor argument whose dtype does not match; `kernel` is a description from msl/library.py."""
     found = []
     for buffer, element in zip(kernel["buffers"], kernel["elements"], strict=True):
         index = buffer["index"]
@@ -60,7 +62,7 @@ def mismatches(kernel: dict, arguments: tuple) -> list[str]:
 
 
 def spelled(element: str) -> str:
-    """An element type as in Metal."""
+    """Spell an element type as in Metal."""
     scalar, _, count = element.removeprefix("atomic ").partition(" ")
     text = scalar if not count else f"{scalar}{count}" if int(count) <= 4 else f"matrices of {scalar}"
     return f"atomic<{text}>" if element.startswith("atomic ") else text

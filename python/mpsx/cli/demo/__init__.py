@@ -1,5 +1,5 @@
-"""`python -m mpsx demo`: trains a model on the device and, step by step beside it, on the CPU.
+"""`python -m mpsx demo`: train a model on the device and on the CPU in alternating steps, and compare them.
 
-Reading order: data.py (what is learned), models.py (what learns), training.py (one run and the race of two),
-picture.py (the PNG), main.py (the command line and the text).
+Reading order: data.py, models.py, tasks.py, training.py (a run, and a race of two), picture.py (the PNG), main.py (the
+command line and printed results).
 """

@@ -1,4 +1,4 @@
-"""The demos' data: handwritten digits, and the source text of Python's standard library. Nothing is downloaded."""
+"""The demo's data, without downloads: handwritten digits, and the source of Python's standard library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-# Plain modules that every supported Python has, from different corners of the library.
+# Modules that every supported Python version has.
 MODULES = (
     "argparse.py ast.py bisect.py calendar.py collections/__init__.py configparser.py contextlib.py copy.py csv.py "
     "dataclasses.py datetime.py difflib.py enum.py fnmatch.py fractions.py functools.py glob.py gzip.py heapq.py "
@@ -23,13 +23,13 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Digits:
-    """8 x 8 images with values around 0, and what they show."""
+    """Normalized 8 x 8 images and their labels."""
 
     train: Batch
     test: Batch
 
     def batches(self, size: int, seed: int) -> Iterator[Batch]:
-        """Shuffled batches without end; the same for the same seed."""
+        """Yield shuffled batches forever; the seed determines their order."""
         images, labels = self.train
         generator = torch.Generator().manual_seed(seed)
         while True:
@@ -40,7 +40,7 @@ class Digits:
 
 
 def digits(seed: int) -> Digits:
-    """The 1,797 digits of scikit-learn, a fifth of them kept for the test."""
+    """Load the 1,797 digits of scikit-learn; a fifth of them is the test set."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -57,29 +57,29 @@ def digits(seed: int) -> Digits:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as numbers of its characters."""
+    """A text as indices into its alphabet."""
 
     alphabet: str
     train: torch.Tensor
     test: torch.Tensor
 
     def encode(self, text: str) -> torch.Tensor:
-        """The characters' numbers."""
+        """Convert characters to indices."""
         return torch.tensor([self.alphabet.index(character) for character in text])
 
-    def decode(self, numbers: torch.Tensor) -> str:
-        """The text again."""
-        return "".join(self.alphabet[number] for number in numbers.tolist())
+    def decode(self, indices: torch.Tensor) -> str:
+        """Convert indices to characters."""
+        return "".join(self.alphabet[index] for index in indices.tolist())
 
     def batches(self, size: int, length: int, seed: int) -> Iterator[Batch]:
-        """Random windows of the text without end, each with the same window moved by one character."""
+        """Yield random windows of the text forever; targets are the inputs shifted by one character."""
         generator = torch.Generator().manual_seed(seed)
         while True:
             starts = torch.randint(len(self.train) - length, (size,), generator=generator)
             yield self._windows(self.train, starts, length)
 
     def test_batch(self, size: int, length: int) -> Batch:
-        """Windows spread evenly over the part that is not trained on."""
+        """Windows spread evenly over the test set."""
         return self._windows(self.test, torch.linspace(0, len(self.test) - length - 1, size).long(), length)
 
     @staticmethod
@@ -90,7 +90,7 @@ class Text:
 
 
 def standard_library() -> Text:
-    """The source of a fixed list of modules; the last tenth of it for the test."""
+    """Load the source of MODULES; the last tenth of it is the test set."""
     folder = Path(sysconfig.get_path("stdlib"))
     files = [folder / name for name in MODULES if (folder / name).is_file()]
     if len(files) < len(MODULES) // 2:
@@ -101,6 +101,6 @@ def standard_library() -> Text:
     alphabet = "".join(sorted(set(text)))
     lookup = torch.zeros(128, dtype=torch.long)
     lookup[torch.tensor([ord(character) for character in alphabet])] = torch.arange(len(alphabet))
-    numbers = lookup[torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8).long()]
-    cut = len(numbers) * 9 // 10
-    return Text(alphabet, numbers[:cut], numbers[cut:])
+    indices = lookup[torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8).long()]
+    cut = len(indices) * 9 // 10
+    return Text(alphabet, indices[:cut], indices[cut:])

@@ -1,4 +1,4 @@
-"""The command line of `python -m mpsx demo`, and what it prints."""
+"""The command line of `python -m mpsx demo`, and its printed results."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    parser.add_argument("--model", choices=("resnet", "gpt"), default="resnet", help="what to train (default: resnet)")
-    parser.add_argument("--steps", type=int, help="how many batches to train on (default: 300; gpt: 600)")
-    parser.add_argument("--device", default="mpsx", help="where to train (default: mpsx)")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="bfloat16: by autocast (default: float32)")
-    parser.add_argument("--output", type=Path, help="the picture (default: mpsx-demo-MODEL.png)")
-    parser.add_argument("--no-compare", action="store_true", help="do not train on the CPU beside it")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, batches and the split (default: 0)")
+    """Add the options."""
+    parser.add_argument("--model", choices=("resnet", "gpt"), default="resnet", help="model to train (default: resnet)")
+    parser.add_argument("--steps", type=int, help="number of training steps (default: 300; gpt: 600)")
+    parser.add_argument("--device", default="mpsx", help="device to train on (default: mpsx)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="bfloat16 uses autocast (default: float32)")
+    parser.add_argument("--output", type=Path, help="PNG file to write (default: mpsx-demo-MODEL.png)")
+    parser.add_argument("--no-compare", action="store_true", help="do not train on the CPU for comparison")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights, batches and test split (default: 0)")
 
 
 def missing_packages() -> list[str]:
-    """The packages that the demo needs and this Python lacks."""
+    """The required packages that are not installed."""
     return [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
 
 
 def device_line(device: str) -> str:
-    """A device as a person would name it."""
+    """Describe a device."""
     if torch.device(device).type != "mpsx":
-        return f"{device} (PyTorch's own)"
+        return f"{device} (PyTorch)"
     info = _runtime.driver()
     return f"mpsx on the driver {info['name']}: {info['device']}; kernels compiled by {info['compiler']}"
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Runs the demo; the exit status."""
+    """Run the demo; return the exit status."""
     if missing := missing_packages():
         print(f"The demo needs {', '.join(missing)}: pip install 'mpsx[demo]'", file=sys.stderr)
         return 2
@@ -86,20 +86,20 @@ def main(arguments: argparse.Namespace) -> int:
     picture = arguments.output or Path(f"mpsx-demo-{arguments.model}.png")
     draw(result, device_line(arguments.device), arguments.dtype, picture)
     print("\n" + "\n".join(report(result)))
-    print(f"\nIn {result.seconds:.1f} s. The picture: {picture}")
+    print(f"\nWrote {picture} after {result.seconds:.1f} s")
     return 0
 
 
 def report(result: Race) -> list[str]:
-    """The lines that say what came out."""
+    """Format the results."""
     run, other = result.run, result.other
     runs = [run] if other is None else [run, other]
-    lines = [f"{'':<16}" + "".join(f"{one.device.type:>12}" for one in runs)]
+    lines = [f"{'':<16}" + "".join(f"{item.device.type:>12}" for item in runs)]
     table = [
-        ("first loss", [f"{one.losses[0]:.4f}" for one in runs]),
-        ("last loss", [f"{one.losses[-1]:.4f}" for one in runs]),
-        (run.task.score_name, [one.score for one in runs]),
-        ("median step", [f"{one.step_time * 1e3:.2f} ms" for one in runs]),
+        ("first loss", [f"{item.losses[0]:.4f}" for item in runs]),
+        ("last loss", [f"{item.losses[-1]:.4f}" for item in runs]),
+        (run.task.score_name, [item.score for item in runs]),
+        ("median step", [f"{item.step_time * 1e3:.2f} ms" for item in runs]),
     ]
     lines += [f"{name:<16}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in table]
     if other is not None:
@@ -108,20 +108,20 @@ def report(result: Race) -> list[str]:
     if run.device.type == "mpsx":
         lines += ["", *routes(result)]
     if run.sample is not None:
-        lines += ["", f"What {run.device.type} writes now:"]
+        lines += ["", f"Text written by {run.device.type}:"]
         if other is not None:
-            verdict = "the same" if other.sample == run.sample else "something else"
-            lines[-1] = f"What {run.device.type} writes now; the CPU writes {verdict}:"
+            verdict = "the same text" if other.sample == run.sample else "a different text"
+            lines[-1] = f"Text written by {run.device.type}; the CPU writes {verdict}:"
         lines += [textwrap.indent(run.sample, "    ")]
     return lines
 
 
 def routes(result: Race) -> list[str]:
-    """Where operators ran."""
+    """Count launches and calls by route."""
     lines = [
         f"{'native':<10}{result.calls('native'):>9,} launches of {result.operators('native')} Metal kernels",
         f"{'vendor':<10}{result.calls('vendor'):>9,} calls of {result.operators('vendor')} operators "
-        "in the CPU's own library",
+        "in CPU libraries",
         f"{'fallback':<10}{sum(row.calls for row in result.fallbacks):>9,} calls"
         + "".join(f", {row.name}" for row in result.fallbacks),
     ]

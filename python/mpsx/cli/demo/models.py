@@ -1,8 +1,8 @@
-"""The demos' two models, in plain PyTorch: nothing in them knows about mpsx.
+"""The demo's two models, in plain PyTorch.
 
-Both are smooth (SiLU and GELU, no ReLU). A ReLU turns a difference in the last bit into a different gradient wherever
-its input crosses zero, and after a hundred steps two runs that differ by one rounding are a percent apart, on any
-device. Smooth ones stay together to the last digits, so a device can be checked by its losses.
+Both use smooth activations (SiLU and GELU, not ReLU). Where the input of a ReLU crosses zero, a difference in the last
+bit changes the gradient, and after a hundred steps two runs differ by a percent on any device. With smooth activations
+the losses of two devices agree to the last digits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import nn
 
 
 class Block(nn.Module):
-    """Two convolutions with a shortcut around them."""
+    """A residual block of two convolutions."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class Block(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Images of `outputs` channels."""
+        """Return images with `outputs` channels."""
         y = F.silu(self.norm1(self.conv1(x)))
         return F.silu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
 class ResNet(nn.Module):
-    """A residual network for images of 8 x 8."""
+    """A residual network for 8 x 8 images."""
 
     def __init__(self, width: int = 16, classes: int = 10) -> None:
         super().__init__()
@@ -43,27 +43,27 @@ class ResNet(nn.Module):
         self.head = nn.Linear(4 * width, classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """One score a class."""
+        """Return logits [N, classes]."""
         features = F.adaptive_avg_pool2d(self.blocks(self.stem(images)), 1)
         return self.head(features.flatten(1))
 
 
 class Layer(nn.Module):
-    """One layer of the transformer: causal attention, then two linear maps with a GELU between."""
+    """A transformer layer: causal attention and an MLP with GELU."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        # Attention ignores what is added to every key, so the gradient of a bias there is rounding and nothing else,
-        # and Adam would make steps of full size of it.
+        # No bias: softmax is invariant to a bias of the keys, so its gradient would be rounding noise, which Adam
+        # scales to full steps.
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same shape as `x`."""
+        """Return a tensor of the shape of `x`."""
         batch, length, width = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
@@ -77,7 +77,7 @@ class Layer(nn.Module):
 
 
 class GPT(nn.Module):
-    """A decoder that predicts the next character; the embedding and the output share their weights."""
+    """A decoder that predicts the next character; embedding and output share their weights."""
 
     def __init__(
         self, alphabet: int, length: int, *, width: int = 96, heads: int = 3, layers: int = 3, dropout: float = 0.0
@@ -91,28 +91,28 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, alphabet, bias=False)
         self.head.weight = self.characters.weight
         self.register_buffer("position", torch.arange(length), persistent=False)
-        self.apply(self._initialise)
+        self.apply(self._initialize)
 
     @staticmethod
-    def _initialise(module: nn.Module) -> None:
+    def _initialize(module: nn.Module) -> None:
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """One score a character of the alphabet, at each place of the text."""
+        """Return logits [N, length, alphabet]."""
         x = self.characters(text) + self.positions(self.position[: text.shape[1]])
         return self.head(self.norm(self.layers(x)))
 
     @torch.no_grad()
     def write(self, start: torch.Tensor, count: int, seed: int, temperature: float = 0.7) -> torch.Tensor:
-        """Continues a text by `count` characters; random numbers come from the CPU, so every device writes the same."""
+        """Append `count` characters to a text. Random numbers come from the CPU, so all devices write the same."""
         generator = torch.Generator().manual_seed(seed)
         text = start.to(self.position.device).unsqueeze(0)
         for _ in range(count):
-            scores = self(text[:, -self.length :])[0, -1].float() / temperature
-            # The largest score plus Gumbel noise is a draw from softmax(scores).
-            noise = -torch.log(-torch.log(torch.rand(scores.shape, generator=generator).clamp_min(1e-20)))
-            text = torch.cat([text, (scores + noise.to(scores.device)).argmax().view(1, 1)], dim=1)
+            logits = self(text[:, -self.length :])[0, -1].float() / temperature
+            # The argmax of logits plus Gumbel noise is a sample from softmax(logits).
+            noise = -torch.log(-torch.log(torch.rand(logits.shape, generator=generator).clamp_min(1e-20)))
+            text = torch.cat([text, (logits + noise.to(logits.device)).argmax().view(1, 1)], dim=1)
         return text[0].cpu()

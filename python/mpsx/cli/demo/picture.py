@@ -1,4 +1,4 @@
-"""The demo's picture: both loss curves, how far they are apart, and where the time went."""
+"""The demo's picture: loss curves, their difference, and a time profile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .training import Race
 COLORS = {"native": "#3b6fd4", "vendor": "#e59d2c", "fallback": "#c8372d", "outside": "#b9bec7"}
 LABELS = {
     "native": "native: Metal kernels",
-    "vendor": "vendor: the CPU's own library",
+    "vendor": "vendor: CPU libraries",
     "fallback": "fallback to the CPU",
     "outside": "Python, autograd, dispatch, data",
 }
@@ -41,7 +41,7 @@ STYLE = {
 
 
 def draw(race: Race, device: str, dtype: str, path: Path) -> None:
-    """Writes the picture."""
+    """Write the picture."""
     profiled = bool(race.profile)
     with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(12.5 if profiled else 7, 6.4), dpi=130, facecolor="white")
@@ -65,7 +65,7 @@ def draw(race: Race, device: str, dtype: str, path: Path) -> None:
 
 
 def _smooth(values: list[float], width: int) -> list[float]:
-    """The mean over the last `width` values."""
+    """Moving average over the last `width` values."""
     return [sum(values[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(values))]
 
 
@@ -78,7 +78,7 @@ def _draw_losses(axes: Axes, race: Race) -> None:
     )
     axes.plot(race.run.losses, color=COLORS["native"], linewidth=0.7, alpha=0.35)
     for run, style in zip(runs, styles, strict=False):
-        label = f"{run.device.type}: {run.task.score_name} {run.score}, {run.step_time * 1e3:.1f} ms a step"
+        label = f"{run.device.type}: {run.task.score_name} {run.score}, {run.step_time * 1e3:.1f} ms per step"
         axes.plot(_smooth(run.losses, width), label=label, **style)
     axes.set_title("Loss")
     axes.set_xlim(0, max(1, len(race.run.losses) - 1))
@@ -102,7 +102,7 @@ def _draw_difference(axes: Axes, race: Race) -> None:
 
 
 def bars(race: Race) -> list[tuple[str, str, float]]:
-    """Name, route and milliseconds a step of what to show: the longest rows, the rest by route, and what is outside."""
+    """Name, route and ms per step of each bar: the longest rows, the others by route, and time outside kernels."""
     steps = len(race.run.losses)
     result = [(_plain(row.name), row.route, row.seconds / steps * 1e3) for row in race.profile[:BARS]]
     for route in ("native", "vendor", "fallback"):
@@ -115,23 +115,23 @@ def bars(race: Race) -> list[tuple[str, str, float]]:
 
 
 def _plain(name: str) -> str:
-    """An operator without its namespace and overload."""
+    """Strip the namespace and overload from an operator's name."""
     return name.removeprefix("aten::").split(".", maxsplit=1)[0]
 
 
 def _draw_profile(axes: Axes, race: Race) -> None:
     rows = bars(race)
     total = sum(ms for _, _, ms in rows)
-    places = range(len(rows))
-    axes.barh(places, [ms for _, _, ms in rows], color=[COLORS[route] for _, route, _ in rows], height=0.72)
-    for place, (_, _, ms) in enumerate(rows):
-        axes.text(ms + 0.008 * total, place, f"{ms:.2f}", va="center", fontsize=8.5, color=FAINT)
-    axes.set_yticks(places, [name for name, _, _ in rows], fontsize=8.5)
+    positions = range(len(rows))
+    axes.barh(positions, [ms for _, _, ms in rows], color=[COLORS[route] for _, route, _ in rows], height=0.72)
+    for y, (_, _, ms) in enumerate(rows):
+        axes.text(ms + 0.008 * total, y, f"{ms:.2f}", va="center", fontsize=8.5, color=FAINT)
+    axes.set_yticks(positions, [name for name, _, _ in rows], fontsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
     axes.set_xlim(0, max(ms for _, _, ms in rows) * 1.12)
-    axes.set_xlabel("milliseconds a step")
-    axes.set_title(f"Where {total:.1f} ms a step go on {race.run.device.type}")
+    axes.set_xlabel("milliseconds per step")
+    axes.set_title(f"{total:.1f} ms per step on {race.run.device.type}")
     sums = {route: sum(ms for _, r, ms in rows if r == route) for route in COLORS}
     keys = [
         Patch(

@@ -1,4 +1,4 @@
-"""The two things to learn: data, model, optimizer and measure of success of each."""
+"""The demo's tasks: data, model, optimizer and score."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .models import GPT, ResNet
 
 @dataclass(frozen=True)
 class Task:
-    """One demo."""
+    """A training task."""
 
     title: str
-    data: str  # what it learns from, in words
-    batch: str  # what a batch is, in words
-    steps: int  # unless the command line says otherwise
+    data: str  # description
+    batch: str  # description
+    steps: int  # default
     model: Callable[[], nn.Module]
     optimizer: Callable[[nn.Module], torch.optim.Optimizer]
     batches: Callable[[], Iterator[Batch]]
     score_name: str
-    score: Callable[[nn.Module], str]  # how good the model is on data that it has not seen
+    score: Callable[[nn.Module], str]  # on the test set
     sample: Callable[[nn.Module], str] | None = None
 
     @staticmethod
-    def loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy over everything but the last dimension."""
-        return F.cross_entropy(scores.flatten(0, -2), targets.flatten())
+    def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy of logits [.., classes]."""
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def _device(model: nn.Module) -> torch.device:
@@ -39,7 +39,7 @@ def _device(model: nn.Module) -> torch.device:
 
 
 def resnet(seed: int) -> Task:
-    """Handwritten digits."""
+    """Classify handwritten digits."""
     data = digits(seed)
     size = 64
 
@@ -63,7 +63,7 @@ def resnet(seed: int) -> Task:
 
 
 def gpt(seed: int) -> Task:
-    """The source of Python's standard library, character by character."""
+    """Predict the source of Python's standard library character by character."""
     text = standard_library()
     size, length, start = 8, 64, "def "
 

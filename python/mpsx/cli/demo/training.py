@@ -1,4 +1,4 @@
-"""One training run, and two of them side by side."""
+"""A training run, and a race of two runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .tasks import Task
 
 
 class Run:
-    """A model in training on one device. Two runs with one seed differ in nothing but the device."""
+    """A model in training on one device. Runs with the same seed differ only in the device."""
 
     def __init__(self, task: Task, device: str, dtype: torch.dtype, steps: int, seed: int) -> None:
         torch.manual_seed(seed)
         self.task, self.device = task, torch.device(device)
-        self.model = task.model().to(self.device)  # weights are drawn on the CPU, whatever the device
+        self.model = task.model().to(self.device)  # initialized on the CPU for every device
         self.optimizer = task.optimizer(self.model)
         warmup = max(1, steps // 10)
 
@@ -34,7 +34,7 @@ class Run:
         self.seconds: list[float] = []
 
     def step(self, batch: Batch) -> None:
-        """Trains on one batch, and notes its loss and how long it took."""
+        """Train on one batch, and record the loss and time."""
         start = time.perf_counter()
         inputs, targets = (part.to(self.device) for part in batch)
         with self.autocast:
@@ -47,46 +47,46 @@ class Run:
         self.seconds.append(time.perf_counter() - start)
 
     def finish(self) -> None:
-        """Takes the model out of training and finds out what it learned."""
+        """Evaluate the trained model."""
         self.model.eval()
         self.score = self.task.score(self.model)
         self.sample = self.task.sample(self.model) if self.task.sample else None
 
     @property
     def step_time(self) -> float:
-        """The median, in seconds."""
+        """Median time of a step in seconds."""
         return statistics.median(self.seconds)
 
 
 @dataclass(frozen=True)
 class Race:
-    """The result of `race`: the run on the device, the run on the CPU if there was one, and what ran on the device."""
+    """The result of `race`: the run on the device, the run on the CPU if any, and a profile of the device."""
 
     run: Run
     other: Run | None
-    profile: list[profiler.Row]  # of the training alone
-    fallbacks: list[profiler.Row]  # of the training and what came after
+    profile: list[profiler.Row]  # of training only
+    fallbacks: list[profiler.Row]  # of training and evaluation
     seconds: float
 
     @property
     def difference(self) -> float:
-        """The largest difference between the losses of a step."""
+        """The largest difference between the two losses of a step."""
         assert self.other is not None
         return max(abs(a - b) for a, b in zip(self.run.losses, self.other.losses, strict=True))
 
     def calls(self, route: str) -> int:
-        """How many launches or calls took a route."""
+        """The number of launches or calls on a route."""
         return sum(row.calls for row in self.profile if row.route == route)
 
     def operators(self, route: str) -> int:
-        """How many different kernels or operators took a route."""
+        """The number of distinct kernels or operators on a route."""
         return sum(row.route == route for row in self.profile)
 
 
 def race(task: Task, runs: list[Run], steps: int, progress: Callable[[float], None]) -> Race:
-    """Trains the runs by turns, so that whatever else the machine does slows each of them equally.
+    """Train the runs in alternating steps, so that other load on the machine slows them equally.
 
-    `progress` is called after each step, with the loss.
+    Calls `progress(loss)` after each step.
     """
     batches = task.batches()
     start = time.perf_counter()

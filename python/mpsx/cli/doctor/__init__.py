@@ -1,10 +1,10 @@
-"""`python -m mpsx doctor`: does this installation work on this machine? One report file says it, to attach to an issue.
+"""`python -m mpsx doctor`: check an installation, and write a report to attach to an issue.
 
-Each stage runs in a process of its own, so that a crash becomes a line of the report:
+Each stage runs in its own process, which turns a crash into a line of the report:
 
-    environment   what is installed, the driver, the machine
-    kernels       every kernel is loaded; on a GPU its pipeline is built
-    families      operators of each family against the CPU, forward and backward, without the fallback
+    environment   installed packages, the driver, the machine
+    kernels       load every kernel; on a GPU, build its pipeline
+    families      compare operators of each family with the CPU, forward and backward, without fallback
     device        memory, streams, events, threads, errors that must be raised
-    stress        all of it at random, in several threads, for minutes; nothing may differ, leak or hang
+    stress        random cases in several threads for minutes, checked for differences, leaks and hangs
 """

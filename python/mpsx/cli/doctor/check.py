@@ -1,4 +1,4 @@
-"""Stages consist of named checks, whose outcomes are printed as lines of JSON for the collecting process."""
+"""Named checks, the parts of a stage. Each prints its outcome as a line of JSON for the main process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Outcome:
-    """One check: "started" is only seen of one that ended its process."""
+    """The outcome of a check. A last outcome "started" means that the check ended its process."""
 
     stage: str
     name: str
@@ -21,15 +21,15 @@ class Outcome:
     detail: str = ""
 
 
-def say(outcome: Outcome) -> None:
-    """Prints an outcome for the collector, at once: the next line may be the last."""
+def emit(outcome: Outcome) -> None:
+    """Print an outcome, and flush, since the process may crash next."""
     sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
     sys.stdout.flush()
 
 
 def check(stage: str, name: str, body: Callable[[], object]) -> bool:
-    """Runs `body`; what it returns is the detail, what it raises a failure."""
-    say(Outcome(stage, name, "started"))
+    """Run `body`; its result becomes the detail, an exception the failure."""
+    emit(Outcome(stage, name, "started"))
     start = time.perf_counter()
     try:
         detail, status = body(), "ok"
@@ -37,10 +37,10 @@ def check(stage: str, name: str, body: Callable[[], object]) -> bool:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames[-4:]))
         detail, status = f"{type(error).__name__}: {error}\n{where}", "failed"
-    say(Outcome(stage, name, status, time.perf_counter() - start, "" if detail is None else str(detail)))
+    emit(Outcome(stage, name, status, time.perf_counter() - start, "" if detail is None else str(detail)))
     return status == "ok"
 
 
 def note(stage: str, name: str, detail: object) -> None:
-    """A fact for the report."""
-    say(Outcome(stage, name, "note", 0.0, str(detail)))
+    """Add information to the report."""
+    emit(Outcome(stage, name, "note", 0.0, str(detail)))

@@ -1,4 +1,4 @@
-"""Operators of every family, small and quick, to compare with the CPU."""
+"""Small cases of every operator family, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ Make = Callable[[], list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Case:
-    """`run` on what `make` makes: on the device and on the CPU the same must come out."""
+    """A function `run` of the inputs that `make` creates."""
 
     family: str
     name: str
     run: Callable[..., torch.Tensor]
     make: Make
     backward: bool = True
-    exact: bool = False  # integers and copies
+    exact: bool = False  # for integers and copies
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Numbers around zero."""
+    """Standard normal numbers."""
     return torch.randn(shape).to(dtype)
 
 
 def positive(*shape: int) -> torch.Tensor:
-    """Numbers between 0.1 and 2."""
+    """Uniform numbers from 0.1 to 2."""
     return torch.rand(shape) * 1.9 + 0.1
 
 
 def integers(*shape: int, below: int = 10) -> torch.Tensor:
-    """Indices."""
+    """Random indices."""
     return torch.randint(below, shape)
 
 
 def elementwise() -> list[Case]:
-    """Arithmetic, mathematics, comparisons, activations; strides and broadcasting."""
+    """Arithmetic, math functions, comparisons, activations; strides and broadcasting."""
     unary = "exp log sqrt rsqrt sin cos tanh erf abs neg reciprocal sigmoid log1p expm1 floor".split()
     cases = [Case("elementwise", name, getattr(torch, name), lambda: [positive(33, 65)]) for name in unary]
     binary = "add sub mul div maximum minimum atan2 pow".split()
@@ -69,7 +69,7 @@ def elementwise() -> list[Case]:
 
 
 def reductions() -> list[Case]:
-    """Reductions and normalisation."""
+    """Reductions and normalization."""
     names = "sum mean prod amax amin".split()
     cases = [Case("reduce", name, lambda x, n=name: getattr(x, n)(-1), lambda: [positive(37, 70)]) for name in names]
     return [
@@ -95,7 +95,7 @@ def reductions() -> list[Case]:
 
 
 def networks() -> list[Case]:
-    """Products, convolutions, pooling, attention, indexing, losses."""
+    """Matmul, convolution, pooling, attention, indexing, losses."""
     return [
         Case("matmul", "mm", torch.mm, lambda: [normal(33, 65), normal(65, 17)]),
         Case("matmul", "bmm", torch.bmm, lambda: [normal(4, 33, 20), normal(4, 20, 17)]),
@@ -120,12 +120,12 @@ def networks() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """All cases."""
     return [*elementwise(), *reductions(), *networks()]
 
 
 def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> list[torch.Tensor]:
-    """The result and, where asked for, the gradients, on the CPU."""
+    """Run a case on a device; return the result, and with `backward` the gradients, on the CPU."""
     moved = [x.detach().to(device) for x in inputs]
     if backward:
         moved = [x.requires_grad_() if x.is_floating_point() else x for x in moved]
@@ -137,9 +137,9 @@ def run(case: Case, inputs: list[torch.Tensor], device: str, backward: bool) -> 
 
 
 def compare(case: Case, dtype: torch.dtype = torch.float32) -> str:
-    """Raises where device and CPU differ, or where the fallback would have run; names the kernels that ran.
+    """Raise if device and CPU differ or an operator falls back; return the names of the kernels that ran.
 
-    Short types are compared with the CPU's float32 on the same numbers: each rounds in places of its own.
+    Compares float16 and bfloat16 results with float32 on the CPU, because CPU and device round differently.
     """
     inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.make()]
     backward = case.backward and dtype == torch.float32

@@ -1,4 +1,4 @@
-"""The command line of the doctor: runs the stages, each in a process of its own, and writes the report."""
+"""The command line of the doctor: run each stage in its own process, and write the report."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from pathlib import Path
 from .check import Outcome
 from .stages import STAGES
 
-# Longer than any of them takes with a driver that builds its pipelines as it goes.
+# Seconds per stage; generous, since a driver may compile every pipeline.
 LIMITS = {"environment": 120, "kernels": 1800, "families": 900, "device": 600}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--seconds", type=float, default=300, help="how long the stress run takes (default: 300)")
-    parser.add_argument("--output", type=Path, help="the report's file (default: mpsx-doctor-DATE.md here)")
-    parser.add_argument("--stages", default=",".join(STAGES), help="only these, separated by commas")
-    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # in the process of a stage
+    """Add the options."""
+    parser.add_argument("--seconds", type=float, default=300, help="duration of the stress stage (default: 300)")
+    parser.add_argument("--output", type=Path, help="report file (default: mpsx-doctor-DATE.md)")
+    parser.add_argument("--stages", default=",".join(STAGES), help="comma-separated stages (default: all)")
+    parser.add_argument("--stage", choices=list(STAGES), help=argparse.SUPPRESS)  # run it in this process
 
 
-def how_it_ended(status: int) -> str:
-    """A process's exit status in words."""
+def describe_exit(status: int) -> str:
+    """Describe a process's exit status."""
     if status >= 0:
-        return f"its process ended with status {status}"
+        return f"its process exited with status {status}"
     try:
-        return f"its process was ended by {signal.Signals(-status).name}"
+        return f"its process was killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"its process was ended by signal {-status}"
+        return f"its process was killed by signal {-status}"
 
 
-def shortened(lines: list[str]) -> str:
-    """The beginning of what a process said, where a crash says why, and the end."""
-    left_out = len(lines) - 100
-    if left_out > 0:
-        lines = [*lines[:40], f"… {left_out} lines left out …\n", *lines[-60:]]
+def truncated(lines: list[str]) -> str:
+    """The first and last lines of a process's output; a crash prints its reason first."""
+    omitted = len(lines) - 100
+    if omitted > 0:
+        lines = [*lines[:40], f"… {omitted} lines omitted …\n", *lines[-60:]]
     return "".join(lines)
 
 
 def run_stage(stage: str, seconds: float) -> list[Outcome]:
-    """The outcomes of one stage; a crash or a hang becomes one."""
+    """Run a stage, and return its outcomes; a crash or a hang becomes a failed outcome."""
     limit = seconds + 300 if stage == "stress" else LIMITS[stage]
-    words = [sys.executable, "-X", "faulthandler", "-m", "mpsx", "doctor", "--stage", stage, "--seconds", str(seconds)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    options = ["--stage", stage, "--seconds", str(seconds)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "mpsx", "doctor", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     errors: list[str] = []
@@ -76,36 +77,36 @@ def run_stage(stage: str, seconds: float) -> list[Outcome]:
     process.stdout.close()
     process.stderr.close()
     if status != 0 or last is not None:
-        end = f"no end after {limit:.0f} s" if hung.is_set() else how_it_ended(status)
+        end = f"still running after {limit:.0f} s" if hung.is_set() else describe_exit(status)
         at = f"in {last.name}: " if last is not None else ""
-        outcomes.append(Outcome(stage, "the stage ends well", "failed", 0.0, at + end + "\n" + shortened(errors)))
+        outcomes.append(Outcome(stage, "the stage finishes", "failed", 0.0, at + end + "\n" + truncated(errors)))
         show(outcomes[-1])
     elif errors:
-        outcomes.append(Outcome(stage, "printed", "note", 0.0, shortened(errors).strip()))
+        outcomes.append(Outcome(stage, "printed", "note", 0.0, truncated(errors).strip()))
     return outcomes
 
 
 def show(outcome: Outcome) -> None:
-    """Progress, for whoever waits: failures, and a line a stage of what is longer than a second."""
+    """Print progress: failures, and checks that took longer than a second."""
     if outcome.status == "failed":
         print(f"  FAILED  {outcome.name}: {outcome.detail.splitlines()[0] if outcome.detail else ''}", flush=True)
     elif outcome.status == "ok" and outcome.seconds > 1:
         print(f"  ok      {outcome.name} ({outcome.seconds:.1f} s)", flush=True)
 
 
-def private(text: str) -> str:
-    """Without the name of the user's home."""
+def anonymized(text: str) -> str:
+    """Replace the user's home directory by ~."""
     home = str(Path.home())
     return text.replace(home, "~") if len(home) > 1 else text
 
 
 def indented(text: str) -> list[str]:
-    """A block of text for Markdown."""
-    return ["", *("    " + line for line in private(text).splitlines()), ""]
+    """Format text as a Markdown code block."""
+    return ["", *("    " + line for line in anonymized(text).splitlines()), ""]
 
 
 def report(found: dict[str, list[Outcome]], seconds: float) -> str:
-    """The text of the report: what failed comes first."""
+    """Format the report, failures first."""
     everything = [outcome for outcomes in found.values() for outcome in outcomes]
     failed = [outcome for outcome in everything if outcome.status == "failed"]
     passed = sum(outcome.status == "ok" for outcome in everything)
@@ -120,14 +121,14 @@ def report(found: dict[str, list[Outcome]], seconds: float) -> str:
             if outcome.status == "note":
                 lines += [f"- {outcome.name}:", *indented(outcome.detail)]
             else:
-                detail = private(outcome.detail) if outcome.status == "ok" else "see above"
+                detail = anonymized(outcome.detail) if outcome.status == "ok" else "see above"
                 lines.append(f"- {outcome.status} {outcome.name} ({outcome.seconds:.2f} s) {detail}".rstrip())
         lines.append("")
     return "\n".join(lines)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """The doctor; 1 where something failed."""
+    """Run the command; return 1 if a check failed."""
     if arguments.stage:
         STAGES[arguments.stage](arguments.seconds)
         return 0
@@ -144,5 +145,5 @@ def main(arguments: argparse.Namespace) -> int:
     path = arguments.output or Path(f"mpsx-doctor-{datetime.datetime.now():%Y%m%d-%H%M}.md")
     path.write_text(text)
     print(text.split("\n## ", maxsplit=1)[0].strip())
-    print(f"\nThe report is in {os.path.relpath(path)}: please attach it to an issue, also when all is well.")
+    print(f"\nWrote {os.path.relpath(path)}. Please attach it to an issue, even if nothing failed.")
     return int(any(outcome.status == "failed" for outcomes in found.values() for outcome in outcomes))

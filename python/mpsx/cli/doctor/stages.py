@@ -1,4 +1,4 @@
-"""The stages, each run in a process of its own."""
+"""The stages of the doctor."""
 
 from __future__ import annotations
 
@@ -23,92 +23,92 @@ from .. import info
 from .check import check, note
 from .families import FLOATS, Case, cases, compare
 
-# Error records and the like, which a thread allocates once.
-KEPT_BY_A_THREAD = 4096
+# Bytes that a thread allocates once, such as error records.
+BYTES_PER_THREAD = 4096
 
 
 def expect(condition: object, message: str) -> None:
-    """Raises where something is not as it has to be."""
+    """Raise RuntimeError unless the condition holds."""
     if not condition:
         raise RuntimeError(message)
 
 
-def raises(body: Callable[[], object], *words: str) -> str:
-    """The message of the error that `body` has to raise, with these words in it."""
+def raises(body: Callable[[], object], *expected: str) -> str:
+    """Check that `body` raises an error whose message contains the expected texts; return its first line."""
     try:
         body()
     except Exception as error:
         text = str(error)
-        expect(all(word in text for word in words), f"expected an error with {words}, got {text!r}")
+        expect(all(part in text for part in expected), f"expected an error with {expected}, got {text!r}")
         return text.splitlines()[0]
-    raise RuntimeError(f"expected an error with {words}, got none")
+    raise RuntimeError(f"expected an error with {expected}, got none")
 
 
-def answer(*words: str) -> str:
-    """The output of a system command, or why there is none."""
-    if shutil.which(words[0]) is None:
+def output_of(*command: str) -> str:
+    """The output of a system command, or "not found"."""
+    if shutil.which(command[0]) is None:
         return "not found"
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     return (done.stdout + done.stderr).strip()
 
 
 def environment(_: float) -> None:
-    """The installed packages, and the system."""
+    """Report installed packages and the system."""
     note("environment", "mpsx info", info.report())
     if sys.platform == "darwin":
-        note("environment", "macOS", answer("sw_vers"))
-        note("environment", "processor", answer("sysctl", "-n", "machdep.cpu.brand_string"))
-        note("environment", "Metal compiler", answer("xcrun", "-sdk", "macosx", "metal", "--version"))
-        note("environment", "xcode-select", answer("xcode-select", "-p"))
+        note("environment", "macOS", output_of("sw_vers"))
+        note("environment", "processor", output_of("sysctl", "-n", "machdep.cpu.brand_string"))
+        note("environment", "Metal compiler", output_of("xcrun", "-sdk", "macosx", "metal", "--version"))
+        note("environment", "xcode-select", output_of("xcode-select", "-p"))
     note("environment", "processors", os.cpu_count())
     library = Path(mpsx.__file__).parent / "lib"
     rows = [f"{path.name}  {path.stat().st_size:,} bytes" for path in sorted(library.iterdir())]
     note("environment", "libraries", "\n".join(rows))
     check("environment", "the driver starts", lambda: _runtime.driver()["device"])
     if sys.platform == "darwin":
-        check("environment", "least macOS", least_macos)
+        check("environment", "macOS version", macos_version)
         check("environment", "Metal is in use", lambda: expect(_runtime.driver()["name"] == "metal", info.why_metal()))
 
 
-def least_macos() -> str:
-    """Torch's wheels ask for macOS 14."""
+def macos_version() -> str:
+    """Check for macOS 14, which PyTorch's wheels require."""
     version = platform.mac_ver()[0]
     expect(int(version.split(".")[0]) >= 14, f"expected macOS 14 or later, got {version}")
     return version
 
 
 def kernels(_: float) -> None:
-    """Every kernel, in a shuffled order that the report can repeat: an error must not depend on its neighbours."""
+    """Load every kernel, in an order shuffled with a fixed seed."""
     names = _runtime.kernel_names()
     check(
-        "kernels", "there are some", lambda: expect(len(names) > 100, f"expected hundreds of kernels, got {len(names)}")
+        "kernels", "found", lambda: expect(len(names) > 100, f"expected hundreds of kernels, got {len(names)}")
     )
     times, widths, failed = [], set(), 0
     random.Random(0).shuffle(names)
     for name in names:
         start = time.perf_counter()
         try:
-            facts = _runtime.load_kernel(name)
+            limits = _runtime.load_kernel(name)
         except RuntimeError as error:
             failed += 1
             text = str(error)
             check("kernels", name, lambda text=text: expect(False, text))
             continue
         times.append((time.perf_counter() - start, name))
-        widths.add((facts["simd_width"], facts["max_threads"]))
+        widths.add((limits["simd_width"], limits["max_threads"]))
     total = sum(seconds for seconds, _ in times)
-    check("kernels", "all load", lambda: expect(failed == 0, f"{failed} of {len(names)} kernels do not load"))
+    check("kernels", "all load", lambda: expect(failed == 0, f"{failed} of {len(names)} kernels failed to load"))
     slowest = "\n".join(f"{seconds * 1e3:10.1f} ms  {name}" for seconds, name in sorted(times, reverse=True)[:15])
-    note("kernels", f"{len(times)} loaded in {total:.1f} s; the slowest", slowest)
-    note("kernels", "(SIMD width, threads a group)", sorted(widths))
+    note("kernels", f"{len(times)} loaded in {total:.1f} s; slowest", slowest)
+    note("kernels", "(SIMD width, maximum threads per threadgroup)", sorted(widths))
 
 
 def families(_: float) -> None:
-    """Every case in float32 with gradients, then in the short types."""
+    """Run every case in float32 with gradients, then in float16 and bfloat16."""
     for dtype in FLOATS:
         for case in cases():
             if dtype != torch.float32 and (case.exact or case.family in ("index", "reduce", "loss")):
-                continue  # there the short types differ from the CPU's by rounding at other places
+                continue  # rounding differs from the CPU's in float16 and bfloat16
             torch.manual_seed(0)
             tag = "" if dtype == torch.float32 else f" {str(dtype).removeprefix('torch.')}"
             check("families", f"{case.family}: {case.name}{tag}", lambda c=case, d=dtype: compare(c, d))
@@ -117,7 +117,7 @@ def families(_: float) -> None:
 
 
 def training_step() -> str:
-    """AdamW on a small network: the same losses on both devices."""
+    """Train a small network with AdamW, and compare losses with the CPU."""
     losses = {}
     for device in ("cpu", "mpsx"):
         torch.manual_seed(0)
@@ -140,29 +140,29 @@ def training_step() -> str:
 
 
 def random_repeats() -> None:
-    """The same seed gives the same numbers, another one others."""
+    """Check that a seed determines the random numbers."""
     draws = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
         draws.append(torch.randn(1000, device="mpsx").cpu())
-    expect(draws[0].equal(draws[1]), "the same seed gave other numbers")
-    expect(not draws[0].equal(draws[2]), "another seed gave the same numbers")
-    expect(abs(draws[0].mean()) < 0.2 and abs(draws[0].std() - 1) < 0.2, "these are not normal numbers")
+    expect(draws[0].equal(draws[1]), "the same seed gave different numbers")
+    expect(not draws[0].equal(draws[2]), "a different seed gave the same numbers")
+    expect(abs(draws[0].mean()) < 0.2 and abs(draws[0].std() - 1) < 0.2, "the numbers are not standard normal")
 
 
 def device(_: float) -> None:
-    """Features that are not operators."""
-    check("device", "memory is given back", memory_is_given_back)
-    check("device", "too much memory is refused", too_much_memory)
-    check("device", "an index out of range raises", index_error)
+    """Check device features other than operators."""
+    check("device", "memory is freed", memory_is_freed)
+    check("device", "too large an allocation raises", too_much_memory)
+    check("device", "an out-of-range index raises", index_error)
     check("device", "events measure time", events)
     check("device", "threads", threads)
     check("device", "many launches in a row", many_launches)
     check("device", "CPU and device see the same bytes", shared_bytes)
 
 
-def memory_is_given_back() -> str:
-    """Nothing is left of tensors that are gone."""
+def memory_is_freed() -> str:
+    """Check that deleted tensors free their memory."""
     gc.collect()
     before = _runtime.memory()["allocated"]
     for size in (1, 1000, 1 << 20, 5 << 20):
@@ -176,14 +176,14 @@ def memory_is_given_back() -> str:
 
 
 def too_much_memory() -> str:
-    """An error, and the device works on."""
+    """Check that an impossible allocation raises and the device still works."""
     text = raises(lambda: torch.empty(1 << 50, dtype=torch.uint8, device="mpsx"), "memory")
     expect(torch.ones(3, device="mpsx").sum().item() == 3, "the device does not work after the error")
     return text
 
 
 def index_error() -> str:
-    """As on the CPU; and the device works on."""
+    """Check that an out-of-range index raises and the device still works."""
 
     def look_up() -> None:
         torch.nn.functional.embedding(torch.tensor([99], device="mpsx"), torch.ones(5, 3, device="mpsx"))
@@ -195,7 +195,7 @@ def index_error() -> str:
 
 
 def events() -> str:
-    """Later is later."""
+    """Check that the elapsed time between two events is positive."""
     start, end = (torch.Event("mpsx", enable_timing=True) for _ in range(2))
     start.record()
     x = torch.ones(1 << 20, device="mpsx")
@@ -204,12 +204,12 @@ def events() -> str:
     end.record()
     end.synchronize()
     elapsed = start.elapsed_time(end)
-    expect(elapsed > 0, f"expected some milliseconds, got {elapsed}")
+    expect(elapsed > 0, f"expected a positive time, got {elapsed}")
     return f"{elapsed:.3f} ms for 21 kernels over a million elements"
 
 
 def threads() -> str:
-    """Four threads at once."""
+    """Launch from four threads at once."""
     errors: list[str] = []
 
     def work(seed: int) -> None:
@@ -217,7 +217,7 @@ def threads() -> str:
         for _ in range(200):
             x = x + 1
         if not x.cpu().eq(seed + 200).all():
-            errors.append(f"thread {seed}: wrong numbers")
+            errors.append(f"thread {seed}: wrong values")
 
     workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for worker in workers:
@@ -229,18 +229,18 @@ def threads() -> str:
 
 
 def many_launches() -> str:
-    """More than any queue holds, without a wait."""
+    """Submit more launches than any queue holds, without synchronizing."""
     x, start = torch.zeros(1, device="mpsx"), time.perf_counter()
     for _ in range(20_000):
         x.add_(1)
     queued = time.perf_counter() - start
     expect(x.item() == 20_000, f"expected 20000, got {x.item()}")
     total = time.perf_counter() - start
-    return f"{queued / 20_000 * 1e6:.2f} µs a launch to queue, {total / 20_000 * 1e6:.2f} µs to run"
+    return f"{queued / 20_000 * 1e6:.2f} µs per launch to submit, {total / 20_000 * 1e6:.2f} µs to run"
 
 
 def shared_bytes() -> None:
-    """A CPU view is no copy, and reading waits for the device."""
+    """Check that a CPU view shares memory and waits for the device."""
     x = torch.zeros(1 << 16, device="mpsx")
     for round_ in range(1, 50):
         x.add_(1)
@@ -249,12 +249,12 @@ def shared_bytes() -> None:
 
 
 def stress(seconds: float) -> None:
-    """Random cases in random order from two threads until time is up."""
-    check("stress", f"{seconds:.0f} seconds of everything", lambda: storm(seconds))
+    """Run random cases in two threads for `seconds`."""
+    check("stress", f"{seconds:.0f} seconds of random cases", lambda: random_cases(seconds))
 
 
-def storm(seconds: float) -> str:
-    """Counts of what ran; raises at the first difference, and where memory grew."""
+def random_cases(seconds: float) -> str:
+    """Raise at the first difference or if allocated memory grows; return counts."""
     usable, end = cases(), time.monotonic() + seconds
     counts, errors, lock = {"runs": 0}, [], threading.Lock()
     gc.collect()
@@ -265,7 +265,7 @@ def storm(seconds: float) -> str:
         while time.monotonic() < end and not errors:
             case = generator.choice(usable)
             try:
-                once(case)
+                compare_once(case)
             except Exception as error:
                 with lock:
                     errors.append(f"{case.family}: {case.name} (after {counts['runs']} runs): {error}")
@@ -282,20 +282,20 @@ def storm(seconds: float) -> str:
     gc.collect()
     found = _runtime.memory()
     grown = found["allocated"] - before
-    expect(grown <= KEPT_BY_A_THREAD * len(workers), f"{grown} bytes more are allocated than before")
-    rate = f"{counts['runs']} runs, {counts['runs'] / seconds:.0f} a second; {grown} bytes kept"
+    expect(grown <= BYTES_PER_THREAD * len(workers), f"{grown} more bytes are allocated than before")
+    rate = f"{counts['runs']} runs, {counts['runs'] / seconds:.0f} per second; {grown} bytes still allocated"
     return f"{rate}; at most {found['allocated_peak']:,} bytes allocated, {found['reserved_peak']:,} reserved"
 
 
-def once(case: Case) -> None:
-    """One comparison; the mode of the fallback and the log are the process's, so neither is touched here."""
+def compare_once(case: Case) -> None:
+    """Compare a case with the CPU, without the fallback mode and launch log, which are per process."""
     from .families import run
 
     inputs = case.make()
     expected = run(case, inputs, "cpu", case.backward)
     for ours, theirs in zip(run(case, inputs, "mpsx", case.backward), expected, strict=True):
-        # Stress looks for garbage. How exact results are, on numbers that are always the same, another stage says:
-        # here sums may cancel (a gradient of zero), so that digits depend on the order of adding.
+        # Look only for wrong results: with random inputs sums may cancel, and rounding then depends on their order. The
+        # stage "families" checks accuracy on fixed inputs.
         scale = max(1.0, float(theirs.abs().max())) if theirs.numel() and theirs.is_floating_point() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * scale)
 
