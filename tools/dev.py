@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""An incremental build for developers, and a way to run against it without installing.
+"""Build incrementally, and run commands against the build without installing it.
 
     python tools/dev.py build                 configure and build into build/dev
     python tools/dev.py run -- python -m pytest tests/ops/norm/test_softmax.py
-    python tools/dev.py build --isas all      every kernel library, not this machine's best alone
-    python tools/dev.py run --metal -- …      with MPSX_DRIVER=metal on an emulated Metal (Linux)
+    python tools/dev.py build --isas all      build all kernel libraries, not just this machine's
+    python tools/dev.py run --metal -- …      use MPSX_DRIVER=metal on an emulated Metal (Linux)
 
-The package lies in build/dev/site (sources linked, not copied), with the metadata that lets `import torch` find it.
-MPSX_DRIVER=simt compiles its kernels when it is first used.
+build/dev/site has the package as links to its sources, and the metadata through which `import torch` finds it.
+MPSX_DRIVER=simt compiles its kernels on first use.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SITE = BUILD / "site"
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> None:
-    """Runs a command; ends the program with its status if it fails."""
+    """Run a command; exit with its status if it fails."""
     status = subprocess.call(command, cwd=ROOT, env=env)
     if status:
         sys.exit(status)
 
 
 def link(target: Path, at: Path) -> None:
-    """Makes `at` a symbolic link to `target`, replacing what was there."""
+    """Create or replace the symbolic link `at`, which points to `target`."""
     at.parent.mkdir(parents=True, exist_ok=True)
     if at.is_symlink() or at.exists():
         if at.is_symlink() and Path(os.readlink(at)) == target:
@@ -46,8 +46,8 @@ def link(target: Path, at: Path) -> None:
     at.symlink_to(target)
 
 
-def lay_out_site() -> None:
-    """A folder for sys.path: the Python sources and native libraries linked, plus the entry point's metadata."""
+def link_site() -> None:
+    """Link Python sources and native libraries into a folder for sys.path, and write the entry point's metadata."""
     package = SITE / "mpsx"
     package.mkdir(parents=True, exist_ok=True)
     wanted = {path.name: path for path in (ROOT / "python" / "mpsx").iterdir() if path.suffix != ".pyx"}
@@ -66,7 +66,7 @@ def lay_out_site() -> None:
 
 
 def build(isas: str, jobs: int) -> None:
-    """Configures (once, or when the choice of kernel libraries changed) and builds."""
+    """Configure if needed, and build."""
     BUILD.mkdir(parents=True, exist_ok=True)
     env = dict(os.environ, CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(ROOT))
     stamp = BUILD / "isas.txt"
@@ -77,32 +77,33 @@ def build(isas: str, jobs: int) -> None:
             "-DMPSX_UNITY=OFF", env=env)  # fmt: skip
         stamp.write_text(chosen)
     run("cmake", "--build", str(BUILD), "-j", str(jobs), env=env)
-    lay_out_site()
+    link_site()
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     builder = commands.add_parser("build", help="configure and build")
-    builder.add_argument("--isas", default="", help="'all', or kernel libraries separated by ';'")
+    builder.add_argument("--isas", default="", help="'all', or instruction sets separated by ';'")
     builder.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
     runner = commands.add_parser("run", help="run a command against the build")
-    runner.add_argument("--metal", action="store_true", help="the Metal driver, on an emulated Metal")
-    runner.add_argument("words", nargs=argparse.REMAINDER)
+    runner.add_argument("--metal", action="store_true", help="use the metal driver on an emulated Metal")
+    runner.add_argument("command_line", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     environment.prefer_own_programs()
     if arguments.command == "build":
         build(arguments.isas, arguments.jobs)
         return
-    lay_out_site()
-    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    link_site()
+    command = arguments.command_line
+    command = command[1:] if command[:1] == ["--"] else command
     path = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
     env = dict(os.environ, PYTHONPATH=path)
     if arguments.metal:
         os.environ["PYTHONPATH"] = path
         env = emulated_metal.environment(SITE / "mpsx")
-    os.execvpe(words[0], words, env)
+    os.execvpe(command[0], command, env)
 
 
 if __name__ == "__main__":

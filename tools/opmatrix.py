@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""The op-support matrix: for every operator of PyTorch's OpInfo database, type and direction, what ran on the device.
+"""The op-support matrix: how each operator of PyTorch's OpInfo database runs, by dtype and direction.
 
-    python tools/opmatrix.py                         everything on the driver host; resumes where it was ended
+    python tools/opmatrix.py                         all operators on the host driver; resumes an interrupted run
     python tools/opmatrix.py --only softmax          some operators
     python tools/opmatrix.py --drivers host simt     other drivers (those that are built)
-    python tools/opmatrix.py --check                 fails if an operator lost its kernel, or the summary is stale
-    python tools/opmatrix.py --update                rewrites the summary (tools/opmatrix/status) and README.md's totals
+    python tools/opmatrix.py --check                 fail if an operator lost its kernel, or the summary is stale
+    python tools/opmatrix.py --update                rewrite the summary (tools/opmatrix/status) and README.md's totals
 
-Each case runs the test of tests/opinfo, which compares with the CPU. What ran is read from the launch log, open only
-while the device computes (of the backward: only in the backward pass). A case is as good as its worst sample:
+Each case runs a test of tests/opinfo, which compares with the CPU, and reads the launch log of the device computation
+(in the direction "backward", of the backward pass). The status of a case is that of its worst sample:
 
-    fails      differs from the CPU, raises, or ends the process
-    fallback   an operator ran on the CPU for want of a kernel, whatever else ran
-    vendor     no fallback; a library of the CPU's computed something, whatever Metal kernels ran beside it
-    native     Metal kernels ran, and nothing else
-    view       nothing ran: a view, or a question about shape or type
-    untested   the CPU refuses every sample, or there is nothing to compare with
+    fails      differs from the CPU, raises, or crashes
+    fallback   an operator without a kernel ran on the CPU
+    vendor     no fallback; a CPU library computed something
+    native     only Metal kernels ran
+    view       nothing ran: a view, or a query of shape or dtype
+    untested   the CPU rejects every sample, or there is no result to compare
 
-Results go to build/opmatrix: index.html for people, matrix.json and matrix.csv for programs, <driver>.jsonl to resume
-from. What was measured with another build, or other tests, is measured again (--keep: is taken as it is). "mps" is what
-PyTorch's own tests expect of its MPS backend: passes, fails, skipped, or not tested.
+Results go to build/opmatrix: index.html, matrix.json and matrix.csv, and <driver>.jsonl for resuming. Results of
+another build or of other tests are measured again, unless --keep is given. "mps" is what PyTorch's tests expect of its
+MPS backend: passes, fails, skipped, or not tested.
 """
 
 import sys

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Where an operator is: kernels, launchers, registrations, tests, and what the op-support matrix says of it.
+"""Find an operator: its kernels, launchers, registrations, tests, and rows of the op-support matrix.
 
     python tools/where.py softmax
     python tools/where.py nn.functional.gelu
 
-Found by name, in the source: `softmax` is also `_softmax`, `native_softmax`, `_softmax_backward_data`. What the matrix
-has observed (python tools/opmatrix.py --only softmax) adds kernels of other names.
+Searches the source by name: `softmax` also finds `_softmax`, `native_softmax`, `_softmax_backward_data`. Measurements
+of the matrix (python tools/opmatrix.py --only softmax) add kernels with other names.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "opmatrix"
 TYPE = re.compile(rf"(_({'|'.join(TAGS)}))+$")
 
-Found = tuple[str, str]  # path:line, what is there
+Found = tuple[str, str]  # path:line, description
 
 
-def place(path: Path, line: int) -> str:
-    """As editors take it."""
+def location(path: Path, line: int) -> str:
+    """Format path:line."""
     return f"{path.relative_to(ROOT)}:{line}"
 
 
 def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int, re.Match[str]]]:
-    """Every line that has a match."""
+    """Yield every line that matches."""
     compiled = re.compile(pattern)
     for path in sorted(paths):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -45,32 +45,32 @@ def lines_with(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, int,
 
 
 def spelled(name: str) -> str:
-    """A pattern for the aten operators that belong to a name."""
+    """A pattern for the names of related aten operators."""
     return rf"_?(?:native_)?{re.escape(name)}(?:_backward\w*|_forward\w*|_)?"
 
 
 def registrations(name: str) -> Iterator[Found]:
-    """Rows of tables, and calls that register."""
+    """Rows of .def tables, and registrations."""
     for path, line, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
-        yield place(path, line), f"row {match[1]}"
+        yield location(path, line), f"row {match[1]}"
     call = rf'\b(?:impl\(|op<)\s*"({spelled(name)}(?:\.\w+)?)"'
     for path, line, match in lines_with(ROOT.glob("src/**/*.cpp"), call):
-        yield place(path, line), match[1] + (" (vendor)" if "vendor" in path.parts else "")
+        yield location(path, line), match[1] + (" (vendor)" if "vendor" in path.parts else "")
 
 
 def launchers(name: str) -> Iterator[Found]:
-    """The functions that registrations name, and files that read a table with a row of this name."""
+    """Registered functions, and files that include a table with a row of this name."""
     named = rf'\b(?:impl\(|op<)\s*"{spelled(name)}(?:\.\w+)?",\s*(?:\w+<"\w+",\s*)?&(?:\w+::)*(\w+)'
     for path, _, match in lines_with(ROOT.glob("src/**/*.cpp"), named):
         for _, line, found in lines_with([path], rf"^[\w:<>,&* ]+\b({match[1]})\("):
-            yield place(path, line), found[1]
+            yield location(path, line), found[1]
     for table, _, match in lines_with(ROOT.glob("metal/**/*.def"), rf"^MPSX_\w+\(({spelled(name)})\s*,"):
         for path, line, _ in lines_with(ROOT.glob("src/ops/**/*.cpp"), rf'#include ".*\b{table.name}"'):
-            yield place(path, line), f"reads the row {match[1]} of {table.name}"
+            yield location(path, line), f"reads the row {match[1]} of {table.name}"
 
 
 def observed(name: str) -> dict[str, set[str]]:
-    """Kernels that ran in the matrix's measurements, by operator; of other operators' kernels only what has no name."""
+    """Kernels that ran in the matrix's measurements, by operator."""
     found: dict[str, set[str]] = {}
     for driver in DRIVERS:
         path = RESULTS / f"{driver}.jsonl"
@@ -82,7 +82,7 @@ def observed(name: str) -> dict[str, set[str]]:
 
 
 def kernels(name: str, ran: set[str]) -> Iterator[Found]:
-    """The kernels of this name and those that ran, by the function that they are instances of."""
+    """Kernels of this name and kernels that ran, grouped by the function that they instantiate."""
     word = re.compile(rf"^{re.escape(name)}(_|$)")
     stems = {TYPE.sub("", kernel) for kernel in ran}
     preprocessor = find_compiler().preprocessor()
@@ -96,28 +96,28 @@ def kernels(name: str, ran: set[str]) -> Iterator[Found]:
             stem = TYPE.sub("", instance.host_name)
             if word.search(stem) or stem in stems:
                 by_function.setdefault(source.location(instance.kernel.token), []).append(instance.host_name)
-        for location, names in by_function.items():
-            file, line, *_ = location.rsplit(":", 2) if location.count(":") > 1 else location.split(":")
+        for where, names in by_function.items():
+            file, line, *_ = where.rsplit(":", 2) if where.count(":") > 1 else where.split(":")
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            yield place((ROOT / file).resolve(), int(line)), ", ".join(names[:3]) + more
+            yield location((ROOT / file).resolve(), int(line)), ", ".join(names[:3]) + more
 
 
 def tests(name: str) -> Iterator[Found]:
-    """Files of tests that name it, with the first line that does."""
+    """Test files that mention the name, with the first such line."""
     seen: dict[Path, list[int]] = {}
     for path, line, _ in lines_with(ROOT.glob("tests/**/*.py"), rf"\b_?{re.escape(name)}\b"):
         seen.setdefault(path, []).append(line)
-    for path, at in sorted(seen.items(), key=lambda item: (item[0].stem != f"test_{name}", -len(item[1]))):
-        yield place(path, at[0]), f"{len(at)} line{'s' if len(at) > 1 else ''}"
+    for path, numbers in sorted(seen.items(), key=lambda item: (item[0].stem != f"test_{name}", -len(item[1]))):
+        yield location(path, numbers[0]), f"{len(numbers)} line{'s' if len(numbers) > 1 else ''}"
 
 
 def is_row_of(operator: str, name: str) -> bool:
-    """softmax: also nn.functional.softmax and softmax.with_dtype."""
+    """Whether a row belongs to the name: nn.functional.softmax and softmax.with_dtype belong to softmax."""
     return re.search(rf"(^|\.){re.escape(name)}(\.|$)", operator) is not None
 
 
 def matrix(name: str) -> Iterator[Found]:
-    """The committed rows, driver by driver."""
+    """Committed rows of the matrix, by driver."""
     for driver in DRIVERS:
         committed = summary.load(driver)
         for operator, direction, ours, theirs in committed.rows() if committed else ():
@@ -128,7 +128,7 @@ def matrix(name: str) -> Iterator[Found]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="softmax, nn.functional.softmax, aten::_softmax")
     full = parser.parse_args().name.removeprefix("aten::")
@@ -149,7 +149,7 @@ def main() -> None:
         width = max((len(at) for at, _ in rows), default=0)
         for at, what in rows:
             print(f"  {at:<{width}}  {what}")
-    sys.exit(f"where: nothing is named {name}" if empty else 0)
+    sys.exit(f"where: found nothing named {name}" if empty else 0)
 
 
 if __name__ == "__main__":

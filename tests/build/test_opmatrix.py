@@ -122,7 +122,7 @@ def test_a_worker_that_dies_costs_one_case() -> None:
     found = run_pool(["a", "crash", "b", "hang", "c", "exit", "d"], 2)
     assert {name for name, record in found.items() if record["status"] == "native"} == {"a", "b", "c", "d"}
     assert "signal SIGABRT" in found["crash"]["why"]
-    assert "time is up" in found["hang"]["why"]
+    assert "time limit" in found["hang"]["why"]
     assert found["exit"]["why"] == "the process ended: status 1: no more"
 
 
@@ -203,7 +203,7 @@ def test_what_got_worse_and_what_is_stale() -> None:
     worse, stale = summary.differences(SMALL, now)
     assert worse == ["exp forward f32: was native, is fallback", "eig forward f32: was fallback, is fails"]
     assert stale == ["mm forward f32: was vendor, is native", "t forward f32: was view, is native",
-                     "sin forward f32: was not there, is native"]  # fmt: skip
+                     "sin forward f32: was missing, is native"]  # fmt: skip
     assert summary.differences(SMALL, SMALL.statuses) == ([], [])
 
 
@@ -303,4 +303,4 @@ def test_where() -> None:
     unknown = subprocess.run([sys.executable, "tools/where.py", name], cwd=ROOT, check=False,
                              capture_output=True, text=True)  # fmt: skip
     assert unknown.returncode == 1
-    assert f"nothing is named {name}" in unknown.stderr
+    assert f"found nothing named {name}" in unknown.stderr

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's own tests on mpsx, from a checkout of PyTorch of the version that is installed.
+"""Run PyTorch's own tests on mpsx, from a checkout of the installed version of PyTorch.
 
     python tests/upstream/run.py ~/pytorch                      every file of FILES
     python tests/upstream/run.py ~/pytorch test_reductions -k sum
     python tests/upstream/run.py ~/pytorch test_mps             with its device renamed
 
-Device-generic files run as they are: PyTorch instantiates them for a PrivateUse1 device. A failure is in order if the
-same test fails on the CPU (the checkout is of another version, or so is SciPy), or if tests/upstream/expectations.txt
-has a line for it, with its reason; a line that matches nothing that failed is reported, once all of its file has run.
-Exits with 1 for any other failure.
+PyTorch instantiates device-generic tests for a PrivateUse1 device. A failure is expected if the same test fails on the
+CPU, for instance because of another version of SciPy, or if a line of expectations.txt matches it and gives a reason.
+Reports lines that match no failure of a complete file. Exits with 1 for any other failure.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ RENAMED = [(r"\btorch\.mps\b", "torch.mpsx"), (r"\b_compile_shader\b", "compile_
 
 
 def expectations() -> list[tuple[str, str]]:
-    """Patterns of `file::class::test`, and reasons."""
+    """Read patterns of `file::class::test` and their reasons."""
     rows = []
     for number, line in enumerate(EXPECTATIONS.read_text().splitlines(), 1):
         if line.strip() and not line.startswith("#"):
@@ -48,7 +47,7 @@ def expectations() -> list[tuple[str, str]]:
 
 
 def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, device: str = "privateuse1") -> Path:
-    """Runs one file, and returns the record of its results."""
+    """Run a file; return the path of its JUnit XML report."""
     if file.stem == "test_mps":
         text = file.read_text()
         for pattern, new in RENAMED:
@@ -58,7 +57,7 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
     record = folder / f"{file.stem}.{device}.xml"
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "MPSX_FALLBACK": "silent",
                                 "PYTORCH_TEST_WITH_SLOW": "0"}  # fmt: skip
-    # A worker that crashes is replaced, and its test has failed. PyTorch's conftest.py is for the pytest of its CI.
+    # xdist replaces crashed workers, and fails their tests. PyTorch's conftest.py needs the pytest of its CI.
     command = [sys.executable, "-m", "pytest", str(file), f"-n{jobs}", "-q", "-p", "no:cacheprovider", "--no-header",
                "--noconftest", f"--rootdir={file.parent}", "--maxfail=100000",
                f"--junit-xml={record}", "--tb=line", *options]  # fmt: skip
@@ -72,7 +71,7 @@ def run(file: Path, folder: Path, options: list[str], jobs: int, seconds: int, d
 
 
 def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
-    """How many tests passed, and what those that did not said."""
+    """The number of passed tests, and the messages of failed tests."""
     passed, failed = 0, {}
     for case in ElementTree.parse(record).iter("testcase"):
         name = f"{stem}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
@@ -85,25 +84,25 @@ def failures(record: Path, stem: str) -> tuple[int, dict[str, str]]:
 
 
 def on_cpu(name: str) -> str:
-    """The name of the same test for the CPU."""
+    """The name of the corresponding CPU test."""
     stem, group, test = name.split("::")
     return f"{stem}::{re.sub('(PRIVATEUSE1|MPSX)$', 'CPU', group)}::{test.replace('_mpsx', '_cpu', 1)}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkout", type=Path, help="a checkout of PyTorch, or its folder test")
+    parser.add_argument("checkout", type=Path, help="checkout of PyTorch, or its folder 'test'")
     parser.add_argument("files", nargs="*", default=FILES)
-    parser.add_argument("-k", help="pytest's choice of tests")
+    parser.add_argument("-k", help="select tests, as in pytest")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--seconds", type=int, default=7200, help="the most for one file")
+    parser.add_argument("--seconds", type=int, default=7200, help="time limit per file")
     given = parser.parse_args()
     tests = given.checkout / "test" if (given.checkout / "test").is_dir() else given.checkout
-    known, unexpected, used, whole = expectations(), 0, set(), set()
+    known, unexpected, used, complete = expectations(), 0, set(), set()
     for stem in given.files:
         file = tests / f"{stem}.py"
         if not file.exists():
-            print(f"{stem}: not there")
+            print(f"{stem}: not found")
             continue
         with tempfile.TemporaryDirectory() as folder:
             record = run(file, Path(folder), ["-k", given.k] if given.k else [], given.jobs, given.seconds)
@@ -111,29 +110,29 @@ def main() -> int:
                 unexpected += 1
                 continue
             passed, failed = failures(record, stem)
-            there: dict[str, str] = {}  # on the CPU
+            cpu_failed: dict[str, str] = {}
             if failed and stem != "test_mps":
                 names = " or ".join(sorted({on_cpu(name).rpartition("::")[2].partition("[")[0] for name in failed}))
                 record = run(file, Path(folder), ["-k", names], given.jobs, given.seconds, "cpu")
-                there = failures(record, stem)[1] if record.exists() else {}
-        whole |= set() if given.k else {stem}
-        # A file that cannot be imported has a failure without a class.
-        alike = {name for name in failed if on_cpu(name) in there and "::::" not in name}
-        excused, rest = 0, len(failed) - len(alike)
+                cpu_failed = failures(record, stem)[1] if record.exists() else {}
+        complete |= set() if given.k else {stem}
+        # A failure to import the file has no class.
+        same_on_cpu = {name for name in failed if on_cpu(name) in cpu_failed and "::::" not in name}
+        expected, rest = 0, len(failed) - len(same_on_cpu)
         for name, message in failed.items():
-            if name in alike:
+            if name in same_on_cpu:
                 continue
             patterns = [pattern for pattern, _ in known if fnmatch.fnmatchcase(name, pattern)]
             used |= set(patterns)
-            excused += bool(patterns)
+            expected += bool(patterns)
             if not patterns:
                 print(f"  {name}: {message}", flush=True)
-        unexpected += rest - excused
-        print(f"{stem}: {passed} passed, {len(alike)} failed as on the CPU, {excused} with a reason, "
-              f"{rest - excused} without", flush=True)  # fmt: skip
+        unexpected += rest - expected
+        print(f"{stem}: {passed} passed, {len(same_on_cpu)} failed as on the CPU, {expected} expected, "
+              f"{rest - expected} unexpected", flush=True)  # fmt: skip
     for pattern, _ in known:
-        if pattern not in used and pattern.partition("::")[0] in whole:
-            print(f"  nothing failed that matches {pattern}")
+        if pattern not in used and pattern.partition("::")[0] in complete:
+            print(f"  no failure matches {pattern}")
     return bool(unexpected)
 
 

@@ -1,6 +1,6 @@
-"""The operators that tools/bench.py times in its section breadth: one call of each, where `ops` goes through layouts.
+"""The operators of the section "breadth" of tools/bench.py, in one layout each.
 
-An operator is a function of a dense matrix with as many columns as four times its rows or more.
+An operator is a function of a dense matrix with at least four times as many columns as rows.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ BREADTH: dict[str, Callable[[torch.Tensor], Run]] = {}
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """Numbers above zero, of x's own type."""
+    """Positive numbers of x's dtype."""
     return x.abs() + 0.5 if x.is_floating_point() else x.abs().clamp(1, 100)
 
 
 def unit(x: torch.Tensor) -> torch.Tensor:
-    """Numbers between 0 and 1."""
+    """Numbers from 0 to 1."""
     return x.float().sigmoid().to(x.dtype)
 
 
 def volumes(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, in boxes of 8 by 8 by 8 with 2 channels."""
+    """About x.numel() elements as 8 x 8 x 8 volumes with 2 channels."""
     batch = max(1, x.numel() // 1024)
     return x.reshape(-1).repeat(2)[: batch * 1024].reshape(batch, 2, 8, 8, 8)
 
 
 def signals(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, in signals of 64 with 4 channels."""
+    """About x.numel() elements as signals of length 64 with 4 channels."""
     batch = x.numel() // 256
     return x.reshape(-1)[: batch * 256].reshape(batch, 4, 64)
 
 
 def small_matrices(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, in matrices of 32 by 32."""
+    """About x.numel() elements as 32 x 32 matrices."""
     return x.reshape(-1).repeat(2)[: max(1, x.numel() // 1024) * 1024].reshape(-1, 32, 32)
 
 
@@ -49,26 +49,26 @@ def short_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def targets(x: torch.Tensor) -> torch.Tensor:
-    """A class for every row."""
+    """A class index per row."""
     return positions(x) % x.shape[1]
 
 
 def grid_of(x: torch.Tensor) -> torch.Tensor:
-    """Places in every picture of x, one a pixel."""
+    """A sampling grid, one point per pixel of each image."""
     n, _, h, w = x.shape
     theta = torch.tensor([[0.9, 0.1, 0.0], [-0.1, 0.9, 0.1]]).expand(n, 2, 3)
     return F.affine_grid(theta, (n, 1, h, w), align_corners=False).to(x.dtype).to(x.device)
 
 
-def nothing(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """No further arguments."""
+def no_arguments(p: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """No extra arguments."""
     return ()
 
 
 def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[torch.Tensor], torch.Tensor],
-         *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = nothing,
+         *rest: object, given: Callable[[torch.Tensor], tuple[torch.Tensor, ...]] = no_arguments,
          **named: object) -> None:  # fmt: skip
-    """A function and its gradient. `given`: further arguments, made of the first one and not timed."""
+    """Add a function and its gradient. `given` creates extra arguments, outside the timed call."""
 
     def run(x: torch.Tensor) -> Run:
         p = prepare(x)
@@ -79,47 +79,47 @@ def both(name: str, function: Callable[..., torch.Tensor], prepare: Callable[[to
 
 
 def others(p: torch.Tensor) -> tuple[torch.Tensor]:
-    """A second argument of the first one's shape."""
+    """A second argument of the same shape."""
     return (like(p),)
 
 
 def same(x: torch.Tensor) -> torch.Tensor:
-    """x itself."""
+    """Return x."""
     return x
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
-    """x where it is of integers: others have their own rows."""
+    """x if its dtype is an integer; other dtypes have their own rows."""
     if x.is_floating_point():
-        raise TypeError("of integers alone")
+        raise TypeError("integers only")
     return x
 
 
 def divisor(x: torch.Tensor) -> torch.Tensor:
-    """Integers above zero, the same size as x."""
+    """Positive integers of x's shape."""
     return whole(x).flip(0).clamp(1, 100)
 
 
 def pairs(x: torch.Tensor) -> torch.Tensor:
-    """Two columns."""
+    """x as a matrix of two columns."""
     return x.reshape(-1)[: x.numel() // 2 * 2].view(-1, 2)
 
 
 def complex_of(x: torch.Tensor) -> torch.Tensor:
-    """Complex numbers, half as many as x has elements, which are float32."""
+    """x as x.numel() / 2 complex numbers; x must be float32."""
     if x.dtype != torch.float32:
-        raise TypeError("of float32 alone")
+        raise TypeError("float32 only")
     return torch.view_as_complex(pairs(x))
 
 
 def thirds(x: torch.Tensor) -> torch.Tensor:
-    """The rows of x in three segments, as their lengths."""
+    """The lengths of three segments of x's rows."""
     each = x.shape[0] // 3
     return torch.tensor([each, each, x.shape[0] - 2 * each]).to(x.device)
 
 
 def targets_of(x: torch.Tensor) -> torch.Tensor:
-    """A place among ten for each element of x."""
+    """An index below ten for each element of x."""
     return (torch.arange(x.numel()) * 7919 % 10).to(x.device)
 
 
@@ -168,7 +168,7 @@ for name in ("prod", "logsumexp", "std", "cumsum", "cummax", "sort"):
 for name in ("argmax", "median", "any", "aminmax", "count_nonzero"):
     BREADTH[f"{name}_all"] = lambda x, name=name: partial(getattr(torch, name), x)
 BREADTH["norm1_rows"] = lambda x: partial(torch.linalg.vector_norm, x, 1, -1)
-for name in ("sum", "amax", "argmax", "cumsum", "std"):  # columns that are fewer than a vector has lanes
+for name in ("sum", "amax", "argmax", "cumsum", "std"):  # fewer columns than vector lanes
     BREADTH[f"{name}_pairs"] = lambda x, name=name: partial(getattr(torch, name), pairs(x), 0)
 BREADTH["mode"] = lambda x: partial(torch.mode, x.round(), -1)
 BREADTH["segment_reduce"] = lambda x: partial(torch.segment_reduce, x, "max", lengths=thirds(x), unsafe=True)
@@ -198,7 +198,7 @@ BREADTH["index_fill_"] = lambda x: partial(like(x).index_fill_, 0, positions(x),
 BREADTH["index_pairs"] = lambda x: partial(torch.ops.aten.index, x, [positions(x), positions(x)])
 BREADTH["take_along_dim"] = lambda x: partial(torch.take_along_dim, x, columns_order(x), 1)
 BREADTH["take"] = lambda x: partial(torch.take, x, columns_order(x))
-# Not in place: from the second time on nothing would change, and the CPU stores only what changes.
+# Not in place: repeated calls would change nothing, and the CPU stores only changed elements.
 BREADTH["scatter_reduce_amax"] = lambda x: partial(like(x).scatter_reduce, 1, columns_order(x), x, "amax")
 BREADTH["roll"] = lambda x: partial(torch.roll, x, (3, 5), (0, 1))
 BREADTH["tril"] = lambda x: partial(torch.tril, x)
@@ -218,7 +218,7 @@ for mode in ("sum", "mean", "max"):
 for mode in ("constant", "reflect", "replicate", "circular"):
     both(f"pad_{mode}", F.pad, images, (1, 1, 1, 1), mode)
 
-# Pictures, signals, volumes.
+# Images, signals, volumes.
 for mode in ("nearest", "bilinear", "bicubic"):
     both(f"upsample_{mode}", F.interpolate, images, scale_factor=2, mode=mode)
 both("interpolate_area_half", F.interpolate, images, scale_factor=0.5, mode="area")
@@ -242,7 +242,7 @@ BREADTH["max_pool2d_last_bwd"] = lambda x: pool_backward(
     images(x).contiguous(memory_format=torch.channels_last), F.max_pool2d, 2
 )
 
-# Normalisation and its gradients.
+# Normalization and its gradients.
 both("softmax_", F.softmax, same, -1)
 both("log_softmax_", F.log_softmax, same, -1)
 both("softmax_columns", F.softmax, same, 0)
@@ -264,7 +264,7 @@ both("multi_margin_loss", F.multi_margin_loss, same, given=lambda p: (targets(p)
 both("cosine_embedding_loss", F.cosine_embedding_loss, same, given=lambda p: (like(p), like(p)[:, 0]))
 both("triplet_margin_loss", F.triplet_margin_loss, short_rows, given=lambda p: (like(p), p.detach().flip(0)))
 
-# Distances and products.
+# Distances and matmul.
 both("cdist", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:]), same)
 both("cdist_1", lambda p: torch.cdist(short_rows(p)[:256], short_rows(p)[-256:], p=1), same)
 both("pdist", lambda p: F.pdist(short_rows(p)[:256]), same)
@@ -282,7 +282,7 @@ BREADTH["randperm"] = lambda x: partial(torch.randperm, x.numel(), device=x.devi
 BREADTH["multinomial"] = lambda x: partial(torch.multinomial, unit(x), 4, replacement=True)
 BREADTH["poisson"] = lambda x: partial(torch.poisson, positive(x))
 
-# Cells and lists.
+# RNN cells and tensor lists.
 for kind, cell in (("lstm", torch.nn.LSTMCell), ("gru", torch.nn.GRUCell)):
     BREADTH[f"{kind}_cell"] = lambda x, cell=cell: partial(cell(32, 32).to(x), short_rows(x)[:256].detach())
 BREADTH["foreach_add"] = lambda x: partial(torch._foreach_add, list(x.chunk(8)), 1.0)

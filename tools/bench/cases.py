@@ -19,36 +19,36 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "slice": lambda t: F.pad(t, (0, 1))[:, :-1],
 }
 
-# Operators: a function of a matrix (in some layout) that makes the call to time.
+# Operators: functions of a matrix in some layout, which return the call to time.
 
 OPS: dict[str, tuple[Callable[[torch.Tensor], Run], tuple[str, ...]]] = {}
 
 
 def op(name: str, make: Callable[[torch.Tensor], Run], layouts: tuple[str, ...] = tuple(LAYOUTS)) -> None:
-    """Adds an operator; `layouts`: the input layouts that make sense for it."""
+    """Add an operator and its input layouts."""
     OPS[name] = (make, layouts)
 
 
 def like(x: torch.Tensor) -> torch.Tensor:
-    """Another dense matrix of x's shape."""
+    """A dense matrix of x's shape."""
     return torch.ones(x.shape, dtype=x.dtype, device=x.device)
 
 
 def images(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, as a batch of pictures with 16 channels."""
+    """About x.numel() elements as a batch of images with 16 channels."""
     side = 4 if x.numel() < 10**4 else 8 if x.numel() < 10**6 else 32
     batch = x.numel() // (16 * side * side)
     return x.reshape(-1)[: batch * 16 * side * side].reshape(batch, 16, side, side)
 
 
 def positions(x: torch.Tensor) -> torch.Tensor:
-    """An index for every row of x, in no order."""
+    """A permutation of x's row indices."""
     n = x.shape[0]
     return torch.arange(n, device=x.device) * 7919 % n
 
 
 def planes(x: torch.Tensor) -> torch.Tensor:
-    """About as many elements as x has, as planes of 64 x 64 with 32 channels (or 32 x 32 with 8)."""
+    """About x.numel() elements as 64 x 64 images with 32 channels (or 32 x 32 with 8)."""
     channels, side = (32, 64) if x.numel() >= 10**6 else (8, 32)
     batch = max(1, x.numel() // (channels * side * side))
     count = batch * channels * side * side
@@ -56,30 +56,30 @@ def planes(x: torch.Tensor) -> torch.Tensor:
 
 
 def last(x: torch.Tensor) -> torch.Tensor:
-    """The planes of x with their channels innermost."""
+    """`planes(x)` in channels-last format."""
     return planes(x).contiguous(memory_format=torch.channels_last)
 
 
 def columns_order(x: torch.Tensor) -> torch.Tensor:
-    """For every element of x a column, every column once a row and in no order."""
+    """A column index for every element of x: a permutation in each row."""
     n = x.shape[1]
     return (torch.arange(n, device=x.device) * 7919 % n).expand(x.shape).contiguous()
 
 
 def backward(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Tensor]) -> Run:
-    """The gradient of `forward` alone, without its forward."""
+    """The backward pass of `forward`."""
     leaf = x.detach().requires_grad_()
     y = forward(leaf)
     return partial(torch.autograd.grad, y, leaf, torch.ones_like(y), retain_graph=True)
 
 
 def pool_backward(x: torch.Tensor, pool: Callable[..., torch.Tensor], *window: object) -> Run:
-    """The gradient of a pooling of planes."""
+    """The backward pass of a pooling."""
     return backward(x, lambda p: pool(p, *window))
 
 
 def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
-    """A step of AdamW on four tensors with x's elements in all."""
+    """An AdamW step on four tensors with x.numel() elements in total."""
     params = [torch.nn.Parameter(part.clone()) for part in x.reshape(-1).chunk(4)]
     for p in params:
         p.grad = torch.ones_like(p)
@@ -87,7 +87,7 @@ def optimizer_step(x: torch.Tensor, **how: bool) -> Run:
 
 
 def square(x: torch.Tensor) -> torch.Tensor:
-    """A square matrix of as many rows as x has columns."""
+    """A square matrix with x's number of columns."""
     return x[: x.shape[1], : x.shape[1]].contiguous()
 
 
@@ -161,7 +161,7 @@ def matrix(size: int, dtype: torch.dtype, layout: str, device: str) -> torch.Ten
     return LAYOUTS[layout]((values if dtype.is_floating_point else values * 100).to(dtype).to(device))
 
 
-# The calls whose overhead is timed: ten elements, so that the call itself is what costs.
+# Calls on ten elements, to time the call overhead.
 
 OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
     "empty": lambda x: partial(torch.empty, 10, device=x.device),
@@ -185,7 +185,7 @@ OVERHEAD: dict[str, Callable[[torch.Tensor], Run]] = {
 
 
 class Block(torch.nn.Module):
-    """Two convolutions with a way around them."""
+    """A residual block of two convolutions."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -198,12 +198,12 @@ class Block(torch.nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of both ways."""
+        """Add the shortcut."""
         return F.relu(x + self.body(x))
 
 
 def resnet_step(device: str) -> Run:
-    """A step of a small residual network on 64 pictures of 32x32."""
+    """A training step of a small residual network on 64 images of 32 x 32."""
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3, padding=1), Block(16), torch.nn.MaxPool2d(2), Block(16), Block(16),
         torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10),
@@ -223,20 +223,20 @@ class Transformer(torch.nn.Module):
         self.head = torch.nn.Linear(128, 96)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Scores of the next token."""
+        """Return logits of the next token."""
         mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
 
 
 def transformer_step(device: str) -> Run:
-    """A step of a small language model on 16 sequences of 64 tokens."""
+    """A training step of a small language model on 16 sequences of 64 tokens."""
     model = Transformer().to(device)
     tokens = torch.randint(96, (16, 65)).to(device)
     return training_step(model, lambda: F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()))
 
 
 def training_step(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> Run:
-    """Forward, backward, clip, step."""
+    """Forward, backward, gradient clipping, optimizer step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step() -> None:

@@ -1,10 +1,10 @@
-"""The GPU's half of tools/bench.py (`--against cuda`): mpsx on its cuda driver beside torch's own CUDA.
+"""The GPU benchmark of tools/bench.py (`--against cuda`): mpsx's cuda driver against PyTorch's CUDA backend.
 
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --csv cuda.csv --table cuda.md --plot cuda.png
     MPSX_DRIVER=cuda python tools/bench.py --against cuda --only rows --dtypes bf16 --seconds 60
 
-Operators run on 2^27 elements, many calls a round, so that the GPU's time is what is measured. A row has the share of a
-copy's bandwidth, counting each byte of inputs and results once, or the arithmetic in TFLOP/s.
+Operators run on 2^27 elements, many calls per round, to measure GPU time. A row reports the bandwidth relative to a
+copy, counting each byte of inputs and outputs once, or the arithmetic in TFLOP/s.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bench.worker import Worker, compare, serve, write_csv
 
 ROUND_SECONDS, ROUNDS = 0.004, 5
 
-# A category's bars: the most of torch's time, the least share of a copy's bandwidth. Matrix products are beside
-# cuBLAS and cuDNN, which are no measure; tools/bench/mlx.py has one, and here they have a least speed in TFLOP/s.
+# Targets per category: largest ratio to PyTorch, smallest bandwidth relative to a copy. cuBLAS and cuDNN are no fair
+# comparison for matmul, which has a target in TFLOP/s here; tools/bench/mlx.py compares with MLX.
 BARS: dict[str, tuple[float, float | None]] = {
     "dense": (1.05, 0.9),
     "strided": (1.1, None),
@@ -41,15 +41,15 @@ BARS: dict[str, tuple[float, float | None]] = {
     "linalg": (3.0, None),
     "fft": (2.0, None),
 }
-BATCHED_LINALG = 1.5  # the bar of a batch of small matrices
+BATCHED_LINALG = 1.5  # target for batches of small matrices
 TERAFLOPS = {("matmul", "f32"): 15, ("matmul", "f16"): 100, ("matmul", "bf16"): 100,
              ("attention", "f16"): 60, ("attention", "bf16"): 60}  # fmt: skip
-LARGE = 2.0**35.5  # operations, from which on these count
+LARGE = 2.0**35.5  # operations; TERAFLOPS applies above this
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; times in microseconds a call."""
+    """One measurement; times in microseconds per call."""
 
     section: str
     name: str
@@ -59,12 +59,12 @@ class Row:
     cuda: float
     mpsx: float
     ratio: float
-    copy: float  # share of a copy's bandwidth; 0: not said
+    copy: float  # bandwidth relative to a copy; 0: not reported
     teraflops: float
 
     @property
     def missed(self) -> bool:
-        """Slower than the bars of its category allow."""
+        """Whether the row misses a target of its category."""
         most, least = BARS[self.section]
         if self.section == "linalg" and self.shape.count("x") == 2:
             most = BATCHED_LINALG
@@ -78,7 +78,7 @@ class Row:
 
 
 def call_of(case: Case, device: str) -> Run:
-    """The call to time."""
+    """Create the call to time."""
     if not case.moved:
         return case.make(device)
     x = torch.randn(case.shape, device=device, dtype=DTYPES[case.dtype])
@@ -86,7 +86,7 @@ def call_of(case: Case, device: str) -> Run:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """The rows that the options ask for, until the time is up."""
+    """Yield the rows that the options select, within the time limit."""
     dtypes = [d for d in options.dtypes if DTYPES[d].is_floating_point]
     workers = [Worker(__spec__.name, device, *dtypes, fallback="silent") for device in ("cuda", "mpsx")]
     end, bandwidth = time.perf_counter() + options.seconds, 0.0
@@ -94,7 +94,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
         if number and options.only and not any(part in f"{case.category} {case.name}" for part in options.only):
             continue
         if time.perf_counter() > end:
-            print(f"{options.seconds:g} s are over: {case.category} {case.name} and what follows is not measured")
+            print(f"time limit of {options.seconds:g} s reached: skipping {case.category} {case.name} and later cases")
             return
         try:
             theirs, ours = (1e6 * seconds for seconds in compare(workers, ROUNDS, ROUND_SECONDS, number=number))
@@ -115,14 +115,14 @@ HEADER = "section   name                  dtype shape                 layout    
 
 
 def show(row: Row) -> str:
-    """A line of the table."""
+    """Format a row as a line of the table."""
     share = f"{row.copy:7.0%}" if row.copy else f"{row.teraflops:6.1f}T" if row.teraflops else " " * 7
     return (f"{row.section:<9} {row.name:<21} {row.dtype:<5} {row.shape:<21} {row.layout:<11} {row.cuda:>11.1f} "
             f"{row.mpsx:>10.1f} {row.ratio:>6.2f} {share}{' missed' if row.missed else ''}")  # fmt: skip
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """A line a category."""
+    """Format one line per category."""
     lines = []
     for section, (most, least) in BARS.items():
         here = [row for row in rows if row.section == section]
@@ -139,9 +139,9 @@ def summary(rows: list[Row]) -> list[str]:
 
 
 def table(rows: list[Row], device: str) -> str:
-    """Everything in Markdown."""
+    """Format all rows as Markdown."""
     lines = [
-        "# mpsx beside torch's own CUDA",
+        "# mpsx and PyTorch's CUDA backend",
         "",
         f"{device}, torch {torch.__version__}: medians of interleaved rounds",
         "(`MPSX_DRIVER=cuda python tools/bench.py --against cuda`). Ratio: time of mpsx over torch's. Copy: the share",
@@ -160,7 +160,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """The rows of tables that --csv wrote."""
+    """Read the rows that --csv wrote."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):
@@ -169,7 +169,7 @@ def saved(paths: list[str]) -> Iterator[Row]:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measures, prints, writes."""
+    """Run the benchmark, print and write the results."""
     import mpsx
 
     if not options.read and mpsx.driver()["name"] != "cuda":

@@ -1,4 +1,4 @@
-"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matrix products."""
+"""The cases of tools/bench/gpu.py: operators on 2^27 elements, matmul, convolution, attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Matrix = Callable[[torch.Tensor], Run]
 
 @dataclass(frozen=True)
 class Case:
-    """Something to time; `make` takes a matrix of random numbers of `shape`, or a device if there is none."""
+    """A case; `make` takes a random matrix of `shape`, or a device if there is no shape."""
 
     category: str
     name: str
@@ -30,7 +30,7 @@ class Case:
     operations: float = 0
 
 
-# A call, the elements that it moves for each of the matrix, and further bytes.
+# A call, the elements that it moves per matrix element, and additional bytes.
 Table = dict[str, tuple[Matrix, float, float]]
 
 
@@ -40,7 +40,7 @@ def ops(**moved: tuple[float, float]) -> Table:
 
 
 def flat(function: Callable[..., torch.Tensor], *numbers: int) -> Matrix:
-    """An operator of slices of flat tensors, which begin at these elements."""
+    """An operator on slices of flat tensors that start at the given elements."""
     return lambda x: partial(function, *(x.clone().view(-1)[n : n - 8] for n in numbers))
 
 
@@ -109,30 +109,30 @@ SORT: Table = {
 
 
 def norm_backward(x: torch.Tensor, norm: Callable[..., torch.Tensor], *, bias: bool = False) -> Run:
-    """The gradients of a row norm in its input, weight and, if it has one, bias."""
+    """The backward pass of a row normalization: input, weight, and bias if any."""
     leaves = [x.detach().requires_grad_()]
     leaves += [torch.ones_like(x[0]).requires_grad_() for _ in range(1 + bias)]
     y = norm(leaves[0], x.shape[-1:], *leaves[1:])
     return partial(torch.autograd.grad, y, leaves, torch.ones_like(y), retain_graph=True)
 
 
-# Matrix products, convolutions of ResNet-50 and attention: what makes the call on a device, and its arithmetic.
+# Matmul, convolutions of ResNet-50 and attention: a function that creates the call, and its number of operations.
 
 
 def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
-    """Normal numbers."""
+    """Standard normal numbers."""
     return torch.randn(shape, device=device, dtype=DTYPES[dtype])
 
 
 def product(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
-    """A product of matrices."""
+    """A matmul."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
     return partial(torch.bmm, a, b) if batch > 1 else partial(torch.mm, a[0], b[0])
 
 
 def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: int, grad: bool, device: str) -> Run:
-    """A convolution of 64 images, or its gradients."""
+    """A convolution of 64 images, or its backward pass."""
     x, w = random(device, dtype, 64, c, side, side), random(device, dtype, out, c, kernel, kernel)
     if not grad:
         return partial(F.conv2d, x, w, None, stride, kernel // 2)
@@ -142,7 +142,7 @@ def convolution(dtype: str, c: int, side: int, out: int, kernel: int, stride: in
 
 
 def attention(dtype: str, length: int, width: int, causal: bool, grad: bool, device: str) -> Run:
-    """Attention of 4 x 16 heads, or its gradients."""
+    """Attention with 4 x 16 heads, or its backward pass."""
     leaves = [random(device, dtype, 4, 16, length, width).requires_grad_(grad) for _ in range(3)]
     run = partial(F.scaled_dot_product_attention, *leaves, is_causal=causal)
     if not grad:
@@ -158,7 +158,7 @@ CONVOLUTIONS = [(3, 224, 64, 7, 2), (64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (25
 
 
 def matrix_cases(dtype: str) -> Iterator[Case]:
-    """Everything that multiplies matrices."""
+    """All cases of matmul, convolution and attention."""
     for m, n, k, batch, transposed in PRODUCTS:
         name = f"matmul{'_nt' if transposed else ''}"
         make = partial(product, dtype, m, n, k, batch, transposed)
@@ -197,7 +197,7 @@ LINALG_SHAPES = [(512, 32, 32), (2048, 2048)]
 
 
 def linalg_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
-    """A factorization of normal numbers."""
+    """A factorization of a random matrix."""
     return make(random(device, "f32", *shape))
 
 
@@ -215,16 +215,16 @@ def fft_case(make: Matrix, shape: tuple[int, ...], device: str) -> Run:
 
 
 def table_cases(category: str, table: Table, dtype: str, shape: tuple[int, int], layout: str = "") -> Iterator[Case]:
-    """Operators of a matrix."""
+    """Operators on a matrix."""
     elements, item = shape[0] * shape[1], DTYPES[dtype].itemsize
     for name, (make, items, more) in table.items():
-        to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes of its result
+        to = 0 if name != "to_bf16" else 4 if dtype == "bf16" else 2  # bytes per output element
         moved = elements * (items * item + more + to)
         yield Case(category, name, make, dtype, shape, layout or "contiguous", moved)
 
 
 def cases(dtypes: list[str]) -> Iterator[Case]:
-    """Everything, the categories in turn. The first is the copy that others are compared with."""
+    """All cases, interleaved by category. The first is the copy for bandwidth comparisons."""
     square = (8192, ELEMENTS // 8192)
     for dtype in dtypes:
         yield from table_cases("dense", DENSE, dtype, square)

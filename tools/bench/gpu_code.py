@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Registers, spilled bytes and instructions of kernels, as NVIDIA's assembler has them, without a GPU.
+"""Print the registers, spilled bytes and instructions of kernels from NVIDIA's assembler, without a GPU.
 
     pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm
     python tools/bench/gpu_code.py metal/elementwise/activation.metal 'gelu.*_dense_bf16'
     python tools/bench/gpu_code.py metal/norm/softmax.metal softmax_rows_f16 --code
 
-An H100 issues 528 instructions a cycle, each of 32 lanes, while it moves 1.7 KB: a kernel with more than 40 for each
-4 bytes that a lane reads or writes is bound by instructions, not by memory.
+An H100 issues 528 warp instructions per cycle and moves 1.7 KB: a kernel with more than 40 instructions per 4 bytes
+that a thread reads or writes is bound by instructions, not by memory.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0
 
 
 def tool(name: str) -> str:
-    """One of NVIDIA's programs."""
+    """Find one of NVIDIA's programs."""
     needed = "pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm"
     return nvidia_program(name) or sys.exit(f"gpu_code.py: no {name}: {needed}")
 
 
 def kernels(source: Path, folder: Path) -> dict[str, str]:
-    """The PTX of each kernel, as the driver gets it."""
+    """The PTX of each kernel."""
     compiler = find_compiler()
     paths, _ = translate(str(source), str(folder / "kernels.cpp"), [str(ROOT / "metal")], [], compiler.preprocessor(),
                          None, "kernels", str(ROOT), "cuda")  # fmt: skip
@@ -47,10 +47,10 @@ def kernels(source: Path, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
-    parser.add_argument("names", nargs="?", default="", help="a regular expression")
+    parser.add_argument("names", nargs="?", default="", help="regular expression of kernel names")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--code", action="store_true", help="print the instructions")
     options = parser.parse_args()

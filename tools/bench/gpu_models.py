@@ -1,9 +1,9 @@
-"""Models on an NVIDIA GPU: a step on mpsx's cuda driver beside torch's own CUDA eager, and the losses of training.
+"""Models on an NVIDIA GPU: steps on mpsx's cuda driver against PyTorch's eager CUDA, and training losses.
 
     MPSX_DRIVER=cuda python tools/bench.py --section models --against cuda --csv models.csv --table models.md
 
-float32 is without TF32, bfloat16 is autocast, and an operator that falls back is an error. Losses are those of three
-steps of AdamW in float32 without dropout, for which every device draws numbers of its own.
+float32 runs without TF32, bfloat16 under autocast, and fallbacks raise. Losses come from three AdamW steps in float32
+without dropout, whose random numbers differ between devices.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ROUNDS, ROUND_SECONDS = 3, 0.15
 
 
 def make(**request: Any) -> Any:
-    """The losses of a model, or a call of one to time."""
+    """Return the losses of a model, or a call to time."""
     if "losses" in request:
         return losses(request["losses"], request["device"])
     return call(**request)
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measures, prints, writes."""
+    """Run the benchmark, print and write the results."""
     names = [n for n in MODELS if not options.only or any(part in n for part in options.only)]
     mpsx, cuda = workers = [Worker(__spec__.name, "mpsx"), Worker(__spec__.name, "cuda")]
     rows: list[dict[str, Any]] = []

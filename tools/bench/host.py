@@ -1,12 +1,10 @@
-"""The CPU half of tools/bench.py: mpsx beside PyTorch on the same CPU, each in a process of its own.
+"""The CPU benchmark of tools/bench.py: mpsx against PyTorch on the same CPU, in separate processes.
 
-The process that measures PyTorch never loads mpsx, so that nothing mpsx does to its process (threads, allocators,
-hooks) can slow the baseline and hide a loss. The two take turns in short rounds, so that a busy machine slows both; a
-figure is the median round. Before a turn, both processes have slept long enough for OpenMP's workers to stop spinning,
-and a call that is not timed wakes them.
+The process that measures PyTorch does not load mpsx, whose threads, allocators and hooks might slow the baseline. The
+two processes alternate in short rounds, so that load on the machine slows both; the result is the median round. Before
+each round both processes sleep until OpenMP's workers stop spinning, and one untimed call wakes the workers.
 
-A row over BAR is measured again in AGAIN times as many rounds, and the second figure counts: of thousands of rows some
-exceed it by chance.
+Rows above BAR are measured again with AGAIN times as many rounds, because some of many rows exceed it by chance.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SECTIONS = ["ops", "breadth", "overhead", "training", "demo", "models", "memory"
 DEVICES = ("cpu", "mpsx")
 MODELS = ["resnet50", "vgg16", "bert", "gpt2", "llama"]
 DEMOS = ["resnet", "gpt"]
-ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # the least time of a round: of calls, and of training steps
+ROUND_SECONDS, STEP_ROUND_SECONDS = 0.004, 0.15  # minimum duration of a round, for calls and for training steps
 BAR, AGAIN = 1.3, 5
 
 
@@ -54,7 +52,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Below 1: mpsx is faster."""
+        """mpsx's time relative to PyTorch's."""
         return self.mpsx / self.cpu
 
 
@@ -62,7 +60,7 @@ class Row:
 
 
 def demo_step(name: str, device: str) -> Run:
-    """A training step of `python -m mpsx demo`, whose models are plain PyTorch and need no mpsx."""
+    """A training step of `python -m mpsx demo`, whose models are plain PyTorch."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "mpsx" / "cli"))
     from demo.tasks import TASKS  # type: ignore[import-not-found]
 
@@ -83,7 +81,7 @@ def demo_step(name: str, device: str) -> Run:
 
 
 def make(device: str, section: str, name: str, dtype: str, size: int, layout: str, threads: int) -> Run:
-    """The call that a row times."""
+    """Create the call to time."""
     torch.set_num_threads(threads)
     if section == "models":
         model, phase = name.split()
@@ -107,7 +105,7 @@ def new_workers() -> list[Worker]:
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str]]:
-    """Section, name, dtype, size and layout of the rows that the options ask for."""
+    """Yield section, name, dtype, size and layout of the selected rows."""
     if "ops" in options.section:
         for name, (_, layouts) in OPS.items():
             chosen = [layout for layout in layouts if layout in options.layouts]
@@ -124,7 +122,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int, str
 
 
 def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
-    """Peak memory of the models, in KiB."""
+    """Measure the models' peak memory in KiB."""
     for name, phase, dtype in models(MODELS):
         if wanted(name):
             cpu, device = (1024 * peak(name, phase, dtype, d) for d in DEVICES)
@@ -132,7 +130,7 @@ def memory(wanted: Callable[[str], bool]) -> Iterator[Row]:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """Every measurement that the options ask for."""
+    """Yield all selected measurements."""
 
     def wanted(name: str) -> bool:
         return not options.only or any(part in name for part in options.only)
@@ -149,7 +147,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
             cpu, device = request(options.rounds)
             if device > BAR * cpu:
                 cpu, device = request(AGAIN * options.rounds)
-        except RuntimeError as error:  # a dtype that the CPU or the operator lacks
+        except RuntimeError as error:  # a dtype that PyTorch or the operator does not support
             print(f"{section:<9} {name:<20} {dtype:<5} not measured: {error}", file=sys.stderr)
             continue
         yield Row(section, name, dtype, size, layout, threads, 1e6 * cpu, 1e6 * device)
@@ -164,14 +162,14 @@ HEADER = "section   name                 dtype   size layout      th       cpu u
 
 
 def show(row: Row) -> str:
-    """A line of the table."""
+    """Format a row as a line of the table."""
     size = f"{row.size:.0e}".replace("e+0", "e")
     return (f"{row.section:<9} {row.name:<20} {row.dtype:<5} {size:>6} {row.layout:<11} {row.threads:>2} "
             f"{row.cpu:>12.2f} {row.mpsx:>12.2f} {row.ratio:>7.2f}")  # fmt: skip
 
 
 def summary(rows: list[Row]) -> str:
-    """Geometric means per section, and the worst ratios."""
+    """Format geometric means per section, and the worst ratios."""
     lines = []
     for section in dict.fromkeys(row.section for row in rows):
         ratios = [math.log(row.ratio) for row in rows if row.section == section]
@@ -183,9 +181,9 @@ def summary(rows: list[Row]) -> str:
 
 
 def table(rows: list[Row], device: str) -> str:
-    """A Markdown table with one line per operator: the geometric mean of its ratios, and the worst of them."""
+    """Format a Markdown table with the geometric mean and the worst of each operator's ratios."""
     lines = [
-        "# mpsx beside PyTorch on the same CPU",
+        "# mpsx and PyTorch on the same CPU",
         "",
         f"{device}, torch {torch.__version__}: time of mpsx over PyTorch's, medians of interleaved rounds",
         "(`python tools/bench.py`). PyTorch runs in a process that never loads mpsx. A row is an operator with a",
@@ -207,7 +205,7 @@ def table(rows: list[Row], device: str) -> str:
 
 
 def saved(paths: list[str]) -> Iterator[Row]:
-    """The rows of tables that --csv wrote."""
+    """Read the rows that --csv wrote."""
     for path in paths:
         with open(path, newline="") as file:
             for r in csv.DictReader(file):
@@ -216,7 +214,7 @@ def saved(paths: list[str]) -> Iterator[Row]:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measures, prints, writes."""
+    """Run the benchmark, print and write the results."""
     import mpsx
 
     print(HEADER)
@@ -227,7 +225,7 @@ def main(options: argparse.Namespace) -> None:
     if not rows:
         sys.exit("nothing was measured")
     print(summary(rows))
-    figures = ("cpu", "mpsx", "ratio")  # more than four digits of these are noise
+    figures = ("cpu", "mpsx", "ratio")  # round to four significant digits
     records = [asdict(row) | {name: float(f"{getattr(row, name):.4g}") for name in figures} for row in rows]
     if options.json:
         with open(options.json, "w") as file:

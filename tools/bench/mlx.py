@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""mpsx's products, convolutions and attention beside MLX's kernels, from a checkout of ml-explore/mlx: both are Metal,
-through the same driver, on the same GPU.
+"""Benchmark matmul, convolution and attention against MLX's Metal kernels, through the same driver on the same GPU.
 
     MPSX_DRIVER=cuda python tools/bench/mlx.py ~/mlx --csv mlx.csv
-    python tools/bench/mlx.py ~/mlx --small          # on any driver: whether MLX's kernels agree with ours
+    python tools/bench/mlx.py ~/mlx --small          # on any driver: compare results with MLX's kernels
 
-Of MLX's tiles (those that it has for large GPUs), the fastest one counts. Times are medians of turns.
+~/mlx is a checkout of ml-explore/mlx. Uses the fastest of MLX's tiles for large GPUs. Times are medians of rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from bench.worker import write_csv
 
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 TAGS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-PRODUCT_TILES = ("bm64_bn64_bk16_wm2_wn2", "bm64_bn64_bk16_wm1_wn2", "bm64_bn32_bk32_wm2_wn2")
+GEMM_TILES = ("bm64_bn64_bk16_wm2_wn2", "bm64_bn64_bk16_wm1_wn2", "bm64_bn32_bk32_wm2_wn2")
 CONVOLUTIONS = [(64, 56, 64, 3, 1), (64, 56, 256, 1, 1), (256, 56, 128, 1, 1), (128, 28, 128, 3, 1),
                 (256, 14, 256, 3, 1), (1024, 14, 2048, 1, 2), (512, 7, 512, 3, 1)]  # fmt: skip
 Run = Callable[[], torch.Tensor]
@@ -42,23 +41,23 @@ def packed(form: str, *values: float) -> torch.Tensor:
 
 
 class Mlx:
-    """MLX's kernels, compiled when they are asked for."""
+    """MLX's kernels, compiled on first use."""
 
     def __init__(self, checkout: Path) -> None:
         self.checkout, self.files = checkout, {}
 
     def kernel(self, file: str, name: str, **constants: bool):
-        """One of a file."""
+        """A kernel of a file."""
         if file not in self.files:
             path = self.checkout / "mlx" / "backend" / "metal" / "kernels" / f"{file}.metal"
             self.files[file] = library.load(path.read_text(), str(path), [str(self.checkout), str(path.parent)])
         found = getattr(self.files[file], name)
         return found.with_constants(**constants) if constants else found
 
-    def products(self, a: torch.Tensor, b: torch.Tensor, transposed: bool) -> Iterator[tuple[str, Run]]:
-        """a b, or a b.T, of square matrices whose size is a multiple of 64."""
+    def matmuls(self, a: torch.Tensor, b: torch.Tensor, transposed: bool) -> Iterator[tuple[str, Run]]:
+        """a @ b or a @ b.T of square matrices whose size is a multiple of 64."""
         n, out = len(a), torch.empty_like(a)
-        for tile in PRODUCT_TILES:
+        for tile in GEMM_TILES:
             bn, bk = (int(word[2:]) for word in tile.split("_")[1:3])
             wm, wn = (int(word[2:]) for word in tile.split("_")[3:])
             name = f"steel_gemm_fused_{'nt' if transposed else 'nn'}_{NAMES[a.dtype]}_{NAMES[a.dtype]}_{tile}"
@@ -75,7 +74,7 @@ class Mlx:
             yield tile, run
 
     def attention(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[tuple[str, Run]]:
-        """Of [batch, heads, length, width], the length a multiple of 32."""
+        """Attention of [batch, heads, length, head_dim]; the length is a multiple of 32."""
         batch, heads, length, width = q.shape
         out, bk = torch.empty_like(q), 32 if width < 128 else 16
         name = f"steel_attention_{NAMES[q.dtype]}_bq32_bk{bk}_bd{width}_wm4_wn1_mask{NAMES[q.dtype]}"
@@ -119,8 +118,8 @@ def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, floa
     """Measurements: a name, its operations, our call, MLX's calls."""
     n = 256 if small else 4096
     a, b = (torch.randn(n, n, dtype=dtype, device="mpsx") for _ in range(2))
-    yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.products(a, b, False))
-    yield f"matmul_nt {n}", 2.0 * n**3, lambda: a @ b.T, list(mlx.products(a, b, True))
+    yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.matmuls(a, b, False))
+    yield f"matmul_nt {n}", 2.0 * n**3, lambda: a @ b.T, list(mlx.matmuls(a, b, True))
     length, heads = (64, 2) if small else (2048, 16)
     for width in (64, 128):
         q, k, v = (torch.randn(heads // 4 or 1, heads, length, width, dtype=dtype, device="mpsx") for _ in range(3))

@@ -1,9 +1,7 @@
-"""The models of tools/bench/zoo in their published sizes for tools/bench.py: a training step with AdamW, and inference.
+"""Models of tools/bench/zoo in their published sizes: AdamW training steps, and inference.
 
-    python tools/bench/models.py resnet50 train f32 mpsx      peak resident memory of three steps, in MiB
-
-The peak is that of the steps: what moving the network to its device took before is left out. Linux keeps a mark of the
-most that was resident, and sets it back when asked (/proc/self/clear_refs).
+`peak` measures resident memory in its own process, during the steps only: /proc/self/clear_refs resets Linux's
+high-water mark after the model has moved to its device.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from bench.zoo import ZOO
 
 Run = Callable[[], object]
 PHASES = {"train": ("f32", "bf16"), "infer": ("f32",)}
-STEPS = 3  # the second step has the optimiser's state, the third none of the first's surprises
+STEPS = 3  # the first step creates the optimizer's state
 
 
 def call(name: str, phase: str, dtype: str, device: str) -> Run:
-    """A step of `phase` on a batch of the model's published size; bf16: under autocast, as one trains with it."""
+    """Create a step of `phase` on a batch of the model's published size; bf16 uses autocast."""
     model = ZOO[name]
     network = model.build(False).to(device).train(phase == "train")
     batch = {key: x.to(device) for key, x in model.batch(False).items()}
@@ -51,13 +49,13 @@ def call(name: str, phase: str, dtype: str, device: str) -> Run:
 
 
 def models(names: list[str]) -> dict[tuple[str, str, str], Callable[[str], Run]]:
-    """The models to time: (model, phase, type) to a function that makes the call on a device."""
+    """The models to time: (model, phase, dtype) -> a function that creates the call on a device."""
     return {(name, phase, dtype): partial(call, name, phase, dtype)
             for name in names for phase, dtypes in PHASES.items() for dtype in dtypes}  # fmt: skip
 
 
 def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
-    """Those of a few training steps in float32, without dropout, for which each device draws numbers of its own."""
+    """The losses of a few training steps in float32 without dropout."""
     torch.manual_seed(0)
     model = ZOO[name]
     network = model.build(False).to(device).eval()
@@ -77,19 +75,20 @@ def losses(name: str, device: str, steps: int = STEPS) -> list[float]:
 
 
 def peak(name: str, phase: str, dtype: str, device: str) -> float:
-    """Peak resident memory of a process of its own that makes the call, in MiB."""
-    command = [sys.executable, __file__, name, phase, dtype, device]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    """Peak resident memory in MiB of a process that runs the call."""
+    command = [sys.executable, "-m", __spec__.name, name, phase, dtype, device]
+    tools = Path(__file__).resolve().parents[1]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=tools).stdout)
 
 
 def most_resident() -> float:
-    """MiB that this process had in memory at most, since that mark was set back."""
+    """This process's peak resident memory in MiB since the last reset."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def main() -> None:
-    """The process of `peak`."""
+    """Run the process of `peak`."""
     name, phase, dtype, device = sys.argv[1:]
     torch.set_num_threads(2)
     run = call(name, phase, dtype, device)

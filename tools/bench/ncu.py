@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Compares what the simt driver predicts of launches with what Nsight Compute counts on an NVIDIA GPU.
+"""Compare counts predicted by the simt driver with Nsight Compute's counts on an NVIDIA GPU.
 
-    python tools/bench/ncu.py predict build/ncu --cores 132    anywhere: the simt driver profiles the launches
-    python tools/bench/ncu.py measure build/ncu                on the GPU's machine, where `ncu` is found
-    python tools/bench/ncu.py compare build/ncu [--tsv FILE]   anywhere: the table of both
-    python tools/bench/ncu.py all build/ncu [--tsv FILE]       the three, on the GPU's machine
+    python tools/bench/ncu.py predict build/ncu --cores 132    anywhere: profile the launches on the simt driver
+    python tools/bench/ncu.py measure build/ncu                on the GPU's machine; needs `ncu`
+    python tools/bench/ncu.py compare build/ncu [--tsv FILE]   anywhere: print the table
+    python tools/bench/ncu.py all build/ncu [--tsv FILE]       all steps, on the GPU's machine
 
-The launches are those of tests/simt/traffic_cases.py; tools/opmatrix/status/cuda.md sums up an H100. `--cores` is
-the number of the GPU's multiprocessors, by which launchers split work: the launches must be the same. `measure` runs
-the process below `ncu` once.
+The launches are those of tests/simt/traffic_cases.py; tools/opmatrix/status/cuda.md summarizes an H100. `--cores` is
+the GPU's number of multiprocessors, which determines how launchers split work; both runs must launch the same kernels.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CASES = ROOT / "tests" / "simt" / "traffic_cases.py"
 BAR = 0.05
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-# Each count that is compared: the metrics whose sum it is, and the field of the predicted accesses.
+# Compared counts: the metrics to add, and the field of the predicted accesses.
 COLUMNS = {
     "load requests": ([GLOBAL.format("requests", "ld")], "device load", "requests"),
     "load sectors": ([GLOBAL.format("sectors", "ld")], "device load", "transactions"),
@@ -36,7 +35,7 @@ COLUMNS = {
     "shared load wavefronts": ([SHARED.format("ld")], "threadgroup load", "transactions"),
     "shared store wavefronts": ([SHARED.format("st")], "threadgroup store", "transactions"),
 }
-# Counted for whoever looks into a difference.
+# More metrics, to investigate differences.
 MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -44,7 +43,7 @@ MORE = ["dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_
 
 
 def predict(folder: Path, cores: int) -> None:
-    """Writes predicted.json; the categories side by side."""
+    """Write predicted.json, with one process per category."""
     environment = os.environ | {"MPSX_DRIVER": "simt", "MPSX_SIMT_CORES": str(cores), "MPSX_SIMT_PROFILE": os.devnull}
     found = {}
     categories = ("dense", "strided", "rows", "gather", "products")
@@ -59,9 +58,9 @@ def predict(folder: Path, cores: int) -> None:
 
 
 def measure(folder: Path) -> None:
-    """Writes measured.csv, and run.json."""
+    """Write measured.csv and run.json."""
     needed = [metric for metrics, _, _ in COLUMNS.values() for metric in metrics]
-    for metrics in (needed + MORE, needed):  # of the others this ncu may not know one
+    for metrics in (needed + MORE, needed):  # this version of ncu may lack some of MORE
         command = ["ncu", "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base", "--metrics",
                    ",".join(metrics), "--log-file", str(folder / "measured.csv"), sys.executable, __file__, "run",
                    str(folder)]  # fmt: skip
@@ -72,7 +71,7 @@ def measure(folder: Path) -> None:
 
 
 def run(folder: Path) -> None:
-    """The process below ncu: each case once, and what it launched in run.json."""
+    """The process under ncu: run each case once, and write its launches to run.json."""
     import ctypes
 
     sys.path.insert(0, str(CASES.parent))
@@ -84,7 +83,7 @@ def run(folder: Path) -> None:
     mpsx.fallback.set_mode("error")
     cuda, launched = ctypes.CDLL("libcuda.so.1"), {}
     for case in cases():
-        case.function(*on_device(case.inputs))  # compiles the kernels, and the setters of their constants
+        case.function(*on_device(case.inputs))  # compiles the kernels
         inputs = on_device(case.inputs)
         torch.accelerator.synchronize()
         with mpsx.profiler.launch_log() as log:
@@ -97,7 +96,7 @@ def run(folder: Path) -> None:
 
 
 def measured_rows(folder: Path) -> list[dict[str, str]]:
-    """The launches as ncu wrote them, in order."""
+    """The launches that ncu wrote, in order."""
     lines = (folder / "measured.csv").read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
     return list(csv.DictReader(lines[first:]))[1:]  # the first has the units

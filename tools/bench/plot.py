@@ -1,4 +1,4 @@
-"""The plot of a bench's table (`tools/bench.py --plot`): every ratio, an operator a line, in columns of a page."""
+"""The plot of a benchmark (`tools/bench.py --plot`): all ratios, one line per operator, in columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
-LINES = 60
-"""Operators in a column."""
+LINES = 60  # operators per column
 
 DTYPES = {"f32": "#1f5fa8", "f16": "#3f9a3a", "bf16": "#d9801c", "i64": "#7d4bb0", "i8": "#555555"}
-"""A colour a type."""
 
 
 class Row(Protocol):
-    """The part of a measurement that is drawn."""
+    """The drawn fields of a measurement."""
 
     section: str
     name: str
@@ -26,7 +24,7 @@ class Row(Protocol):
 
 
 def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> None:
-    """Writes a PNG: a dot a row, a black tick for the operator's geometric mean, red where ratios are over ``bar``."""
+    """Write a PNG: one dot per row, a black tick at the operator's geometric mean, red background above `bar`."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -67,5 +65,5 @@ def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> 
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=80)
     plt.close(figure)
-    # Few colours, so that the repository does not grow by the anti-aliasing of thousands of dots.
+    # Reduce colors, for a smaller file.
     Image.open(drawn).convert("RGB").quantize(128, Image.Quantize.FASTOCTREE).save(path, optimize=True)

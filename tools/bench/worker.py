@@ -1,4 +1,4 @@
-"""Processes that take turns in a bench, one a device: autograd of one process knows one accelerator."""
+"""Benchmark processes, one per device, since autograd supports one accelerator per process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 TOOLS = Path(__file__).resolve().parents[1]
-SPIN_SECONDS = 0.005  # GNU's OpenMP spins for about a millisecond on a free core
+SPIN_SECONDS = 0.005  # GNU's OpenMP workers spin for about a millisecond
 MAX_CALLS = 5000  # per round
 
 
 def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
-    """Writes a table, if there are a path and rows."""
+    """Write rows to a CSV file, if there are a path and rows."""
     if path and rows:
         with open(path, "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
@@ -31,28 +31,27 @@ def write_csv(path: str | None, rows: list[dict[str, Any]]) -> None:
 
 
 class Worker:
-    """A process that makes calls on one device: runs `module` with the device's name and further arguments."""
+    """A process that runs `module` with a device's name and further arguments."""
 
-    def __init__(self, module: str, device: str, *words: str, fallback: str = "error") -> None:
+    def __init__(self, module: str, device: str, *arguments: str, fallback: str = "error") -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH")]))
         environment = os.environ | {"MPSX_FALLBACK": fallback, "PYTHONPATH": path}
         if device != "mpsx":
             environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        command = [sys.executable, "-m", module, device, *words]
+        command = [sys.executable, "-m", module, device, *arguments]
         self.start = partial(subprocess.Popen, command, env=environment, text=True, bufsize=1, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE)  # fmt: skip
         self.process = self.start()
 
     def ask(self, **request: Any) -> Any:
-        """The answer to a request; RuntimeError with its words where it failed. A crash ends the process: the next
-        request goes to a new one."""
+        """Send a request, and return the answer. Raises RuntimeError if it fails, and restarts a crashed process."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
             status = self.process.wait()
             self.process = self.start()
-            raise RuntimeError(f"the process ended with {status}")
+            raise RuntimeError(f"the process exited with status {status}")
         answer = json.loads(line)
         if isinstance(answer, dict) and "error" in answer:
             raise RuntimeError(answer["error"])
@@ -60,11 +59,11 @@ class Worker:
 
 
 def serve(device: str, make: Callable[..., Any]) -> None:
-    """The process of a Worker. `make` takes a request; a function that it returns is called and timed, now and with
-    every request for a `count` of calls that follows."""
+    """Run the process of a Worker. `make` turns a request into a result, or into a function that is called and timed,
+    also for later requests with a `count` of calls."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # libraries may print
+    os.dup2(2, 1)  # keep libraries' output out of the answers
     module = None if device == "cpu" else torch.get_device_module(device)
     run: Any = None
 
@@ -77,16 +76,16 @@ def serve(device: str, make: Callable[..., Any]) -> None:
         if "count" not in request:
             run = None
             if module:
-                module.empty_cache()  # it would keep what the other process needs
+                module.empty_cache()  # leave memory for the other process
             made = make(**request)
             if not callable(made):
                 return made
             run = made
-            for _ in range(3):  # the first compile, choose algorithms, make the optimiser's state
+            for _ in range(3):  # compile, choose algorithms, create the optimizer's state
                 run()
         count = request.get("count", 1)
         if count > 1:
-            run()  # wakes what went to sleep while the other process had its turn
+            run()  # wake worker threads after the other process's round
         wait()
         start = time.perf_counter()
         for _ in range(count):
@@ -102,13 +101,13 @@ def serve(device: str, make: Callable[..., Any]) -> None:
 
 
 def turn(worker: Worker, **request: Any) -> Any:
-    """A request once the threads of the other processes sleep: OpenMP's workers spin for a while after each call."""
+    """Send a request after other processes' OpenMP workers have stopped spinning."""
     time.sleep(SPIN_SECONDS)
     return worker.ask(**request)
 
 
 def compare(workers: list[Worker], rounds: int, seconds: float, **request: Any) -> list[float]:
-    """Median seconds per call of each worker, in turns of so many seconds."""
+    """Median seconds per call of each worker, in alternating rounds of `seconds`."""
     counts = [min(MAX_CALLS, max(1, int(seconds / turn(worker, **request)))) for worker in workers]
     times = [[turn(worker, count=n) for worker, n in zip(workers, counts, strict=True)] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times, strict=True)]

@@ -1,5 +1,7 @@
-"""scikit-build-core, which builds against the torch that is installed where the wheel goes, and asks for one only where
-there is none: an isolated build would download torch a second time, on Linux with all of CUDA."""
+"""The build backend: scikit-build-core, with torch as a build requirement only if the target environment lacks it.
+
+Otherwise an isolated build would download torch a second time, on Linux including CUDA.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,20 @@ __all__ = ["build_editable", "build_sdist", "build_wheel", "get_requires_for_bui
            "get_requires_for_build_sdist", "get_requires_for_build_wheel", "prepare_metadata_for_build_editable",
            "prepare_metadata_for_build_wheel"]  # fmt: skip
 
-TORCH = "torch>=2.13,<2.14"  # where none is installed
+TORCH = "torch>=2.13,<2.14"  # if none is installed
 Settings = Mapping[str, Any] | None
 
 
 def with_torch(requires: list[str]) -> list[str]:
-    """Everything that the build needs, torch included."""
+    """Add torch to the requirements, unless it is installed."""
     return requires if find() else [*requires, TORCH]
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """PEP 517."""
+    """PEP 517 hook."""
     return with_torch(wheel_requires(config_settings))
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """PEP 660."""
+    """PEP 660 hook."""
     return with_torch(editable_requires(config_settings))

@@ -1,8 +1,8 @@
-"""Builds the Metal driver together with the emulated Metal of tests/metal_driver/emulation, for machines without Metal.
+"""Build the Metal driver with the emulated Metal of tests/metal_driver/emulation, for machines without Metal.
 
-`build_library` makes a shared library that brings make_metal_driver with it: loaded before mpsx (LD_PRELOAD), it is
-what MPSX_DRIVER=metal finds. `build_program` links the two with a test program instead. Objects are kept by the hash of
-what they are made from, so that a second build of the same sources, or of a copy with one line changed, is quick.
+`build_library` makes a shared library with make_metal_driver. Preloaded (LD_PRELOAD), it provides MPSX_DRIVER=metal.
+`build_program` links a test program instead. Objects are cached by the hash of their inputs, so that rebuilding the
+same sources, or a copy with one changed line, is fast.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ TRANSLATOR = ROOT / "python" / "mpsx" / "msl"
 EMULATION = ROOT / "tests" / "metal_driver" / "emulation"
 OUTPUT = ROOT / "build" / "emulated-metal"
 FLAGS = "-std=c++20 -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror".split()
-# GNU's Objective-C runtime: classes of its old layout, whose strings have a class of their own.
+# GNU's Objective-C runtime needs the old class layout and its own string class.
 OBJC_FLAGS = """-x objective-c++ -fblocks -fobjc-runtime=gcc -fconstant-string-class=NSConstantString -fobjc-exceptions
     -Wno-objc-root-class -Wno-protocol -Wno-incompatible-pointer-types -Wno-incomplete-implementation""".split()
 
 class Unavailable(RuntimeError):
-    """The build needs something that is not installed."""
+    """Raised when a build tool is not installed."""
 
 
 def first(*names: str) -> str | None:
-    """The first of some programs that is on the path."""
+    """The first of some programs that is on PATH."""
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
 @functools.cache
 def toolchain() -> tuple[str, str, str]:
-    """The compiler of Objective-C++, objcopy, and gcc's folder with the runtime's headers and library."""
+    """The Objective-C++ compiler, objcopy, and gcc's folder of the runtime's headers and library."""
     compiler = first("clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++")
     objcopy = first("llvm-objcopy-19", "llvm-objcopy-18", "llvm-objcopy-17", "llvm-objcopy-16", "llvm-objcopy")
     folders = sorted(glob.glob("/usr/lib/gcc/*-linux-gnu/*/include/objc"), key=lambda p: int(p.split("/")[-3]))
@@ -60,34 +60,34 @@ def toolchain() -> tuple[str, str, str]:
 
 
 def run(*command: str) -> None:
-    """Runs a command; throws with what it said if it fails."""
+    """Run a command; raise with its output if it fails."""
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{result.stdout}{result.stderr}")
 
 
 def digest(*parts: str) -> str:
-    """A name for content."""
+    """Hash content to a name."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def headers(*folders: Path) -> str:
-    """The text of every header in some folders, and of those that all sources may include."""
+    """The text of all headers in some folders, and of headers that every source may include."""
     paths = {p for folder in (*folders, ROOT / "src" / "driver") for p in folder.glob("*.h")}
     return "\0".join(p.read_text() for p in sorted(paths | set(EMULATION.glob("include/*/*.h"))))
 
 
 def compile_object(source: Path, include: list[str], flags: list[str], context: str) -> Path:
-    """The object of a source, made unless one of the same content is there."""
+    """Compile a source to an object, unless it is cached."""
     compiler, objcopy, runtime = toolchain()
     objective = source.suffix == ".mm"
     command = [compiler, *(OBJC_FLAGS if objective else []), *FLAGS, *flags]
     if flags:
-        command += ["-g", "-O1"]  # a sanitizer names lines
+        command += ["-g", "-O1"]  # sanitizers report lines
     if HOST in source.parents:
-        # It runs every thread of a kernel. The package's own build looks at its warnings, with its own compiler.
+        # Optimize the engine, which runs every thread of a kernel; the package's own build checks its warnings.
         command += ["-O1", "-w"]
-    name = digest(source.name, source.read_text(), context, " ".join(command))  # paths do not matter
+    name = digest(source.name, source.read_text(), context, " ".join(command))  # independent of paths
     command += [f"-I{folder}" for folder in include]
     if objective:
         command += ["-isystem", str(EMULATION / "include"), "-idirafter", f"{runtime}/include"]
@@ -98,27 +98,27 @@ def compile_object(source: Path, include: list[str], flags: list[str], context: 
     fresh = target.with_suffix(f".{os.getpid()}.tmp.o")
     run(*command, "-c", str(source), "-o", str(fresh))
     if objective:
-        # GNU's personality routine for Objective-C++ knows no C++ exceptions.
+        # GNU's Objective-C++ personality routine does not support C++ exceptions.
         run(objcopy, "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", str(fresh))
     fresh.replace(target)
     return target
 
 
 def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list[Path]:
-    """Everything compiled: the driver (or a changed copy of it), the emulation, and more sources."""
+    """Compile the driver (or a modified copy), the emulation, and more sources."""
     include = [str(driver.parents[1]), str(ROOT / "src"), str(EMULATION)]
     own, others = headers(driver), headers(EMULATION, HOST, HOST / "simt", STDLIB)
     sources = {source: own for kind in ("*.mm", "*.cpp") for source in driver.glob(kind)}
     sources |= {source: others for kind in ("*.mm", "*.cpp") for source in EMULATION.glob(kind)}
     sources |= dict.fromkeys((ROOT / "src" / "driver").glob("*.cpp"), own)
-    # The engine that runs the emulated GPU's kernels, and what ends them.
+    # The engine that runs the emulated GPU's kernels, and the traps that stop them.
     sources |= dict.fromkeys((HOST / "simt").glob("*.cpp"), others)
     sources |= dict.fromkeys((HOST / name for name in ("interrupt.cpp", "division_trap.cpp", "fault_trap.cpp")), others)
     sources |= dict.fromkeys(more, others)
 
     def build(entry: tuple[Path, str]) -> Path:
         source, context = entry
-        # The engine runs kernels on stacks of its own, which sanitizers do not follow.
+        # Sanitizers cannot follow the engine, which switches stacks.
         return compile_object(source, include, [] if HOST in source.parents else flags, context)
 
     with ThreadPoolExecutor(2) as pool:
@@ -126,7 +126,7 @@ def objects(driver: Path, flags: list[str], more: tuple[Path, ...] = ()) -> list
 
 
 def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> Path:
-    """One file out of objects."""
+    """Link objects."""
     compiler, _, runtime = toolchain()
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}.tmp")
@@ -136,21 +136,21 @@ def link(kind: list[str], target: Path, parts: list[Path], flags: list[str]) -> 
 
 
 def build_library(driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """The shared library to load before mpsx. `flags`: of a sanitizer."""
+    """Build the shared library to preload. `flags` are for a sanitizer."""
     parts = objects(driver, list(flags))
     target = OUTPUT / f"libmpsx_emulated_metal-{digest(*map(str, parts))}.so"
     return target if target.exists() else link(["-shared"], target, parts, list(flags))
 
 
 def build_program(sources: list[Path], driver: Path = DRIVER, flags: tuple[str, ...] = ()) -> Path:
-    """A program of its own over the driver and the emulation. `flags`: of a sanitizer."""
+    """Build a program with the driver and the emulation. `flags` are for a sanitizer."""
     parts = objects(driver, list(flags), tuple(sources))
     target = OUTPUT / f"{sources[0].stem}-{digest(*map(str, parts))}"
     return target if target.exists() else link(["-rdynamic"], target, parts, list(flags))
 
 
 def reflection(kernels: list[dict]) -> str:
-    """Metal's reflection of kernels, for the emulation's kernels.cpp: lines of words with tabs between."""
+    """Metal's reflection of kernels as tab-separated lines, for kernels.cpp of the emulation."""
     lines = []
     for kernel in kernels:
         for b in kernel["buffers"]:
@@ -163,7 +163,7 @@ def reflection(kernels: list[dict]) -> str:
 
 
 def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
-    """A library of the kernels of one Metal file: what stands for a metallib. `keep`: reuse one of the same content."""
+    """Compile a Metal file to a library that stands in for a metallib. `keep`: reuse a cached one."""
     tools = "".join(p.read_text() for p in (*sorted(TRANSLATOR.rglob("*.py")), Path(__file__)))
     stamp = target.with_suffix(".stamp")
     name = digest(source.read_text(), tools)
@@ -193,7 +193,7 @@ def kernel_library(source: Path, target: Path, keep: bool = True) -> Path:
 
 
 def flattened(files: list[Path], target: Path) -> Path:
-    """mpsx.metal: kernel files as one that Metal compiles at first use."""
+    """Flatten kernel files to one source that Metal compiles on first use."""
     command = find_compiler().preprocessor()
     run(sys.executable, str(ROOT / "tools" / "msl.py"), "flatten", *map(str, files), "-I", str(ROOT / "metal"),
         "-o", str(target), "--preprocessor", command)  # fmt: skip
@@ -201,8 +201,7 @@ def flattened(files: list[Path], target: Path) -> Path:
 
 
 def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
-    """libmpsx.so, all that is torch's of the package, built under a sanitizer by the compiler of the emulation; it
-    stays, so that another build is incremental."""
+    """Build libmpsx.so with a sanitizer and the emulation's compiler, incrementally."""
     compiler, _, _ = toolchain()
     folder = OUTPUT / f"package-{name}"
     options = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -g1", "CMAKE_CXX_COMPILER": compiler,
@@ -214,7 +213,7 @@ def build_package_library(name: str, flags: tuple[str, ...]) -> Path:
 
 
 def simt_library(package: Path) -> Path:
-    """The package's kernels with real threadgroups, compiled now if they are not yet."""
+    """The package's kernel library for simt, compiled if needed."""
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
     code = "from mpsx.shader import kernel_library; print(kernel_library.library('simt'))"
     found = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE,
@@ -223,8 +222,10 @@ def simt_library(package: Path) -> Path:
 
 
 def link_package(package: Path, site: Path, sources: Path | None = None, library: Path | None = None) -> None:
-    """Lays out a copy of the installed package by links, its SIMT kernels standing for the metallib; or with `sources`,
-    an mpsx.metal, instead. `library`: a libmpsx.so to take instead of the package's."""
+    """Link a copy of the installed package, with its simt library or `sources`, an mpsx.metal, as the Metal library.
+
+    `library` replaces the package's libmpsx.so.
+    """
     libraries = package / "lib"
     copy = site / "mpsx"
     (copy / "lib").mkdir(parents=True, exist_ok=True)
@@ -242,7 +243,7 @@ def link_package(package: Path, site: Path, sources: Path | None = None, library
 
 
 def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | None = None) -> dict[str, str]:
-    """The environment in which `package` runs MPSX_DRIVER=metal on the emulated Metal."""
+    """The environment that runs `package` with MPSX_DRIVER=metal on the emulated Metal."""
     library = build_library()
     link_package(package, site, sources)
     return variables(site, [library])
@@ -250,8 +251,8 @@ def environment(package: Path, site: Path = OUTPUT / "site", sources: Path | Non
 
 def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driver: Path = DRIVER,
                           whole: bool = False) -> dict[str, str]:  # fmt: skip
-    """The same under clang's sanitizer `kind`: the driver (or a changed copy of it) and the emulation, or with them the
-    `whole` package's own library, of which compiling takes ten minutes."""
+    """`environment` with clang's sanitizer `kind` for the driver (or a modified copy) and the emulation; with `whole`
+    also for libmpsx.so, which takes ten minutes to compile."""
     flags = (*flags, "-shared-libsan")
     name = {"thread": "tsan", "undefined": "ubsan_standalone"}[kind]
     runtime = subprocess.run([toolchain()[0], f"-print-file-name=libclang_rt.{name}-{platform.machine()}.so"],
@@ -264,11 +265,11 @@ def sanitized_environment(package: Path, kind: str, flags: tuple[str, ...], driv
 
 
 def variables(site: Path, preloaded: list[Path]) -> dict[str, str]:
-    """The environment with a package laid out in `site`."""
+    """The environment for a package in `site`."""
     return dict(
         os.environ,
         MPSX_DRIVER="metal",
-        # The GPU's ownership is tracked by buffer: tensors of two threads must not share one.
+        # The emulation tracks ownership per buffer, so tensors of two threads must not share one.
         MPSX_METAL_EXACT_BUFFERS=os.environ.get("MPSX_METAL_EXACT_BUFFERS", "1"),
         LD_PRELOAD=os.pathsep.join(filter(None, [*map(str, preloaded), os.environ.get("LD_PRELOAD")])),
         PYTHONPATH=os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Stands for Metal's compiler where Metal is emulated: `emulated_metal_compiler.py in.metal out.so` makes a library of
-translated kernels. MPSX_EMULATION_KEEP names a folder where they stay, for other processes, as macOS keeps them."""
+"""Stand in for Metal's compiler: `emulated_metal_compiler.py in.metal out.so` compiles translated kernels to a library.
+
+MPSX_EMULATION_KEEP names a folder that caches libraries across processes, as macOS does.
+"""
 
 import os
 import shutil

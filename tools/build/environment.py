@@ -1,5 +1,4 @@
-"""Puts the programs of this Python's environment (cmake, ninja, ruff) before the system's, also where the environment
-was not activated: its folder comes first in PATH, where child processes look too."""
+"""Prefer programs of this Python's environment (cmake, ninja, ruff) to the system's, even if it is not activated."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from pathlib import Path
 
 
 def prefer_own_programs() -> None:
-    """Changes PATH of this process and of those that it starts."""
+    """Prepend the environment's folder to PATH, for this process and its children."""
     own = str(Path(sys.executable).parent)
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != own]
     if sys.prefix != sys.base_prefix or own not in os.environ.get("PATH", "").split(os.pathsep):

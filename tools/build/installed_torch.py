@@ -1,5 +1,7 @@
-"""The torch to build against, without importing it (an import takes seconds): the one on sys.path, else the one of the
-environment that the wheel is for, which pip's isolated build has taken off the path. Prints `version;folder`."""
+"""Find the torch to build against without importing it, and print `version;folder`.
+
+Searches sys.path, then the environment's site-packages, which pip's isolated build removes from sys.path.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 
 def find() -> tuple[str, Path] | None:
-    """Its version, without a local part, and its folder."""
+    """The version of torch, without a local part, and its folder."""
     environment = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for path in (sys.path, environment):
         for found in importlib.metadata.distributions(name="torch", path=path):

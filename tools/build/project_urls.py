@@ -1,4 +1,4 @@
-"""Dynamic metadata for scikit-build-core: where this source tree comes from, as far as it knows."""
+"""Dynamic metadata for scikit-build-core: the URLs of the repository, if known."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def repository() -> str | None:
-    """The page of the repository: the workflow's, else that of the checkout's remote."""
+    """The repository's URL, from the GitHub workflow or the git remote."""
     if "GITHUB_REPOSITORY" in os.environ:
         return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{os.environ['GITHUB_REPOSITORY']}"
-    words = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
+    command = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
     try:
-        remote = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+        remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:  # no git
         return None
     found = re.fullmatch(r"(?:https://|ssh://git@|git@)(?:[^/@]*@)?([\w.-]+)[:/](.+?)(?:\.git)?/?", remote)
@@ -22,7 +22,7 @@ def repository() -> str | None:
 
 
 def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: object) -> dict[str, str]:
-    """Returns the value of `urls`; called by the build backend."""
+    """Return the value of `urls`; called by scikit-build-core."""
     if field != "urls":
         raise ValueError(f"project_urls: expected the field 'urls', got {field!r}")
     page = repository()

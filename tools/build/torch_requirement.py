@@ -1,14 +1,14 @@
-"""Dynamic metadata for scikit-build-core: the wheel requires the torch minor version that it was built against."""
+"""Dynamic metadata for scikit-build-core: require the minor version of torch that the wheel is built against."""
 
 from __future__ import annotations
 
 from installed_torch import find
 
-DEFAULT = "2.13"  # where no torch is installed yet, as when an sdist's metadata is read
+DEFAULT = "2.13"  # if torch is not installed, for instance when an sdist's metadata is read
 
 
 def dynamic_metadata(field: str, settings: dict[str, object] | None = None, *_: object) -> list[str]:
-    """Returns the value of `dependencies`; called by the build backend."""
+    """Return the value of `dependencies`; called by scikit-build-core."""
     if field != "dependencies":
         raise ValueError(f"torch_requirement: expected the field 'dependencies', got {field!r}")
     version = (find() or (DEFAULT,))[0]

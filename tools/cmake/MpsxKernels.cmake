@@ -1,11 +1,11 @@
-# Kernel libraries out of .metal files: translated to C++ once, compiled for every ISA, linked into
+# Build kernel libraries from .metal files: translate to C++ once, compile for every ISA, link into
 # libmpsx_kernels_<isa>.so (macOS: .dylib), which exports mpsx_kernel_table (src/metal_stdlib/kernel_abi.h).
 #
-# mpsx.ptx has the same kernels for NVIDIA's GPUs, where ISAS has `cuda`.
+# If ISAS contains `cuda`, mpsx.ptx has the same kernels for NVIDIA GPUs.
 #
 #   mpsx_add_kernels(mpsx_kernels SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir [ISAS baseline;x86-64-v3…])
 #
-# The target's property MPSX_KERNEL_FILES lists what has to be installed beside the package.
+# The target property MPSX_KERNEL_FILES lists the libraries.
 
 set(MPSX_TOOLS_DIR "${CMAKE_CURRENT_LIST_DIR}/..")
 get_filename_component(MPSX_TOOLS_DIR "${MPSX_TOOLS_DIR}" ABSOLUTE)
@@ -13,7 +13,7 @@ set(MPSX_TRANSLATOR_DIR "${MPSX_TOOLS_DIR}/../python/mpsx/msl")
 get_filename_component(MPSX_TRANSLATOR_DIR "${MPSX_TRANSLATOR_DIR}" ABSOLUTE)
 get_filename_component(MPSX_STDLIB_DIR "${MPSX_TOOLS_DIR}/../src/metal_stdlib" ABSOLUTE)
 
-# The compiler of kernels, as python/mpsx/msl/compiler.py picks it: MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER
+# Find the kernel compiler with python/mpsx/msl/compiler.py. Sets MPSX_KERNEL_COMMAND (a list), MPSX_KERNEL_COMPILER
 # (its description), MPSX_KERNEL_PREPROCESSOR (a string) and MPSX_KERNEL_ISAS.
 function(mpsx_find_kernel_compiler)
   execute_process(
@@ -28,7 +28,7 @@ function(mpsx_find_kernel_compiler)
   set(MPSX_KERNEL_PREPROCESSOR "${CMAKE_MATCH_3}" PARENT_SCOPE)
   set(MPSX_KERNEL_ISAS "${CMAKE_MATCH_4}" PARENT_SCOPE)
   if(command MATCHES "zig;c\\+\\+$")
-    # A script, since ccache wants one program; zig's own cache stays in the build directory.
+    # ccache needs a single program, so write a script. Keep zig's cache in the build directory.
     list(JOIN command "' '" quoted)
     set(command "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     file(CONFIGURE OUTPUT "${command}" CONTENT [[
@@ -41,7 +41,7 @@ exec '@quoted@' "$@"
                                         WORLD_EXECUTE)
   endif()
   set(MPSX_KERNEL_COMMAND "${command}" PARENT_SCOPE)
-  # On Linux clang itself, without zig's driver, and with Metal's standard library precompiled: a fifth less time.
+  # On Linux call clang without zig's driver, and precompile the Metal standard library (20% less time).
   set(clang "")
   if(NOT APPLE AND command STREQUAL "${CMAKE_BINARY_DIR}/mpsx-kernel-c++")
     string(REGEX REPLACE " 'c\\+\\+'$" " 'clang'" quoted "'${quoted}'")
@@ -53,15 +53,15 @@ exec '@quoted@' "$@"
   set(MPSX_KERNEL_CLANG "${clang}" PARENT_SCOPE)
 endfunction()
 
-# How many C++ files each source is spread over: one for every 100 kernels or so, so that all cores have work when a
-# single source changed; each costs a third of a second more.
+# Split each source into one C++ file per 100 kernels, to use all cores when a single source changes. Each file adds
+# a third of a second.
 function(mpsx_count_shards sources include_flags out)
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" list --count ${sources} ${include_flags}
             --preprocessor "${MPSX_KERNEL_PREPROCESSOR}"
     OUTPUT_VARIABLE counts ERROR_VARIABLE message RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    message(WARNING "mpsx: ${message}")  # the build will say it again, and stop
+    message(WARNING "mpsx: ${message}")  # the build will fail with the same message
   endif()
   set(result "")
   string(REPLACE "\n" ";" counts "${counts}")
@@ -77,7 +77,7 @@ function(mpsx_count_shards sources include_flags out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Every source of mpsx_add_kernels, in a mode of the translator: sets `work` and `translated`.
+# Translate all sources of mpsx_add_kernels in a mode of the translator. Sets `work` and `translated`.
 macro(mpsx_translate_kernels mode)
   set(work "${CMAKE_CURRENT_BINARY_DIR}/${target}/${mode}")
   set(translated "")
@@ -118,7 +118,7 @@ macro(mpsx_translate_kernels mode)
     COMMENT "Indexing kernels" VERBATIM)
 endmacro()
 
-# Compiles the translated sources into libmpsx_kernels_<isa>.so.
+# Compile the translated sources into libmpsx_kernels_<isa>.so.
 macro(mpsx_compile_kernels isa)
   execute_process(COMMAND "${Python_EXECUTABLE}" "${MPSX_TOOLS_DIR}/msl.py" compiler --isa ${isa}
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -165,7 +165,7 @@ macro(mpsx_compile_kernels isa)
     list(APPEND objects "${object}")
   endforeach()
   set(library "${K_OUTPUT_DIRECTORY}/libmpsx_kernels_${isa}.so")
-  # The system's linker: the objects need nothing but memcpy and its like (and gcc's half conversions).
+  # Use the system's linker: objects need only functions such as memcpy, and gcc's half conversions.
   set(link -shared -nostdlib -Wl,--gc-sections -Wl,-z,defs)
   set(system -lc -lgcc)
   if(APPLE)
@@ -234,7 +234,7 @@ function(mpsx_add_kernels target)
   endforeach()
   file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
        "${MPSX_TRANSLATOR_DIR}/passes/*.py")
-  # Which overlays there are; what is in one is a dependency of the sources that it belongs to.
+  # The list of overlays. Their contents are dependencies of the sources that use them.
   set(overlays "${CMAKE_CURRENT_BINARY_DIR}/${target}/overlays.txt")
   file(GLOB overlay_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" metal/*/host/*.h)
   file(CONFIGURE OUTPUT "${overlays}" CONTENT "${overlay_files}\n")

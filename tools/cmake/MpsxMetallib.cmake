@@ -1,13 +1,12 @@
-# Kernels for Apple's GPUs: mpsx.metal, units of source that the driver compiles when they are first used, always;
-# and mpsx.metallib where Apple's compiler is there (Xcode with its Metal toolchain), so that nothing is compiled at
-# run time.
+# Kernels for Apple GPUs: always mpsx.metal, source that the driver compiles on first use; and if Apple's Metal compiler
+# is available (Xcode with the Metal toolchain), also mpsx.metallib, which needs no compilation at run time.
 #
 #   mpsx_add_metal_library(mpsx_metal_library SOURCES a.metal… INCLUDE_DIRS metal OUTPUT_DIRECTORY dir)
 
-# -fno-fast-math: Metal's default lets the compiler assume that there are neither NaN nor infinity, and replaces exp,
-# log, sin and division by approximations. isnan() would then be false, softmax's guard for rows of -inf dead code, and
-# results differ from the CPU's in the last four bits. MTLCompileOptions says the same where the driver compiles.
-# -ffp-contract=off: a product and the sum it is added to are not fused either; mpsx.metal says so by a pragma.
+# -fno-fast-math: by default Metal's compiler assumes that there are no NaNs and infinities, and approximates exp, log,
+# sin and division. isnan() would then be false, softmax's guard for rows of -inf dead code, and results would differ
+# from the CPU's in the last four bits. The driver sets the same in MTLCompileOptions.
+# -ffp-contract=off: do not contract a * b + c; mpsx.metal has a pragma for it.
 set(MPSX_METAL_STANDARD metal3.1)  # macOS 14; also the first with bfloat
 set(MPSX_METAL_FLAGS -std=${MPSX_METAL_STANDARD} -fno-fast-math -ffp-contract=off -Wall -Wextra -Wno-unused-function)
 
@@ -32,7 +31,7 @@ function(mpsx_add_metal_library target)
     COMMENT "Flattening kernels" VERBATIM)
   set(files "${flat}")
 
-  # Asked for its version, since Xcode finds a compiler that is not installed: the Metal toolchain is a download apart.
+  # Run the compiler: xcrun also finds it if the Metal toolchain, a separate download, is not installed.
   execute_process(COMMAND xcrun -sdk macosx metal --version
                   OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE no_metal)
   if(no_metal)

@@ -1,6 +1,5 @@
-# A folder's files are compiled together, a few at a time (CMake's unity build): most of a small file's time goes into
-# headers, torch's above all, and the templates they leave behind, which a group pays once. So no two files of a folder
-# may use a private name twice.
+# Compile the files of a folder in groups (CMake's unity build), which parse torch's headers and instantiate their
+# templates once. Files of a folder must not define the same private name.
 #
 #   mpsx_compile_together(6 src/ops/norm src/ops/pool)
 function(mpsx_compile_together count)

@@ -1,1 +1,1 @@
-"""The op-support matrix: what ran for each operator, type and direction, on each driver. See tools/opmatrix.py."""
+"""The op-support matrix; see tools/opmatrix.py."""

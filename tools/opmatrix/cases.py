@@ -1,4 +1,4 @@
-"""The cases to measure: every OpInfo of the installed torch, in each type that it declares for the CPU."""
+"""The cases to measure: every OpInfo of the installed torch, in each dtype that it declares for the CPU."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Case:
 
 @functools.cache
 def by_id() -> dict[str, OpInfo]:
-    """Every OpInfo under the name by which tests know it."""
+    """Every OpInfo by its name in the tests."""
     return {common.op_id(op): op for op in op_db}
 
 
 def family(op: OpInfo) -> str:
-    """A coarse grouping, by the operator's namespace or else by the class of its OpInfo."""
+    """A group by the operator's namespace, or else by the class of its OpInfo."""
     for prefix, name in BY_PREFIX.items():
         if op.name.startswith(prefix):
             return name
@@ -67,7 +67,7 @@ def family(op: OpInfo) -> str:
 
 
 def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
-    """The types in which the OpInfo has this direction on the CPU."""
+    """The dtypes for which the OpInfo declares this direction on the CPU."""
     if direction == "forward":
         return common.forward_dtypes(op)
     if (direction == "double_backward" and not op.supports_gradgrad) or (
@@ -78,7 +78,7 @@ def dtypes(op: OpInfo, direction: str) -> set[torch.dtype]:
 
 
 def cases(directions: Iterable[str] = DIRECTIONS, tags: Iterable[str] = (), only: Iterable[str] = ()) -> list[Case]:
-    """Every case, in the order of op_db; `only`: of operators whose names contain one of these."""
+    """All cases in the order of op_db; `only` selects operators whose names contain one of its parts."""
     wanted, parts = set(tags), [part.lower() for part in only]
     return [
         Case(name, direction, tag_of(dtype))

@@ -21,22 +21,22 @@ SAMPLES = {"host": 6, "simt": 2, "metal": 2, "cuda": 6}
 
 
 class Unavailable(RuntimeError):
-    """A driver that cannot run here."""
+    """Raised for a driver that cannot run here."""
 
 
 def package() -> Path:
-    """Where mpsx is: in the environment, or else what tools/dev.py built."""
+    """The folder of mpsx: installed, or else built by tools/dev.py."""
     spec = importlib.util.find_spec("mpsx")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
     built = ROOT / "build" / "dev" / "site" / "mpsx"
     if not (built / "__init__.py").exists():
-        raise Unavailable("mpsx is not installed, nor built: python tools/dev.py build")
+        raise Unavailable("mpsx is neither installed nor built: run python tools/dev.py build")
     return built
 
 
 def environment(driver: str) -> dict[str, str]:
-    """The environment in which a worker runs `driver`."""
+    """The environment variables of a worker for `driver`."""
     found = package()
     path = os.pathsep.join(filter(None, [str(found.parent), os.environ.get("PYTHONPATH")]))
     if driver == "metal" and sys.platform != "darwin":
@@ -52,7 +52,7 @@ def environment(driver: str) -> dict[str, str]:
 
 
 class Progress:
-    """Lines on the error output: how far it is, and what fails."""
+    """Prints progress and failures to stderr."""
 
     def __init__(self, driver: str, total: int) -> None:
         self.driver, self.total, self.done, self.start = driver, total, 0, time.monotonic()
@@ -60,7 +60,7 @@ class Progress:
         self.shown = 0.0
 
     def __call__(self, record: dict[str, Any]) -> None:
-        """One more."""
+        """Count a record."""
         self.done += 1
         self.statuses[record["status"]] += 1
         if record["status"] == "fails":
@@ -76,7 +76,7 @@ class Progress:
 
 
 def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tuple[records.Store, set[records.Key]]:
-    """Measures what has no current result; returns all results, and which of these cases are current."""
+    """Measure cases without a current result; return all results, and the cases whose results are current."""
     import torch
 
     store = records.Store(arguments.output / f"{driver}.jsonl")
@@ -94,7 +94,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
     wanted = [key for key in keys if arguments.fresh or not is_current(key)]
     if arguments.report:
         wanted = []
-    # The longest cases go first, so that no worker is left alone with one at the end.
+    # Longest cases first, to balance the workers.
     wanted.sort(key=lambda key: -store.records.get(key, {}).get("seconds", 0.0))
     if wanted:
         progress = Progress(driver, len(wanted))
@@ -111,7 +111,7 @@ def measure(driver: str, cases: list[Any], arguments: argparse.Namespace) -> tup
 
 
 def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.Key], partial: bool) -> list[str]:
-    """The errors of the committed summary, and of the measurements."""
+    """Compare measurements with the committed summary; return the errors."""
     committed = summary.load(driver)
     if committed is None:
         return [f"{driver}: no committed summary ({summary.path_of(driver).relative_to(ROOT)})"]
@@ -126,33 +126,33 @@ def check(driver: str, measured: dict[records.Key, str], keys: Iterable[records.
     return found
 
 
-def parse(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     description = __import__("__main__").__doc__
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME",
-                        help="operators whose names contain one of these")  # fmt: skip
+                        help="select operators by parts of their names")  # fmt: skip
     parser.add_argument("--drivers", nargs="+", choices=DRIVERS, default=["host"])
     parser.add_argument("--dtypes", nargs="+", choices=TAGS, default=[])
     parser.add_argument("--directions", nargs="+", choices=DIRECTIONS + MORE_DIRECTIONS, default=list(DIRECTIONS))
     parser.add_argument("--samples", type=lambda word: 0 if word == "all" else int(word),
-                        help=f"how many of an OpInfo's samples, or 'all'; default {SAMPLES}")  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="worker processes; default: one a core")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one case")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="where results go; default build/opmatrix")
-    parser.add_argument("--fresh", action="store_true", help="measure again what has a current result")
-    parser.add_argument("--keep", action="store_true", help="take results of other builds too")
-    parser.add_argument("--report", action="store_true", help="measure nothing, write from results that there are")
+                        help=f"number of samples per OpInfo, or 'all'; default {SAMPLES}")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="worker processes; default: one per core")
+    parser.add_argument("--timeout", type=float, default=120.0, help="time limit per case in seconds")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="output folder; default build/opmatrix")
+    parser.add_argument("--fresh", action="store_true", help="ignore current results")
+    parser.add_argument("--keep", action="store_true", help="keep results of other builds")
+    parser.add_argument("--report", action="store_true", help="do not measure; write from existing results")
     parser.add_argument("--check", action="store_true",
                         help="compare with the committed summary; status 1 if it differs")  # fmt: skip
     parser.add_argument("--update", action="store_true",
                         help="write the summary that is committed, and the totals in README.md")  # fmt: skip
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def update(driver: str, version: str, store: records.Store, current: set[records.Key], partial: bool,
            mps: dict[records.Key, str]) -> None:  # fmt: skip
-    """Writes the committed summary; of a run over some operators only, over what is there."""
+    """Write the committed summary; a partial run keeps the other rows."""
     found = summary.summarize(version, (store.records[key] for key in current), mps)
     before = summary.load(driver) if partial else None
     if before is not None:
@@ -162,9 +162,9 @@ def update(driver: str, version: str, store: records.Store, current: set[records
         totals.write_readme(found, driver)
 
 
-def main(words: list[str] | None = None) -> int:
-    """Runs it; the exit status."""
-    arguments = parse(words)
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    arguments = parse(argv)
     import torch
 
     from . import upstream
@@ -172,7 +172,7 @@ def main(words: list[str] | None = None) -> int:
 
     wanted = cases(arguments.directions, arguments.dtypes, arguments.only)
     if not wanted:
-        print(f"opmatrix: no operator is named like {', '.join(arguments.only)}", file=sys.stderr)
+        print(f"opmatrix: no operator matches {', '.join(arguments.only)}", file=sys.stderr)
         return 2
     partial = bool(arguments.only or arguments.dtypes or arguments.directions != list(DIRECTIONS))
     version = torch.__version__.partition("+")[0]

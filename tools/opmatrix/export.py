@@ -1,4 +1,4 @@
-"""JSON and CSV for programs: a row for each driver, operator, direction and type."""
+"""JSON and CSV with a row per driver, operator, direction and dtype."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = (
 
 
 def row(driver: str, record: Record, families: dict[str, str], mps: dict[Key, str]) -> dict[str, Any]:
-    """One record, all of its fields there."""
+    """Convert a record to a row with all fields."""
     shares = record.get("shares", {})
     return {
         "driver": driver,
@@ -38,13 +38,13 @@ def row(driver: str, record: Record, families: dict[str, str], mps: dict[Key, st
 
 
 def write(folder: Path, rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
-    """matrix.json and matrix.csv."""
+    """Write matrix.json and matrix.csv."""
     rows = list(rows)
     (folder / "matrix.json").write_text(json.dumps({**about, "rows": rows}, indent=0) + "\n")
     with (folder / "matrix.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()
-        for one in rows:
-            vendor = " ".join(f"{op} ({library})" if library else op for op, library in one["vendor"].items())
-            flat = {"kernels": " ".join(one["kernels"]), "vendor": vendor, "fallback": " ".join(one["fallback"])}
-            writer.writerow(one | flat)
+        for item in rows:
+            vendor = " ".join(f"{op} ({library})" if library else op for op, library in item["vendor"].items())
+            flat = {"kernels": " ".join(item["kernels"]), "vendor": vendor, "fallback": " ".join(item["fallback"])}
+            writer.writerow(item | flat)

@@ -1,4 +1,4 @@
-"""One case, measured: the OpInfo test is run, and the launch log says what ran on the device meanwhile."""
+"""Measure a case: run its OpInfo test, and read from the launch log what ran on the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .cases import CHECKS, Case, by_id, common
 from .routes import names, route, worst
 from .tags import DTYPES
 
-LONGEST_REASON = 400
+MAX_REASON = 400
 
 
 @dataclass
@@ -31,32 +31,32 @@ class Record:
     dtype: str
     status: str
     samples: int = 0
-    shares: dict[str, int] = field(default_factory=dict)  # how many samples went which way
+    shares: dict[str, int] = field(default_factory=dict)  # number of samples by route
     kernels: list[str] = field(default_factory=list)
     vendor: dict[str, str] = field(default_factory=dict)  # operator -> library
     fallback: list[str] = field(default_factory=list)
-    why: str = ""  # of "fails" and "untested"
+    why: str = ""  # for "fails" and "untested"
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; what is empty is left out."""
+        """Convert to a dict for JSON without empty fields."""
         return {key: value for key, value in asdict(self).items() if value not in ("", [], {})}
 
 
 def reason(error: BaseException) -> str:
-    """An exception in a few words, with the line of the test that noticed."""
+    """Summarize an exception; without a message, give the failing line of the test."""
     where = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/opinfo/" in frame.filename]
-    text = " ".join(str(error).split())[:LONGEST_REASON] or (where[-1].line if where else "")
+    text = " ".join(str(error).split())[:MAX_REASON] or (where[-1].line if where else "")
     return f"{type(error).__name__}: {text}"
 
 
 def libraries() -> dict[str, str]:
-    """The library of every vendor operator that was called."""
+    """The library of each vendor operator that ran."""
     return {row.name: row.library for row in mpsx.profiler.rows() if row.route == "vendor"}
 
 
 def measure(case: Case, count: int | None) -> Record:
-    """Runs the OpInfo test of a case with `count` samples (None: all)."""
+    """Run the OpInfo test of a case on `count` samples (None: all)."""
     if case.op in common.NOT_COMPARABLE:
         return Record(case.op, case.direction, case.dtype, "untested", why=common.NOT_COMPARABLE[case.op])
     logs: list[list[str]] = []
@@ -80,7 +80,7 @@ def measure(case: Case, count: int | None) -> Record:
     if why:
         status = "fails"
     elif not compared:
-        status, why = "untested", "no sample that the CPU takes has a result to compare"
+        status, why = "untested", "no sample that the CPU accepts has a result to compare"
     else:
         status = worst(shares)
     known = libraries()

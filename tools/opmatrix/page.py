@@ -1,4 +1,4 @@
-"""One self-contained HTML page for people: page.html with page.css, page.js and the data put into it."""
+"""One self-contained HTML page: page.html with page.css, page.js and the data inserted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MPS = ("not tested", "passes", "fails", "skipped")
 
 
 class Strings:
-    """Every text once, and numbers for it."""
+    """Assigns an index to each distinct string."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {"": 0}
@@ -25,18 +25,18 @@ class Strings:
 
 
 def data(rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any]:
-    """The rows without repetitions: page.js, `unpack`, is the other end."""
+    """Compress the rows; `unpack` in page.js reads them."""
     rows = sorted(rows, key=lambda row: row["operator"].lower())
     strings, statuses = Strings(), list(STATUSES)
     operators: dict[str, str] = {row["operator"]: row["family"] for row in rows}
     present = {row["dtype"] for row in rows}
     dtypes = [full for full in DTYPES.values() if full in present]
-    places = {name: i for i, name in enumerate(operators)}
+    index = {name: i for i, name in enumerate(operators)}
     cells: dict[str, dict[str, list[list[Any]]]] = {}
     for row in rows:
         vendor = [f"{op} ({library})" if library else op for op, library in row["vendor"].items()]
         cells.setdefault(row["driver"], {}).setdefault(row["direction"], []).append([
-            places[row["operator"]], dtypes.index(row["dtype"]), statuses.index(row["status"]), MPS.index(row["mps"]),
+            index[row["operator"]], dtypes.index(row["dtype"]), statuses.index(row["status"]), MPS.index(row["mps"]),
             [row[f"{status}_samples"] for status in ("native", "vendor", "view", "fallback")],
             strings(", ".join(row["kernels"])), strings(", ".join(vendor)), strings(", ".join(row["fallback"])),
             strings(row["why"]),
@@ -48,7 +48,7 @@ def data(rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> dict[str, Any
 
 
 def write(path: Path, rows: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Writes the page."""
+    """Write the page."""
     text = json.dumps(data(rows, about), separators=(",", ":")).replace("<", "\\u003c")
     page = (HERE / "page.html").read_text()
     for mark, content in (("/* page.css */", (HERE / "page.css").read_text()), ("/* page.js */",

@@ -1,4 +1,4 @@
-"""Measures cases in worker processes. One that dies or hangs costs the case that it was at, and is replaced."""
+"""Measure cases in worker processes. A worker that crashes or hangs fails its case and is replaced."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from typing import IO, Any
 
 TOOLS = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-m", "opmatrix.worker")
-START_SECONDS = 300.0  # importing torch and its OpInfos, on a busy machine
+START_SECONDS = 300.0  # importing torch and its OpInfos on a busy machine
 
 Done = Callable[[dict[str, Any]], None]
 
 
 class WorkerFailed(RuntimeError):
-    """A worker that does not even start."""
+    """Raised when a worker does not start."""
 
 
 class Worker:
-    """One process, and what it printed."""
+    """A worker process and its output."""
 
     def __init__(self, environment: dict[str, str], command: tuple[str, ...] = COMMAND) -> None:
         path = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH")]))
-        self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 as long as the process
+        self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self.process = subprocess.Popen(
             command, env=dict(environment, PYTHONPATH=path), text=True, bufsize=1, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.output,
         )  # fmt: skip
         self.overdue = False
         if not self.answer(START_SECONDS):
-            why = f"a worker did not start ({self.end()})\n{self.printed()}"
+            why = f"a worker did not start ({self.end()})\n{self.last_output()}"
             self.output.close()
             raise WorkerFailed(why)
 
     def answer(self, seconds: float) -> dict[str, Any] | None:
-        """The next answer; None when the process ended, of itself or because it took too long."""
+        """Read the next answer; None if the process ended or exceeded the time limit."""
         assert self.process.stdout is not None
         timer = threading.Timer(seconds, self.expire)
         timer.start()
@@ -54,12 +54,12 @@ class Worker:
         return json.loads(line) if line.endswith("\n") else None
 
     def expire(self) -> None:
-        """Ends a process that took too long."""
+        """Kill a process that exceeded the time limit."""
         self.overdue = True
         self.process.kill()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """The record of a case; None when the process ended over it."""
+        """Measure a case; None if the process ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -68,9 +68,9 @@ class Worker:
         return self.answer(seconds) and self.answer(seconds)
 
     def end(self) -> str:
-        """How the process ended; it is made to."""
+        """End the process, and describe how it ended."""
         for pipe in (self.process.stdin, self.process.stdout):
-            # Closing a pipe whose other end is gone flushes, and fails.
+            # Closing flushes, which fails if the other end is closed.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -81,17 +81,17 @@ class Worker:
             status = self.process.wait()
         if status < 0 and not self.overdue:
             return f"signal {signal.Signals(-status).name}"
-        return "time is up" if self.overdue else f"status {status}"
+        return "time limit" if self.overdue else f"status {status}"
 
-    def printed(self, most: int = 1500) -> str:
-        """The end of what it wrote to its error output."""
+    def last_output(self, most: int = 1500) -> str:
+        """The end of the process's stderr."""
         self.output.seek(0)
         return self.output.read().decode(errors="replace")[-most:].strip()
 
 
 def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str], seconds: float, done: Done,
           command: tuple[str, ...]) -> None:  # fmt: skip
-    """Takes cases until none is left."""
+    """Measure pending cases until none is left."""
     worker: Worker | None = None
     try:
         while True:
@@ -103,7 +103,7 @@ def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str
             record = worker.ask(request, seconds)
             if record is None:
                 why = f"the process ended: {worker.end()}"
-                last = worker.printed(300).splitlines()[-1:]
+                last = worker.last_output(300).splitlines()[-1:]
                 worker.output.close()
                 record = {key: request[key] for key in ("op", "direction", "dtype")}
                 record |= {"status": "fails", "why": ": ".join([why, *last])}
@@ -117,20 +117,20 @@ def serve(pending: queue.SimpleQueue[dict[str, Any]], environment: dict[str, str
 
 def measure_all(requests: Iterable[dict[str, Any]], environment: dict[str, str], *, jobs: int, seconds: float,
                 done: Done, command: tuple[str, ...] = COMMAND) -> None:  # fmt: skip
-    """Measures every case, `jobs` at a time; `done` gets each record, one call at a time."""
+    """Measure all cases with `jobs` workers; call `done` with each record, never concurrently."""
     pending: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     for request in requests:
         pending.put(request)
     lock, errors = threading.Lock(), []
 
-    def one_at_a_time(record: dict[str, Any]) -> None:
+    def locked_done(record: dict[str, Any]) -> None:
         with lock:
             done(record)
 
     def run() -> None:
         try:
-            serve(pending, environment, seconds, one_at_a_time, command)
-        except BaseException as error:  # the others go on; it is raised when they are done
+            serve(pending, environment, seconds, locked_done, command)
+        except BaseException as error:  # raised after the other threads finish
             errors.append(error)
 
     threads = [threading.Thread(target=run, daemon=True) for _ in range(max(1, min(jobs, pending.qsize())))]

@@ -1,4 +1,4 @@
-"""Measured results on disk: one JSON object a line, appended as they come, so that a run can be resumed."""
+"""Measured results on disk, one JSON object per line, appended one by one so that a run can resume."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 Record = dict[str, Any]
-Key = tuple[str, str, str]  # operator, direction, type
+Key = tuple[str, str, str]  # operator, direction, dtype
 
 
 def key_of(record: Record) -> Key:
@@ -19,7 +19,7 @@ def key_of(record: Record) -> Key:
 
 
 def fingerprint(package: Path, tests: Iterable[Path], count: int | None, versions: Iterable[str]) -> str:
-    """Changes with whatever results depend on: the native libraries, the tests, the number of samples, versions."""
+    """Hash what results depend on: native libraries, tests, number of samples, versions."""
     digest = hashlib.sha256()
     files = [*sorted((package / "lib").glob("*")), *sorted(package.glob("_runtime*")), *tests]
     for path in files:
@@ -42,12 +42,12 @@ class Store:
             for line in path.read_text().splitlines():
                 try:
                     record = json.loads(line)
-                except ValueError:  # the last line of a run that was ended while it wrote
+                except ValueError:  # a truncated last line of an interrupted run
                     continue
                 self.records[key_of(record)] = record
 
     def add(self, record: Record) -> None:
-        """Keeps a record, on disk at once."""
+        """Add a record, and write it to disk."""
         self.records[key_of(record)] = record
         if self.file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,12 +56,12 @@ class Store:
         self.file.flush()
 
     def compact(self) -> None:
-        """One line a case, in their order."""
+        """Rewrite the file sorted, with one line per case."""
         if self.file is not None:
             self.file.close()
             self.file = None
         if not self.records:
             return
-        beside = self.path.with_suffix(".tmp")
-        beside.write_text("".join(json.dumps(self.records[key]) + "\n" for key in sorted(self.records)))
-        os.replace(beside, self.path)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(self.records[key]) + "\n" for key in sorted(self.records)))
+        os.replace(temporary, self.path)

@@ -1,4 +1,4 @@
-"""From a launch log to a status."""
+"""Derive a status from launch logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .tags import STATUSES
 
 
 def route(log: list[str]) -> str:
-    """The route that one sample took, by its log."""
+    """The route of a sample, from its log."""
     prefixes = {name.partition(":")[0] for name in log}
     if "fallback" in prefixes:
         return "fallback"
@@ -18,10 +18,10 @@ def route(log: list[str]) -> str:
 
 
 def worst(shares: Counter[str]) -> str:
-    """The status of a case whose samples went these ways."""
+    """The status of a case, from its number of samples per route."""
     return next(status for status in STATUSES if shares[status])
 
 
 def names(logs: list[list[str]], prefix: str) -> list[str]:
-    """The names that the logs have under a prefix, once each."""
+    """The distinct names in the logs with a prefix."""
     return sorted({name.removeprefix(prefix) for log in logs for name in log if name.startswith(prefix)})

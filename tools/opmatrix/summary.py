@@ -1,6 +1,6 @@
-"""The committed summary of a driver: a table with a line for each operator and direction, and types under their status.
+"""The committed summary of a driver: one line per operator and direction, with the dtypes of each status.
 
-Tab-separated, so that git can show what changed and a web page can show the table; PyTorch's MPS backend is beside it.
+Tab-separated, for readable diffs. Further columns have the statuses of PyTorch's MPS backend.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ COLUMNS = ("operator", "direction", *SHOWN, *(f"mps {status}" for status in MPS)
 
 @dataclass
 class Summary:
-    """Statuses of cases, and those of PyTorch's MPS backend."""
+    """Statuses of cases on mpsx and on PyTorch's MPS backend."""
 
-    torch: str  # the version whose OpInfos these are
+    torch: str  # version of the OpInfos
     statuses: dict[Key, str] = field(default_factory=dict)
     mps: dict[Key, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[tuple[str, str, dict[str, str], dict[str, str]]]:
-        """Operator, direction, status by type, MPS status by type; in the order in which they were added."""
+        """Yield operator, direction, status by dtype, MPS status by dtype, in insertion order."""
         grouped: dict[tuple[str, str], tuple[dict[str, str], dict[str, str]]] = {}
-        for which, found in enumerate((self.statuses, self.mps)):
+        for column, found in enumerate((self.statuses, self.mps)):
             for (op, direction, dtype), status in found.items():
-                grouped.setdefault((op, direction), ({}, {}))[which][dtype] = status
+                grouped.setdefault((op, direction), ({}, {}))[column][dtype] = status
         for (op, direction), (ours, theirs) in grouped.items():
             if ours:
                 yield op, direction, ours, theirs
 
     def text(self) -> str:
-        """As it is committed."""
+        """Format as committed."""
         lines = [f"# torch {self.torch}", "\t".join(COLUMNS)]
         for op, direction, ours, theirs in sorted(self.rows(), key=lambda row: row[:2]):
             cells = [cell(ours, status) for status in SHOWN] + [cell(theirs, status) for status in MPS]
@@ -46,12 +46,12 @@ class Summary:
 
 
 def cell(statuses: dict[str, str], status: str) -> str:
-    """The types that have a status."""
+    """The dtypes that have a status."""
     return ",".join(sorted((t for t, s in statuses.items() if s == status), key=TAGS.index)) or "-"
 
 
 def parse(text: str) -> Summary:
-    """Reads `Summary.text()`."""
+    """Parse `Summary.text()`."""
     first, header, *lines = text.splitlines()
     if not first.startswith("# torch ") or tuple(header.split("\t")) != COLUMNS:
         raise ValueError(f"expected a summary with the columns {', '.join(COLUMNS)}")
@@ -65,31 +65,31 @@ def parse(text: str) -> Summary:
 
 
 def path_of(driver: str) -> Path:
-    """Where a driver's summary is committed."""
+    """The path of a driver's summary."""
     return FOLDER / f"{driver}.tsv"
 
 
 def load(driver: str) -> Summary | None:
-    """A driver's committed summary, if there is one."""
+    """Load a driver's committed summary, if it exists."""
     path = path_of(driver)
     return parse(path.read_text()) if path.exists() else None
 
 
 def save(driver: str, summary: Summary) -> None:
-    """Writes what is to be committed."""
+    """Write a driver's summary."""
     FOLDER.mkdir(exist_ok=True)
     path_of(driver).write_text(summary.text())
 
 
 def summarize(torch: str, records: Iterable[Record], mps: dict[Key, str]) -> Summary:
-    """A summary of measured records. Directions that the matrix does not have by itself stay out."""
+    """Summarize measured records, without MORE_DIRECTIONS."""
     statuses = {(r["op"], r["direction"], r["dtype"]): r["status"] for r in records
                 if r["direction"] not in MORE_DIRECTIONS}  # fmt: skip
     return Summary(torch, statuses, mps)
 
 
 def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str], list[str]]:
-    """The measured cases that got worse, or that the committed summary has wrong."""
+    """Compare with the committed summary: cases that got worse, and other differences."""
     worse, stale = [], []
     for (op, direction, dtype), status in measured.items():
         if direction in MORE_DIRECTIONS:
@@ -97,7 +97,7 @@ def differences(committed: Summary, measured: dict[Key, str]) -> tuple[list[str]
         before = committed.statuses.get((op, direction, dtype))
         if before == status:
             continue
-        text = f"{op} {direction} {dtype}: was {before or 'not there'}, is {status}"
+        text = f"{op} {direction} {dtype}: was {before or 'missing'}, is {status}"
         lost = before in RANK and status in RANK and RANK[status] < RANK[before]
         (worse if lost else stale).append(text)
     return worse, stale

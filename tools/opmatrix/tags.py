@@ -1,4 +1,4 @@
-"""The matrix's vocabulary: element types, directions, statuses, drivers. Needs no torch."""
+"""Dtypes, directions, statuses and drivers. Does not import torch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ DIRECTIONS = ("forward", "backward")
 MORE_DIRECTIONS = ("double_backward", "forward_mode")
 DRIVERS = ("host", "simt", "metal", "cuda")
 
-# In the order in which one sample decides over the others: an operator is as good as its worst sample.
+# Worst first: the worst sample determines the status of a case.
 STATUSES = {
-    "fails": "differs from the CPU, raises, or ends the process",
-    "fallback": "an operator ran on the CPU for want of a kernel",
-    "vendor": "no fallback, and a library of the CPU's computed something",
-    "native": "Metal kernels ran, and nothing else",
-    "view": "nothing ran: a view, or a question about shape or type",
-    "untested": "the CPU refuses every sample, or there is nothing to compare with",
+    "fails": "differs from the CPU, raises, or crashes",
+    "fallback": "an operator without a kernel ran on the CPU",
+    "vendor": "no fallback; a CPU library computed something",
+    "native": "only Metal kernels ran",
+    "view": "nothing ran: a view, or a query of shape or dtype",
+    "untested": "the CPU rejects every sample, or there is no result to compare",
 }
-SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # the order in which people see them
+SHOWN = ("native", "vendor", "view", "fallback", "fails", "untested")  # in display order
 
 
 def tag_of(dtype: Any) -> str:

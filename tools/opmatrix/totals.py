@@ -1,4 +1,4 @@
-"""Totals, counted from a committed summary, as Markdown."""
+"""Totals of a committed summary, as Markdown."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GROUPS = {
 
 
 def count(statuses: dict[Key, str], direction: str, tags: tuple[str, ...]) -> Counter[str]:
-    """How many cases have which status."""
+    """Count cases by status."""
     return Counter(status for (_, d, dtype), status in statuses.items() if d == direction and dtype in tags)
 
 
 def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str]]]:
-    """Direction, name of the group of types, our counts, those of PyTorch's MPS."""
+    """Yield direction, name of the dtype group, our counts, counts of PyTorch's MPS."""
     for direction in DIRECTIONS + MORE_DIRECTIONS:
         for name, tags in GROUPS.items():
             ours = count(summary.statuses, direction, tags)
@@ -37,7 +37,7 @@ def rows(summary: Summary) -> Iterator[tuple[str, str, Counter[str], Counter[str
 
 
 def markdown(summary: Summary, driver: str) -> str:
-    """The table of totals."""
+    """Format the table of totals."""
     lines = [
         f"Operators of PyTorch's own test database (OpInfo, torch {summary.torch}) on the driver `{driver}`, in pairs "
         "(operator, type):",
@@ -54,18 +54,18 @@ def markdown(summary: Summary, driver: str) -> str:
 
 
 def section(summary: Summary, driver: str) -> str:
-    """The text between the README's markers, markers included."""
+    """The README's section, including its markers."""
     return f"{BEGIN}\n{markdown(summary, driver)}{END}"
 
 
 def in_readme(text: str) -> str:
-    """The section as it is in the README; empty if it has none."""
+    """The section in the README's text, or ""."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] if 0 <= start < end else ""
 
 
 def write_readme(summary: Summary, driver: str) -> None:
-    """Replaces the README's section."""
+    """Replace the README's section."""
     text = README.read_text()
     old = in_readme(text)
     if not old:

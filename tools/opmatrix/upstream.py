@@ -1,8 +1,8 @@
-"""Support of PyTorch's own MPS backend, from the lists that its tests use.
+"""Operator support of PyTorch's MPS backend, from the lists of its tests.
 
-torch/testing/_internal/common_mps.py marks, per operator and type, which tests of test/test_mps.py are expected to fail
-and which are skipped: test_output_match for the forward, test_output_grad_match for the backward (in float32 and
-float16). The module defines nothing unless torch finds MPS, so it is loaded here as on a Mac with a current macOS.
+torch/testing/_internal/common_mps.py marks, per operator and dtype, which tests of test/test_mps.py are expected to
+fail or skipped: test_output_match for forward, test_output_grad_match for backward (in float32 and float16). The module
+defines nothing without MPS, so load it with patches that pretend to be a Mac with a current macOS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import Key
 from .tags import DTYPES
 
 MACOS = 26.0
-# test_mps.py's MPS_DTYPES and MPS_GRAD_DTYPES; complex32 is in none of torch's lists of all types.
+# MPS_DTYPES and MPS_GRAD_DTYPES of test_mps.py.
 FORWARD = {
     torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
     torch.bool, torch.complex64,
@@ -30,7 +30,7 @@ BACKWARD = {torch.float32, torch.float16}
 
 
 def load_lists() -> ModuleType:
-    """common_mps as on a Mac."""
+    """Load common_mps as on a Mac."""
     spec = importlib.util.find_spec("torch.testing._internal.common_mps")
     module = importlib.util.module_from_spec(spec)
     with mock.patch.object(torch.backends.mps, "is_available", return_value=True), \
@@ -43,7 +43,7 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
     """"passes", "fails" (expected to) or "skipped"."""
 
     def body() -> None:
-        """Records the decorators that are applied to it."""
+        """Collect the decorators' marks."""
 
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.is_active("TestConsistency", test, "mps", dtype, {}):
@@ -55,9 +55,9 @@ def marked(op: OpInfo, dtype: torch.dtype, test: str) -> str:
 
 
 def statuses(ops: Mapping[str, OpInfo], keys: Iterable[Key]) -> dict[Key, str]:
-    """Of these cases those that PyTorch tests on MPS: "passes", "fails" or "skipped"."""
+    """The statuses of the cases that PyTorch tests on MPS: "passes", "fails" or "skipped"."""
     lists = load_lists()
-    # In test_mps.py, too, the marks of the forward are still there when those of the backward are added.
+    # As in test_mps.py, the backward marks are added to the forward marks.
     forward = lists.mps_ops_modifier([copy.copy(op) for op in ops.values()])
     backward = lists.mps_ops_grad_modifier([copy.copy(op) for op in forward])
     tests = {

@@ -1,6 +1,7 @@
-"""A process that measures cases: one JSON object a line comes in, one goes out before and one after each case.
+"""A worker process: reads requests and writes answers, one JSON object per line.
 
-In: {"op", "direction", "dtype", "count"}. Out: {"ready": true} once, then {"begin": true} and the record, in turns.
+Request: {"op", "direction", "dtype", "count"}. Answers: {"ready": true} once, then {"begin": true} and a record per
+request.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from .measure import measure
 
 
 def main() -> None:
-    """Serves until its input ends."""
-    # Output that operators print must not get into the answers.
+    """Serve requests until stdin is closed."""
+    # Redirect what operators print, to keep it out of the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    torch.set_num_threads(1)  # as many workers as cores
+    torch.set_num_threads(1)  # there is one worker per core
     by_id()
 
     def answer(message: dict[str, object]) -> None:

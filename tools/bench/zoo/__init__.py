@@ -1,6 +1,6 @@
-"""Models that tests/models/test_zoo.py trains and tools/bench.py times, in a small and in their published size.
+"""Models of tests/models/test_zoo.py and tools/bench.py, in a small and in their published size.
 
-`ZOO[name].build(small)` returns a model, `ZOO[name].batch(small)` a batch.
+`ZOO[name].build(small)` creates a network, `ZOO[name].batch(small)` a batch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Batch = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Model:
-    """`build(small)`: the network; `batch(small)`: named inputs; `loss(network, batch)`: a scalar to train on;
-    `predict(network, batch)`: what inference returns."""
+    """A model: `build(small)` creates the network, `batch(small)` named inputs, `loss(network, batch)` a scalar loss,
+    `predict(network, batch)` the inference result."""
 
     build: Callable[[bool], nn.Module]
     batch: Callable[[bool], Batch]

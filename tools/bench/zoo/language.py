@@ -8,7 +8,7 @@ from torch import nn
 
 
 class LanguageModel(nn.Module):
-    """Words in, the logits of each next word out."""
+    """Return logits of each next word."""
 
     def __init__(self, words: int, width: int, layers: int) -> None:
         super().__init__()
@@ -32,5 +32,5 @@ def lstm_batch(small: bool) -> dict[str, torch.Tensor]:
 
 
 def next_word(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross entropy of each word given those before."""
+    """Cross-entropy of each next word."""
     return F.cross_entropy(network(batch["x"][:, :-1]).flatten(0, 1), batch["x"][:, 1:].flatten())

@@ -1,4 +1,4 @@
-"""Networks of the transformers package, built from configurations with random weights: nothing is downloaded."""
+"""Networks of the transformers package with random weights; downloads nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sizes(small: bool) -> dict[str, int]:
 
 
 def bert(small: bool) -> nn.Module:
-    """BERT-base with its head for masked words; the small one has no dropout, as devices draw other numbers."""
+    """BERT-base with a masked language model head; the small one has no dropout, to compare devices."""
     from transformers import BertConfig, BertForMaskedLM
 
     quiet = {"vocab_size": SMALL_WORDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -24,18 +24,18 @@ def bert(small: bool) -> nn.Module:
 
 
 def gpt2(small: bool) -> nn.Module:
-    """GPT-2 of 124 million weights."""
+    """GPT-2 with 124 million parameters."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     quiet = {"vocab_size": SMALL_WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64,
              "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
     network = GPT2LMHeadModel(GPT2Config(**(quiet if small else {}), bos_token_id=0, eos_token_id=0))
-    network.loss_type = "ForCausalLM"  # without it, it warns as it computes the same, which breaks a compiled graph
+    network.loss_type = "ForCausalLM"  # avoids a warning, which breaks a compiled graph
     return network
 
 
 def llama(small: bool) -> nn.Module:
-    """A Llama whose queries share keys and values in groups: 4 heads over 2, or 16 over 4."""
+    """A Llama with grouped-query attention: 16 query heads and 4 KV heads; small: 4 and 2."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = _sizes(small) or {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
@@ -53,7 +53,7 @@ def vit(small: bool) -> nn.Module:
 
 
 def whisper(small: bool) -> nn.Module:
-    """The encoder of Whisper: tiny's sizes, or smaller yet."""
+    """The encoder of Whisper-tiny, or a smaller one."""
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -87,24 +87,24 @@ def inputs(batch: Batch) -> Batch:
 
 
 def masked_words(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross entropy of every third word."""
+    """Cross-entropy of every third word."""
     logits, words = network(**batch).logits, batch["input_ids"]
     return F.cross_entropy(logits[:, ::3].flatten(0, 1), words[:, ::3].flatten())
 
 
 def next_word(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross entropy of each word given those before, as the network itself computes it."""
+    """Cross-entropy of each next word, computed by the network."""
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     return network(**batch, labels=labels).loss
 
 
 def classify(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """Cross entropy of images."""
+    """Cross-entropy of image classes."""
     return F.cross_entropy(network(**inputs(batch)).logits, batch["y"])
 
 
 def mean_square(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """A loss for a network without a head."""
+    """Mean square of the output, for a network without a head."""
     return network(**batch).last_hidden_state.square().mean()
 
 
@@ -114,5 +114,5 @@ def predict(network: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def hidden(network: nn.Module, batch: Batch) -> torch.Tensor:
-    """The encoder's last states."""
+    """The encoder's last hidden states."""
     return network(**batch).last_hidden_state

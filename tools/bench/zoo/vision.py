@@ -10,7 +10,7 @@ from torch import nn
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut."""
+    """A residual block of 1x1, 3x3 and 1x1 convolutions."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def vgg16(small: bool) -> nn.Module:
             layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(inplace=True)]
             channels = out
         layers.append(nn.MaxPool2d(2))
-    # Dropout draws other numbers on each device: a small one, which is compared, is without.
+    # No dropout in the small network, to compare devices.
     drop = 0.0 if small else 0.5
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(7), nn.Flatten(),
@@ -62,7 +62,7 @@ def vgg16(small: bool) -> nn.Module:
 
 
 def twice(channels: int, out: int) -> nn.Module:
-    """Two 3x3 convolutions, each with a normalisation over groups."""
+    """Two 3x3 convolutions, each with group normalization."""
     layers: list[nn.Module] = []
     for c in (channels, out):
         layers += [nn.Conv2d(c, out, 3, padding=1), nn.GroupNorm(4, out), nn.SiLU()]
@@ -70,7 +70,7 @@ def twice(channels: int, out: int) -> nn.Module:
 
 
 class UNet(nn.Module):
-    """Halves the image, then doubles it again, with what was seen on the way down beside."""
+    """An encoder and decoder with skip connections."""
 
     def __init__(self, width: int, depth: int, classes: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class UNet(nn.Module):
 
 
 def unet(small: bool) -> nn.Module:
-    """Four levels; one class a pixel."""
+    """Four levels; one class per pixel."""
     return UNet(8 if small else 64, 3 if small else 4, 3 if small else 21)
 
 
@@ -121,7 +121,7 @@ def unet_batch(small: bool) -> dict[str, torch.Tensor]:
 
 
 def classify(network: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross entropy over images or pixels."""
+    """Cross-entropy over images or pixels."""
     return F.cross_entropy(network(batch["x"]), batch["y"])
 
 
