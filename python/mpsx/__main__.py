@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .cli import info, shader
+from .cli import info, run, shader
 from .cli.demo import main as demo
 from .cli.doctor import main as doctor
-from .device import mps_alias
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command, and return its exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["run"] and argv[1:2] not in (["-h"], ["--help"]):  # the program parses the other arguments
-        mps_alias.run(argv[1:])
+        run.run(argv[1:])
         return 0
     parser = argparse.ArgumentParser(prog="python -m mpsx", description="A Metal backend for PyTorch.")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -7,8 +7,6 @@ accepting mpsx. This applies to the whole process, and with `run` also to its ch
 from __future__ import annotations
 
 import contextlib
-import os
-import runpy
 import sys
 from collections.abc import Iterator
 
@@ -81,19 +79,3 @@ def as_mps() -> Iterator[None]:
         yield
     finally:
         leave()
-
-
-def run(argv: list[str]) -> None:
-    """Implement `python -m mpsx run script.py …` and `run -m module …`."""
-    if not argv or argv == ["-m"]:
-        raise SystemExit("usage: python -m mpsx run script.py [arguments], or run -m module [arguments]")
-    enter()
-    os.environ[ENVIRONMENT] = "1"
-    if argv[0] == "-m":
-        sys.argv = argv[1:]
-        sys.path[0] = os.getcwd()
-        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = argv
-        sys.path[0] = os.path.dirname(os.path.abspath(argv[0]))
-        runpy.run_path(argv[0], run_name="__main__")

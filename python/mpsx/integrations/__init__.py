@@ -27,7 +27,7 @@ LIBRARIES = {
     "lightning": "lightning",
     "pytorch_lightning": "lightning",
     "lightning_fabric": "lightning",
-    "torch": "torch_lists",
+    "torch": "pytorch",
     "ignite": "ignite",
     "fastai": "fastai",
     "ultralytics": "ultralytics",
