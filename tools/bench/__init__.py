@@ -1,1 +1,1 @@
-"""Benchmarks: mpsx beside PyTorch on the CPU, CUDA and MLX. `python tools/bench.py` runs them."""
+"""Benchmarks of mpsx against PyTorch on the CPU and on CUDA, and against MLX; see tools/bench.py."""

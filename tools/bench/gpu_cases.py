@@ -124,7 +124,7 @@ def random(device: str, dtype: str, *shape: int) -> torch.Tensor:
     return torch.randn(shape, device=device, dtype=DTYPES[dtype])
 
 
-def product(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
+def matmul(dtype: str, m: int, n: int, k: int, batch: int, transposed: bool, device: str) -> Run:
     """A matmul."""
     a = random(device, dtype, batch, m, k)
     b = random(device, dtype, batch, n, k).mT if transposed else random(device, dtype, batch, k, n)
@@ -161,7 +161,7 @@ def matrix_cases(dtype: str) -> Iterator[Case]:
     """All cases of matmul, convolution and attention."""
     for m, n, k, batch, transposed in PRODUCTS:
         name = f"matmul{'_nt' if transposed else ''}"
-        make = partial(product, dtype, m, n, k, batch, transposed)
+        make = partial(matmul, dtype, m, n, k, batch, transposed)
         yield Case("matrix", name, make, dtype, (batch, m, n, k), operations=2.0 * batch * m * n * k)
     for grad in (False, True):
         for c, side, out, kernel, stride in CONVOLUTIONS:

@@ -61,15 +61,15 @@ def main() -> None:
                 continue
             ptx, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
             ptx.write_text(text)
-            words = [tool("ptxas"), "-v", f"-arch={options.arch}", str(ptx), "-o", str(cubin)]
-            said = subprocess.run(words, capture_output=True, text=True, check=False)
-            if said.returncode:
-                sys.exit(f"{kernel}: {said.stderr}")
-            words = [tool("nvdisasm"), "-c", str(cubin)]
-            code = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            command = [tool("ptxas"), "-v", f"-arch={options.arch}", str(ptx), "-o", str(cubin)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{kernel}: {done.stderr}")
+            command = [tool("nvdisasm"), "-c", str(cubin)]
+            code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             counts = Counter(INSTRUCTION.findall(code))
-            registers = re.search(r"Used (\d+) registers", said.stderr)[1]
-            spilled = sum(map(int, re.findall(r"(\d+) bytes spill", said.stderr)))
+            registers = re.search(r"Used (\d+) registers", done.stderr)[1]
+            spilled = sum(map(int, re.findall(r"(\d+) bytes spill", done.stderr)))
             most = " ".join(f"{name} {n}" for name, n in counts.most_common(8))
             print(f"{kernel}: {registers} registers, {spilled} bytes spilled, {counts.total()} instructions ({most})")
             if options.code:

@@ -92,20 +92,20 @@ class Mlx:
         yield f"bq32_bk{bk}", run
 
     def convolutions(self, x: torch.Tensor, w: torch.Tensor, stride: int) -> Iterator[tuple[str, Run]]:
-        """Implicit products of [images, side, side, channels] and [outputs, taps, taps, channels]."""
+        """Implicit GEMM convolution of [images, side, side, channels] with [outputs, taps, taps, channels]."""
         images, side, _, channels = x.shape
         outputs, taps, padding = len(w), w.shape[1], w.shape[1] // 2
         to = (side + 2 * padding - taps) // stride + 1
         out = torch.empty(images, to, to, outputs, dtype=x.dtype, device="mpsx")
         name = f"implicit_gemm_conv_2d_{NAMES[x.dtype]}_bm64_bn64_bk16_wm2_wn2_channel_l_filter_s"
         kernel = self.kernel("steel/conv/kernels/steel_conv", name)
-        rows, line = images * to * to, side * channels
+        rows, row_stride = images * to * to, side * channels
         p = packed("3i14i4x12qi?3x", images, channels, outputs, side, side, taps, taps, to, to, stride, stride, padding,
                    padding, 1, 1, 1, 1, *x.stride(), *w.stride(), *out.stride(), 1, False)  # fmt: skip
-        jump = 16 - (taps - 1) * line - (taps - 1) * channels
+        jump = 16 - (taps - 1) * row_stride - (taps - 1) * channels
         tiles = ((outputs + 63) // 64, (rows + 63) // 64)
         q = packed("10i", rows, outputs, taps * taps * channels, taps * taps * ((channels + 15) // 16), channels,
-                   line - (taps - 1) * channels, jump, *tiles, 0)  # fmt: skip
+                   row_stride - (taps - 1) * channels, jump, *tiles, 0)  # fmt: skip
 
         def run() -> torch.Tensor:
             kernel(x, w, out, p, q, threads=(tiles[0] * 32, tiles[1] * 2, 2), group_size=(32, 2, 2))
@@ -115,7 +115,7 @@ class Mlx:
 
 
 def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, float, Run, list[tuple[str, Run]]]]:
-    """Measurements: a name, its operations, our call, MLX's calls."""
+    """Yield name, number of operations, our call, MLX's calls."""
     n = 256 if small else 4096
     a, b = (torch.randn(n, n, dtype=dtype, device="mpsx") for _ in range(2))
     yield f"matmul {n}", 2.0 * n**3, lambda: a @ b, list(mlx.matmuls(a, b, False))
@@ -142,7 +142,7 @@ def cases(mlx: Mlx, dtype: torch.dtype, small: bool) -> Iterator[tuple[str, floa
 
 
 def seconds(run: Run, calls: int) -> float:
-    """Of a call."""
+    """Time per call."""
     torch.mpsx.synchronize()
     start = time.perf_counter()
     for _ in range(calls):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import os
 import subprocess
 import sys
@@ -110,16 +111,13 @@ def number(text: str) -> float:
         return float("nan")
 
 
-def product(text: str) -> int:
-    """Of "(16, 1, 1)"."""
-    result = 1
-    for word in text.strip("()").split(","):
-        result *= int(word)
-    return result
+def grid_size(text: str) -> int:
+    """Parses "(16, 1, 1)"; returns the product."""
+    return math.prod(int(size) for size in text.strip("()").split(","))
 
 
 def compare(folder: Path, tsv: Path | None) -> int:
-    """Prints the table of both; the number of launches that differ by more than the bar."""
+    """Print predicted and measured counts; return the number of launches that differ by more than BAR."""
     predicted = json.loads((folder / "predicted.json").read_text())
     rows, at, out, wrong, total = measured_rows(folder), 0, [], 0, 0
     for name, kernels in json.loads((folder / "run.json").read_text()).items():
@@ -132,7 +130,7 @@ def compare(folder: Path, tsv: Path | None) -> int:
             continue
         for launch, row in zip(theirs, mine, strict=True):
             total += 1
-            blocks, groups = product(row["Grid Size"]), launch["groups"][0] * launch["groups"][1] * launch["groups"][2]
+            blocks, groups = grid_size(row["Grid Size"]), math.prod(launch["groups"])
             if blocks != groups:
                 out.append([name, launch["kernel"], "", "threadgroups", groups, blocks, ""])
                 wrong += 1

@@ -43,13 +43,13 @@ def plot(rows: Sequence[Row], path: str, bar: float, other: str = "the CPU") -> 
     )
     for column, axes in enumerate(grid[0]):
         here = names[column * LINES : (column + 1) * LINES]
-        dots = [(row, place) for place, name in enumerate(here) for row in lines[name]]
+        dots = [(row, y) for y, name in enumerate(here) for row in lines[name]]
         axes.axvspan(bar, ends[1], color="#f6d5d5", linewidth=0)
         axes.axvline(1.0, color="black", linewidth=0.8)
-        for dtype, colour in DTYPES.items():
-            chosen = [(row.ratio, place) for row, place in dots if row.dtype == dtype]
-            across, down = [ratio for ratio, _ in chosen], [place for _, place in chosen]
-            axes.scatter(across, down, s=5, color=colour, linewidths=0, label=dtype)
+        for dtype, color in DTYPES.items():
+            chosen = [(row.ratio, y) for row, y in dots if row.dtype == dtype]
+            axes.scatter([ratio for ratio, _ in chosen], [y for _, y in chosen],
+                         s=5, color=color, linewidths=0, label=dtype)  # fmt: skip
         means = [math.exp(statistics.mean(math.log(row.ratio) for row in lines[name])) for name in here]
         axes.scatter(means, range(len(here)), marker="|", s=60, color="black", linewidths=1.5, label="mean")
         axes.set_xscale("log")

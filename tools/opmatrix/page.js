@@ -13,7 +13,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// cells[driver][direction][operator][dtype]: the other end of page.py's `data`.
+// cells[driver][direction][operator][dtype], from page.py's `data`.
 function unpack() {
   const cells = {};
   for (const [driver, directions] of Object.entries(DATA.cells)) {
@@ -33,7 +33,7 @@ function unpack() {
 const CELLS = unpack();
 const state = { driver: Object.keys(CELLS)[0], direction: "forward", search: "", dtype: "", family: "", mps: "", statuses: "", rare: "" };
 
-// The address keeps what is chosen, so that a view can be passed on.
+// Store the selection in the URL, to share a view.
 function readAddress() {
   for (const [key, value] of new URLSearchParams(location.hash.slice(1))) if (key in state) state[key] = value;
   if (!CELLS[state.driver]) state.driver = Object.keys(CELLS)[0];
@@ -46,7 +46,7 @@ function writeAddress() {
   history.replaceState(null, "", "#" + new URLSearchParams(defaults));
 }
 
-// The types that are shown, as columns: the rare ones only if asked for, or if there are no others.
+// The dtypes shown as columns: rare ones only on request, or if there are no others.
 function columns() {
   const all = DATA.dtypes.map((_, column) => column);
   const common = all.filter((column) => !RARE.test(DATA.dtypes[column][0]));
@@ -94,7 +94,7 @@ function drawChart() {
   });
 }
 
-// Those that filters look at: of one type, or all that are shown.
+// The dtypes that filters apply to: one, or all shown.
 function chosenColumns() {
   return state.dtype ? [DATA.dtypes.findIndex(([tag]) => tag === state.dtype)] : columns();
 }
