@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 
@@ -71,7 +71,7 @@ def test_run(tmp_path: Path) -> None:
         "torch.bfloat16 mps",
         "[0.0, 2.0, 4.0, 6.0]",
     ]
-    read = in_a_process(f"print(torch.load({str(tmp_path / 'z.pt')!r}, map_location='mpsx')['z'].device)")
+    read = run_in_subprocess(f"print(torch.load({str(tmp_path / 'z.pt')!r}, map_location='mpsx')['z'].device)")
     assert read.stdout == "mpsx:0\n", read.stderr
 
 

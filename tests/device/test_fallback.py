@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 import torch
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 import vendor
@@ -122,7 +122,7 @@ def test_environment_reaches_a_new_process() -> None:
 
 
 def test_an_unknown_mode_leaves_no_device() -> None:
-    done = in_a_process("torch.ones(1, device='mpsx')", MPSX_FALLBACK="bogus")
+    done = run_in_subprocess("torch.ones(1, device='mpsx')", MPSX_FALLBACK="bogus")
     assert "MPSX_FALLBACK: expected one of warn, silent, error, got 'bogus'" in done.stderr
     assert done.returncode != 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from processes import in_a_process
+from processes import run_in_subprocess
 from torch.utils.data import DataLoader, TensorDataset
 
 import mpsx
@@ -126,9 +126,9 @@ def test_blocks_of_all_sizes_are_kept_apart() -> None:
 def test_high_watermark_is_a_limit() -> None:
     code = "torch.empty(1 << 20, device='mpsx')\ntorch.empty(1 << 26, dtype=torch.uint8, device='mpsx')"
     ratio = str(32 * MIB / torch.mpsx.recommended_max_memory())
-    run = in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO=ratio, PYTORCH_MPS_LOW_WATERMARK_RATIO=ratio)
+    run = run_in_subprocess(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO=ratio, PYTORCH_MPS_LOW_WATERMARK_RATIO=ratio)
     assert run.returncode and "OutOfMemoryError: mpsx: out of memory. Tried to allocate 64.00 MiB" in run.stderr
-    assert not in_a_process(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0").returncode
+    assert not run_in_subprocess(code, PYTORCH_MPS_HIGH_WATERMARK_RATIO="0").returncode
 
 
 def test_low_watermark_gives_cached_memory_back() -> None:
@@ -138,15 +138,15 @@ del both
 torch.empty(6 << 20, dtype=torch.uint8, device='mpsx')
 print(torch.mpsx.memory_reserved() >> 20)
 """
-    assert int(in_a_process(code).stdout) >= 12
+    assert int(run_in_subprocess(code).stdout) >= 12
     low = str(4 * MIB / torch.mpsx.recommended_max_memory())
-    assert int(in_a_process(code, PYTORCH_MPS_LOW_WATERMARK_RATIO=low).stdout) in (6, 7, 8)
+    assert int(run_in_subprocess(code, PYTORCH_MPS_LOW_WATERMARK_RATIO=low).stdout) in (6, 7, 8)
 
 
 @pytest.mark.parametrize("ratios", [("x", "1"), ("3", "1"), ("0.5", "0.6")])
 def test_watermarks_that_are_none_are_refused(ratios: tuple[str, str]) -> None:
     high, low = ratios
-    run = in_a_process("torch.empty(1, device='mpsx')", PYTORCH_MPS_HIGH_WATERMARK_RATIO=high,
+    run = run_in_subprocess("torch.empty(1, device='mpsx')", PYTORCH_MPS_HIGH_WATERMARK_RATIO=high,
                        PYTORCH_MPS_LOW_WATERMARK_RATIO=low)
     assert run.returncode > 0 and "PYTORCH_MPS_" in run.stderr and "expected" in run.stderr
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 from mpsx.msl.compiler import find_compiler
@@ -47,7 +47,7 @@ for _ in range(4):
 time.sleep(0.3)
 {end}
 """
-    assert_ended(in_a_process(code, OMP_NUM_THREADS="1"))
+    assert_ended(run_in_subprocess(code, OMP_NUM_THREADS="1"))
 
 
 @pytest.mark.parametrize(("text", "mebibytes"), [("64M", 64), ("6.4e7", 61), ("67108864", 64), ("0.0625 GiB", 64)])
@@ -65,12 +65,12 @@ for _ in range(3):
     assert (x + 1).sum().item() == 2 << 20
     del kept
 """
-    assert_ended(in_a_process(code, MPSX_MEMORY_LIMIT=text))
+    assert_ended(run_in_subprocess(code, MPSX_MEMORY_LIMIT=text))
 
 
 @pytest.mark.parametrize("text", ["abc", "12Q", "-1", "64MX", "nan"])
 def test_a_limit_that_is_none_is_refused(text: str) -> None:
-    done = in_a_process("torch.ones(1, device='mpsx')", MPSX_MEMORY_LIMIT=text)
+    done = run_in_subprocess("torch.ones(1, device='mpsx')", MPSX_MEMORY_LIMIT=text)
     assert f"MPSX_MEMORY_LIMIT: expected a number of bytes, like 2000000000, 2e9 or 2G, got '{text}'" in done.stderr
     assert done.returncode == 1
 
@@ -87,7 +87,7 @@ for call in (lambda: torch.bmm(a[None], b[None]), lambda: a * b, lambda: torch.e
         raise AssertionError("no error")
 assert (a + 1).sum().item() == 2 << 16
 """
-    assert_ended(in_a_process(code, MPSX_MEMORY_LIMIT="1G"))
+    assert_ended(run_in_subprocess(code, MPSX_MEMORY_LIMIT="1G"))
 
 
 def test_a_cache_of_nobodys_leaves_nothing(tmp_path: Path) -> None:
@@ -95,7 +95,8 @@ def test_a_cache_of_nobodys_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    done = in_a_process("factor = 3" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "file" / "cache"), TMPDIR=str(temporary))
+    cache = tmp_path / "file" / "cache"
+    done = run_in_subprocess("factor = 3" + COMPILE, MPSX_CACHE_DIR=str(cache), TMPDIR=str(temporary))
     assert_ended(done)
     assert list(temporary.glob("mpsx-*")) == []
 
@@ -113,13 +114,13 @@ def replace(source, target):
 os.replace = replace
 factor = 5
 """
-    assert_ended(in_a_process(code + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+    assert_ended(run_in_subprocess(code + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_cache(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    assert_ended(in_a_process("factor = 7" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
+    assert_ended(run_in_subprocess("factor = 7" + COMPILE, MPSX_CACHE_DIR=str(tmp_path / "cache")))
 
 
 def children(pid: int) -> set[int]:
@@ -244,7 +245,7 @@ assert after < before + 10, (before, after)
 rows = [row for row in mpsx.profiler.rows() if row.name == "twice"]
 assert len(rows) == 2 and sum(row.calls for row in rows) == 15, rows
 """
-    assert_ended(in_a_process(code, MPSX_CACHE_DIR=str(tmp_path)))
+    assert_ended(run_in_subprocess(code, MPSX_CACHE_DIR=str(tmp_path)))
 
 
 SOAK = """
@@ -274,7 +275,7 @@ assert grown < 24, f"{grown} MiB more"
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident set from /proc")
 @pytest.mark.parametrize("seconds", [6, pytest.param(600, marks=pytest.mark.sweep)])
 def test_memory_stays_flat_under_changing_lengths(seconds: int) -> None:
-    assert_ended(in_a_process(f"SECONDS = {seconds}\n" + SOAK))
+    assert_ended(run_in_subprocess(f"SECONDS = {seconds}\n" + SOAK))
 
 
 def test_division_by_zero_beside_faulthandler() -> None:
@@ -286,4 +287,4 @@ faulthandler.enable()
 mpsx.compile_shader("kernel void f(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7 / x[i]; }").f(x)
 print(x.cpu())
 """
-    assert_ended(in_a_process(code))
+    assert_ended(run_in_subprocess(code))

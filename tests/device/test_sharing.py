@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 
@@ -56,7 +56,7 @@ print(kept.sum().item(), torch.mpsx._is_in_bad_fork())
 
 
 def test_forked_workers_are_told() -> None:
-    run = in_a_process(FORKED)
+    run = run_in_subprocess(FORKED)
     assert run.stdout.split() == ["True", "3.0", "False"], run.stderr
 
 

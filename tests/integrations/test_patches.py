@@ -8,7 +8,7 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-from processes import in_a_process
+from processes import run_in_subprocess
 
 from mpsx import integrations
 from mpsx.integrations import LIBRARIES, rewrite
@@ -97,5 +97,5 @@ def test_a_version_that_does_not_fit_warns(monkeypatch: pytest.MonkeyPatch) -> N
 def test_switched_off() -> None:
     pytest.importorskip("accelerate", reason="accelerate is not installed")
     code = "from accelerate import Accelerator; print(Accelerator().device.type)"
-    assert in_a_process(code).stdout.split() == ["mpsx"]
-    assert in_a_process(code, MPSX_INTEGRATIONS="0").stdout.split() == ["cpu"]
+    assert run_in_subprocess(code).stdout.split() == ["mpsx"]
+    assert run_in_subprocess(code, MPSX_INTEGRATIONS="0").stdout.split() == ["cpu"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy import assert_as_exact
-from error_messages import refusals
+from accuracy import assert_as_accurate
+from error_messages import error_messages
 from layouts import LAYOUTS, make, on_device
 from opinfo.common import samples
 from tables import DTYPES, FLOAT, INT
@@ -69,7 +69,7 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
             assert a.stride() == b.stride() or b.numel() <= 1
             if op.name in PRODUCTS and b.is_floating_point() and b.isfinite().all():
                 args, kwargs = tree_map(lambda x: x.double() if is_float(x) else x, (sample.args, sample.kwargs))
-                assert_as_exact(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
+                assert_as_accurate(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
                 continue
             torch.testing.assert_close(on("cpu", a), b, equal_nan=True)
 
@@ -189,7 +189,7 @@ def test_weight_norm(dim: int, dtype: torch.dtype) -> None:
 
     exact = results(v.double(), g.double())
     for ours, cpu, wide in zip(results(on_device(v), on_device(g)), results(v, g), exact, strict=True):
-        assert_as_exact(ours.detach(), cpu.detach(), wide.detach())
+        assert_as_accurate(ours.detach(), cpu.detach(), wide.detach())
 
 
 def test_random_complex_numbers() -> None:
@@ -391,5 +391,5 @@ def test_refusals_are_the_cpu_s() -> None:
         lambda d: torch.arange(-(2**63), 2**63 - 1, device=d),
     ]
     for call in calls:
-        cpu, device = refusals(call)
+        cpu, device = error_messages(call)
         assert cpu == device

@@ -8,8 +8,8 @@ import time
 import pytest
 import torch
 import torch.nn.functional as F
+from extremes.compare import check
 from extremes.families import FAMILIES
-from extremes.judge import check
 from extremes.reasons import reason
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]

@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 import torch
-from mps_operators import listed, overload, replay
+from mps_operators import overload, read_list, replay
 
 import mpsx
 import vendor
@@ -34,13 +34,13 @@ def failures() -> list[str]:
                 found.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
     if not torch.__version__.startswith(RECORDED):  # OpInfo's samples are others there
         return found
-    due = {name for name, source in listed().items() if overload(name) is not None and not source.startswith("none")}
+    due = {name for name, source in read_list().items() if overload(name) is not None and not source.startswith("none")}
     return found + [f"{name}: not reached" for name in sorted(due - called)]
 
 
 def test_list() -> None:
     """PyTorch has the overloads, but for a few that are newer than this version. What nothing calls has a reason."""
-    names = listed()
+    names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 
@@ -132,7 +132,7 @@ def test_other_faults_reach_pythons_faulthandler(name: str, where: str) -> None:
     """faulthandler enabled by PYTHONFAULTHANDLER, before the library is loaded, after, or not at all."""
     enable = {where: "faulthandler.enable()"}
     code = PROGRAM.format(early=enable.get("early", ""), middle=enable.get("middle", ""), end=FOREIGN[name])
-    done = in_a_process(code, PYTHONFAULTHANDLER="1" if where == "variable" else "")
+    done = run_in_subprocess(code, PYTHONFAULTHANDLER="1" if where == "variable" else "")
     assert done.returncode == -getattr(signal, name), done.stderr
     assert done.stdout == "recovered\n", done.stderr
     assert ("Fatal Python error" in done.stderr) == (where != "nowhere"), done.stderr
@@ -160,7 +160,7 @@ for _ in range(3):
     os.kill(os.getpid(), signal.SIGBUS)
 assert seen.count("kernel") == 3 and seen.count(signal.SIGABRT) == 3 and seen.count(signal.SIGBUS) == 3, seen
 """
-    done = in_a_process(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    done = run_in_subprocess(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.returncode == 0, done.stderr
 
 
@@ -178,7 +178,7 @@ def send():
 threading.Thread(target=send, daemon=True).start()
 lib.forever(x)
 """
-    done = in_a_process(code)
+    done = run_in_subprocess(code)
     assert done.returncode == -signal.SIGSEGV
     assert "mpsx: a signal ends the process while it runs the kernel forever" in done.stderr
 

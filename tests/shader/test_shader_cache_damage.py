@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 from mpsx.shader import build as shader_build
@@ -238,14 +238,14 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("size", ["4k", *(pytest.param(size, marks=pytest.mark.sweep) for size in ("64k", "1m", "6m"))])
 def test_a_full_disk_and_room_elsewhere(small_disk, tmp_path, size: str) -> None:
-    done = in_a_process(ROOM, MPSX_CACHE_DIR=str(small_disk("disk", size)), TMPDIR=str(tmp_path))
+    done = run_in_subprocess(ROOM, MPSX_CACHE_DIR=str(small_disk("disk", size)), TMPDIR=str(tmp_path))
     assert done.stdout == "done\n", done.stderr
     assert not list(tmp_path.glob("mpsx-cache-*"))
 
 
 def test_no_room_anywhere(small_disk) -> None:
     disk, temporary = small_disk("disk", "1m"), small_disk("temporary", "1m")
-    done = in_a_process(ROOM, MPSX_CACHE_DIR=str(disk), TMPDIR=str(temporary))
+    done = run_in_subprocess(ROOM, MPSX_CACHE_DIR=str(disk), TMPDIR=str(temporary))
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("RuntimeError: mpsx: no writable folder for compiled kernels: "), done.stderr
@@ -255,7 +255,7 @@ def test_no_room_anywhere(small_disk) -> None:
 
 def test_a_limit_on_the_size_of_files(tmp_path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-    done = in_a_process("import mpsx; torch.ones(1, device='mpsx')\n" + limit + ROOM,
+    done = run_in_subprocess("import mpsx; torch.ones(1, device='mpsx')\n" + limit + ROOM,
                         MPSX_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))  # fmt: skip
     assert "RuntimeError: mpsx: no writable folder for compiled kernels: " in done.stderr
     assert f"{tmp_path / 'cache'}: File too large" in done.stderr

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import in_a_process
+from processes import run_in_subprocess
 
 from mpsx.kernel_profile.instrument import instrument
 
@@ -87,7 +87,7 @@ def counts(launch: dict, accesses: str) -> tuple[int, ...]:
 def launches(simt_library: Path) -> dict[str, dict]:
     """A launch of every kernel."""
     names = re.findall(r"kernel void (\w+)", KERNELS)
-    run = in_a_process(RUN.format(source=KERNELS, names=names), MPSX_DRIVER="simt")
+    run = run_in_subprocess(RUN.format(source=KERNELS, names=names), MPSX_DRIVER="simt")
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout)
 
@@ -162,12 +162,12 @@ def test_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("simt_library")
 def test_whole_process() -> None:
-    run = in_a_process("torch.ones(64, device='mpsx').add_(1.0).cpu()", MPSX_DRIVER="simt", MPSX_SIMT_PROFILE="1")
+    run = run_in_subprocess("torch.ones(64, device='mpsx').add_(1.0).cpu()", MPSX_DRIVER="simt", MPSX_SIMT_PROFILE="1")
     assert re.search(r"device memory: traffic .* of distinct bytes", run.stderr), run.stderr
 
 
 def test_other_drivers() -> None:
-    run = in_a_process("import mpsx; mpsx.profiler.profile_kernel(print)", MPSX_DRIVER="host")
+    run = run_in_subprocess("import mpsx; mpsx.profiler.profile_kernel(print)", MPSX_DRIVER="host")
     assert "profiling kernels needs the simt driver (MPSX_DRIVER=simt), got host" in run.stderr
 
 

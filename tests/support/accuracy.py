@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def assert_as_exact(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
+def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
     """The error, by its mean square, is at most `times` the CPU's; rounding once to the type is no error. No element is
     off by more than a few of the CPU's largest. Of a few elements, whose errors are luck, torch.testing's bounds or
     four times as much."""

@@ -11,13 +11,13 @@ import torch
 import mpsx
 
 
-def known_late() -> bool:
+def errors_are_deferred() -> bool:
     """Whether an error is known only after the work that follows it, so that places in range may have been written."""
     return mpsx.driver()["asynchronous"]
 
 
 @contextlib.contextmanager
-def raises_late(error: type[Exception] | tuple[type[Exception], ...], match: str) -> Iterator[None]:
+def raises_after_sync(error: type[Exception] | tuple[type[Exception], ...], match: str) -> Iterator[None]:
     """pytest.raises() that waits for the device before it judges."""
     with pytest.raises(error, match=match):
         yield

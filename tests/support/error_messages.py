@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 
-def refusals(call: Callable[[str], object]) -> list[str]:
+def error_messages(call: Callable[[str], object]) -> list[str]:
     """The words of a call that takes a device's name, on the CPU and on mpsx."""
     messages = []
     for device in ("cpu", "mpsx"):

@@ -34,7 +34,7 @@ Call = tuple[OpOverload, tuple, dict]
 Calls = dict[str, Call]
 
 
-def listed() -> dict[str, str]:
+def read_list() -> dict[str, str]:
     """Where a call of each overload comes from, by its name ("add.out")."""
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return {name: source for name, _, source in (line.partition("\t") for line in lines)}
@@ -136,7 +136,7 @@ def on_device(c: Call) -> Callable[[], object]:
 def replay() -> Iterator[tuple[str, Callable[[], object]]]:
     """A call of each overload that has one, by its name."""
     by_sample: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-    for name, source in listed().items():
+    for name, source in read_list().items():
         kind, *rest = source.split(" ")
         if overload(name) is None or kind == "none":
             continue
@@ -206,7 +206,7 @@ def sources(names: list[str]) -> dict[str, str]:
 def main(write: Callable[[str], object]) -> None:
     """Writes the list again."""
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
-    write("\n".join(head + [f"{name}\t{source}" for name, source in sources(list(listed())).items()]) + "\n")
+    write("\n".join(head + [f"{name}\t{source}" for name, source in sources(list(read_list())).items()]) + "\n")
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ CALLS: dict[str, Call] = {
 }  # fmt: skip
 
 
-def listed() -> list[str]:
+def read_list() -> list[str]:
     """The names of the overloads ("add.out")."""
     return [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
 

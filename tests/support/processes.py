@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs `code` after `import torch`, with these environment variables; its output as text."""
     return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
                           capture_output=True, text=True, check=False)  # fmt: skip

@@ -18,13 +18,13 @@ def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def coo(
-    *sizes: int, sparse_dim: int = 2, nnz: int = 12, dtype: torch.dtype = torch.float32, ordered: bool = False
+    *sizes: int, sparse_dim: int = 2, nnz: int = 12, dtype: torch.dtype = torch.float32, coalesced: bool = False
 ) -> torch.Tensor:
     """A sparse tensor on the CPU, with coordinates that occur twice unless it is `ordered`."""
     indices = torch.stack([torch.randint(0, size, (nnz,)) for size in sizes[:sparse_dim]] or [torch.empty(0)]).long()
     values = numbers((nnz, *sizes[sparse_dim:]), dtype)
     made = torch.sparse_coo_tensor(indices.view(sparse_dim, nnz), values, sizes)
-    return made.coalesce() if ordered else made
+    return made.coalesce() if coalesced else made
 
 
 def on_device(value: object) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from float64_reference import compare
 from layouts import on_device
 from tables import FLOAT, TAGS
@@ -93,7 +93,7 @@ def test_nothing_and_errors() -> None:
     table, none = torch.randn(4, 3, device="mpsx"), torch.empty(0, dtype=torch.long, device="mpsx")
     assert F.embedding_bag(none, table, none).shape == (0, 3)
     assert F.embedding_bag(none, table, torch.zeros(2, dtype=torch.long, device="mpsx")).cpu().eq(0).all()
-    with raises_late(RuntimeError, match="embedding_bag"):
+    with raises_after_sync(RuntimeError, match="embedding_bag"):
         F.embedding_bag(on_device(torch.tensor([4])), table, on_device(torch.tensor([0])))
     with pytest.raises(RuntimeError, match=r"offsets\[0\] has to be 0"):
         F.embedding_bag(on_device(torch.tensor([1])), table, on_device(torch.tensor([1])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -40,7 +40,7 @@ def test_an_expanded_index_selects_rows(dim: int) -> None:
             result = source.to("mpsx").gather(dim, line.to("mpsx").expand(shape))
             assert torch.equal(result.cpu(), source.gather(dim, line.expand(shape)))
     bad = torch.tensor([0, 9], device="mpsx").view(2, 1).expand(2, 5)
-    with raises_late(RuntimeError, match="gather: index 9 is out of bounds for dimension 0 with size 7"):
+    with raises_after_sync(RuntimeError, match="gather: index 9 is out of bounds for dimension 0 with size 7"):
         torch.randn(7, 5, device="mpsx").gather(0, bad)
 
 
@@ -77,7 +77,7 @@ def test_out() -> None:
 @pytest.mark.parametrize("bad", [5, -1])
 def test_out_of_range(bad: int) -> None:
     x = torch.zeros(5, 3, device="mpsx")
-    with raises_late(RuntimeError, match=f"gather: index {bad} is out of bounds for dimension 0 with size 5"):
+    with raises_after_sync(RuntimeError, match=f"gather: index {bad} is out of bounds for dimension 0 with size 5"):
         x.gather(0, torch.tensor([[0, bad, 1]], device="mpsx"))
 
 
@@ -100,7 +100,7 @@ def test_take(layout: str) -> None:
     out = torch.empty(0, dtype=dtype, device="mpsx")
     torch.take(on_device(x), index.to("mpsx"), out=out)
     assert torch.equal(out.cpu(), x.take(index))
-    with raises_late(IndexError, match="take: index"):
+    with raises_after_sync(IndexError, match="take: index"):
         on_device(x).take(torch.tensor([x.numel()], device="mpsx"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deferred_errors import known_late, raises_late
+from deferred_errors import errors_are_deferred, raises_after_sync
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -144,16 +144,16 @@ def test_out_of_range(bad: int) -> None:
     x = torch.zeros(5, 3, device="mpsx")
     index, other = torch.tensor([0, bad], device="mpsx"), torch.tensor([0, 1], device="mpsx")
     message = f"index {bad} is out of bounds for dimension 0 with size 5"
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         x[index]
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         x[index, other]
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         x[index] = 1
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         x.index_put_((index,), torch.ones(2, 3, device="mpsx"), accumulate=True)
-    assert known_late() or not x.cpu().any()
-    with raises_late(IndexError, match="index is out of bounds for dimension with size 0"):
+    assert errors_are_deferred() or not x.cpu().any()
+    with raises_after_sync(IndexError, match="index is out of bounds for dimension with size 0"):
         torch.zeros(0, 3, device="mpsx")[torch.tensor([0], device="mpsx")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -76,7 +76,7 @@ def test_out_of_range() -> None:
             (IndexError, lambda i=index: x.index_copy(0, i, one)),
             (IndexError, lambda i=index: x.index_fill(0, i, 1.0)),
         ):
-            with raises_late(error, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
+            with raises_after_sync(error, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
                 call()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -55,7 +55,7 @@ def test_out_of_range(shape: tuple[int, ...], bad: int) -> None:
     dim = shape.index(9)
     index = torch.tensor([0, bad, 3], device="mpsx")
     message = rf"index_select: index {bad} is out of bounds for dimension {dim} with size 9"
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         x.index_select(dim, index)
     x.index_select(dim, index.clamp(0, 8))  # the error does not stick
 
@@ -86,7 +86,8 @@ def test_embedding(layout: str, dtype: torch.dtype) -> None:
 def test_embedding_errors() -> None:
     weight = torch.randn(5, 3).to("mpsx")
     for bad in (5, -1):
-        with raises_late(IndexError, match=f"embedding: index {bad} is out of bounds for dimension 0 with size 5"):
+        message = f"embedding: index {bad} is out of bounds for dimension 0 with size 5"
+        with raises_after_sync(IndexError, match=message):
             F.embedding(torch.tensor([0, bad], device="mpsx"), weight)
     with pytest.raises(RuntimeError, match="'weight' must be 2-D"):
         torch.embedding(weight[0], torch.tensor([0], device="mpsx"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from tables import FLOAT
 from threads import at_thread_counts
 
@@ -51,7 +51,7 @@ def test_order_is_kept() -> None:
 def test_errors() -> None:
     gradient = torch.zeros(2, 3, device="mpsx")
     message = "embedding_dense_backward: index 7 is out of bounds for dimension 0 with size 5"
-    with raises_late(IndexError, match=message):
+    with raises_after_sync(IndexError, match=message):
         torch.ops.aten.embedding_dense_backward(gradient, torch.tensor([0, 7], device="mpsx"), 5, -1, False)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from accuracy import assert_as_exact
+from accuracy import assert_as_accurate
 from layouts import on_device
 
 pytestmark = pytest.mark.usefixtures("only_kernels")
@@ -78,7 +78,7 @@ def check(function: Callable[..., object], *inputs: torch.Tensor, times: float =
             assert torch.equal(g.cpu(), c)
         else:
             real = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (g.cpu(), c, e))
-            assert_as_exact(*real, times=times)
+            assert_as_accurate(*real, times=times)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
-from error_messages import refusals
+from deferred_errors import raises_after_sync
+from error_messages import error_messages
 from tables import FLOAT
 from threads import at_thread_counts
 from torch.testing._internal.two_tensor import TwoTensor
@@ -205,7 +205,7 @@ def test_refuses() -> None:
     for wrong in ((x, target[:5]), (x, target, weight[:4]), (x, target.int()), (x[:, :, None], target)):
         if wrong[1].dtype == torch.int32 and torch.__version__ < "2.13":  # in other words
             continue
-        cpu, device = refusals(lambda d, wrong=wrong: F.cross_entropy(*(t.to(d) for t in wrong)))
+        cpu, device = error_messages(lambda d, wrong=wrong: F.cross_entropy(*(t.to(d) for t in wrong)))
         assert cpu == device
     with pytest.raises(RuntimeError, match="cross_entropy_loss: expected scores"):
         torch.ops.mpsx.cross_entropy_rows(x.to("mpsx"), target[:5].to("mpsx"), None, 1, -100, False)
@@ -215,7 +215,7 @@ def test_refuses() -> None:
 def test_out_of_range(bad: int) -> None:
     x, target, _ = problem((6, 5), torch.float32)
     target[3] = bad
-    with raises_late(IndexError, match=f"nll_loss: index {bad} is out of bounds for dimension 1 with size 5"):
+    with raises_after_sync(IndexError, match=f"nll_loss: index {bad} is out of bounds for dimension 1 with size 5"):
         F.cross_entropy(x.to("mpsx"), target.to("mpsx"))
 
 
@@ -223,7 +223,7 @@ def test_no_classes() -> None:
     """Every target is out of range."""
     scores, target = torch.zeros(3, 0, device="mpsx"), torch.zeros(3, dtype=torch.long, device="mpsx")
     for reduction in ("none", "mean"):
-        with raises_late(IndexError, match="nll_loss: index 0 is out of bounds for dimension 1 with size 0"):
+        with raises_after_sync(IndexError, match="nll_loss: index 0 is out of bounds for dimension 1 with size 0"):
             mpsx.ops.cross_entropy(scores, target, reduction=reduction)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from layouts import on_device
 
 import mpsx
@@ -64,5 +64,5 @@ def test_lengths_as_tensors_and_errors() -> None:
         F.ctc_loss(x, targets, INPUT, TARGET, blank=CLASSES)
     with pytest.raises(RuntimeError, match="input_lengths must be of size batch_size"):
         F.ctc_loss(x, targets, INPUT[1:], TARGET)
-    with raises_late(IndexError, match="ctc_loss"):
+    with raises_after_sync(IndexError, match="ctc_loss"):
         F.ctc_loss(x, targets * CLASSES, INPUT, TARGET)

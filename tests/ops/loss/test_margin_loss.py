@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from float64_reference import compare
 from layouts import on_device
 
@@ -63,10 +63,10 @@ def test_errors() -> None:
         F.multi_margin_loss(x, on_device(torch.tensor([1])))
     with pytest.raises(RuntimeError, match="inconsistent target size"):
         F.multilabel_margin_loss(x, on_device(torch.tensor([1, 2])))
-    with raises_late(RuntimeError, match="multi_margin_loss"):
+    with raises_after_sync(RuntimeError, match="multi_margin_loss"):
         F.multi_margin_loss(x, on_device(torch.tensor([1, 3])))
     for wrong in ([-2, -1, 0], [0, -1, -2], [0, -1, 3]):
-        with raises_late(RuntimeError, match="multilabel_margin_loss"):
+        with raises_after_sync(RuntimeError, match="multilabel_margin_loss"):
             F.multilabel_margin_loss(x[0], on_device(torch.tensor(wrong)))
     with pytest.raises((ValueError, RuntimeError), match=r"p == 1|Invalid p"):
         F.multi_margin_loss(x, on_device(torch.tensor([1, 2])), p=3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
-from error_messages import refusals
+from deferred_errors import raises_after_sync
+from error_messages import error_messages
 from tables import FLOAT
 from threads import at_thread_counts
 
@@ -90,7 +90,7 @@ def test_byte_targets() -> None:
 def test_out_of_range(bad: int, reduction: str) -> None:
     x = torch.randn(3, 4).to("mpsx")
     target = torch.tensor([0, bad, 2], device="mpsx")
-    with raises_late(IndexError, match=f"nll_loss: index {bad} is out of bounds for dimension 1 with size 4"):
+    with raises_after_sync(IndexError, match=f"nll_loss: index {bad} is out of bounds for dimension 1 with size 4"):
         F.nll_loss(x, target, reduction=reduction)
 
 
@@ -101,7 +101,7 @@ def test_errors_are_the_cpu_s() -> None:
         ((2, 3, 4, 5), torch.zeros(2, 4, 4, dtype=torch.long)),
         ((2, 3, 4, 5), torch.zeros(2, 4, dtype=torch.long)),
     ):
-        cpu, device = refusals(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
+        cpu, device = error_messages(lambda d, s=shape, t=target: F.nll_loss(torch.zeros(s, device=d), t.to(d)))
         if target.dtype == torch.int32 and torch.__version__ < "2.13":  # in other words
             cpu = "expected target dtype to be Long or Byte, but got Int"
         assert cpu == device

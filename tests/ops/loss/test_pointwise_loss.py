@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from layouts import LAYOUTS, make, on_device
 from tables import FLOAT
 from threads import at_thread_counts
@@ -105,9 +105,9 @@ def test_binary_cross_entropy_refuses(dtype: torch.dtype, bad: float) -> None:
     wrong = good.clone()
     wrong[2, 8990] = bad
     for reduction in ("none", "mean"):
-        with raises_late(RuntimeError, match="all elements of input should be between 0 and 1"):
+        with raises_after_sync(RuntimeError, match="all elements of input should be between 0 and 1"):
             F.binary_cross_entropy(wrong.to("mpsx"), good.to("mpsx"), reduction=reduction)
-        with raises_late(RuntimeError, match="all elements of target should be between 0 and 1"):
+        with raises_after_sync(RuntimeError, match="all elements of target should be between 0 and 1"):
             F.binary_cross_entropy(good.to("mpsx"), wrong.to("mpsx"), reduction=reduction)
         F.binary_cross_entropy(good.to("mpsx"), good.to("mpsx"), reduction=reduction)  # the error does not stick
 

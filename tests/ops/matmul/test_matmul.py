@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy import assert_as_exact
+from accuracy import assert_as_accurate
 from layouts import on_device
 from tables import FLOAT, INT
 
@@ -46,7 +46,7 @@ def check(function: Callable[..., torch.Tensor], *inputs: object) -> None:
 
     got, cpu = place(on_device), place(torch.Tensor.clone)
     if cpu.dtype.is_floating_point:
-        assert_as_exact(got, cpu, place(torch.Tensor.double))
+        assert_as_accurate(got, cpu, place(torch.Tensor.double))
     else:
         assert torch.equal(got.cpu(), cpu)
 
@@ -186,7 +186,7 @@ def test_gradients(dtype: torch.dtype) -> None:
 
     for got, cpu, exact in zip(gradients("mpsx", dtype), gradients("cpu", dtype), gradients("cpu", torch.double),
                                strict=True):  # fmt: skip
-        assert_as_exact(got, cpu, exact)
+        assert_as_accurate(got, cpu, exact)
 
 
 def test_weights_of_eight_bits() -> None:
@@ -226,7 +226,7 @@ def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] 
 
 def close(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
     """Both parts as near as the CPU's."""
-    assert_as_exact(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
+    assert_as_accurate(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -6,7 +6,7 @@ import platform
 from pathlib import Path
 
 import pytest
-from processes import in_a_process
+from processes import run_in_subprocess
 
 import mpsx
 
@@ -62,7 +62,7 @@ got = torch.addmm(Z, Z, Z, beta=1 - 2j, alpha=0.5j)
 torch.testing.assert_close(got.cpu(), torch.addmm(z, z, z, beta=1 - 2j, alpha=0.5j))
 print("same")
 """
-    run = in_a_process(code, **({"MPSX_GEMM": gemm} if gemm else {}))
+    run = run_in_subprocess(code, **({"MPSX_GEMM": gemm} if gemm else {}))
     if gemm == "onednn" and platform.machine() == "x86_64" and not has_avx512():
         assert run.returncode > 0 and "MPSX_GEMM=onednn: ATen's way to oneDNN needs AVX-512" in run.stderr
     else:
@@ -70,5 +70,5 @@ print("same")
 
 
 def test_an_unknown_library_for_products_is_refused() -> None:
-    run = in_a_process("x = torch.ones(20, 20, device='mpsx')\nx @ x", MPSX_GEMM="blas", MPSX_VENDOR="on")
+    run = run_in_subprocess("x = torch.ones(20, 20, device='mpsx')\nx @ x", MPSX_GEMM="blas", MPSX_VENDOR="on")
     assert run.returncode > 0 and 'MPSX_GEMM: expected "onednn" or "mkl", got "blas"' in run.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from deferred_errors import raises_late
+from deferred_errors import raises_after_sync
 from float64_reference import compare
 from layouts import on_device
 from tables import DTYPES, FLOAT, TAGS
@@ -132,7 +132,7 @@ def test_errors() -> None:
         F.max_pool3d(x, 5)
     with pytest.raises(RuntimeError, match="too large relative to input size"):
         F.fractional_max_pool2d(x[0], 3, (4, 4))
-    with raises_late(RuntimeError, match="scatter"):
+    with raises_after_sync(RuntimeError, match="scatter"):
         F.max_unpool2d(x[0, :, :1, :1, 0], torch.full((2, 1, 1), 99, device="mpsx"), 2)
 
 
@@ -143,7 +143,7 @@ def test_gradient_of_bad_indices(stride: int) -> None:
     x, g = torch.randn(1, 2, 4, 4, 4, device="mpsx"), torch.ones(1, 2, out, out, out, device="mpsx")
     indices = torch.zeros(1, 2, out, out, out, dtype=torch.long)
     indices[0, 1, 1, 1, 1] = 64
-    with raises_late((IndexError, RuntimeError), match="index 64 is out of bounds"):
+    with raises_after_sync((IndexError, RuntimeError), match="index 64 is out of bounds"):
         torch.ops.aten.max_pool3d_with_indices_backward(
             g, x, [2] * 3, [stride] * 3, [0] * 3, [1] * 3, False, indices.to("mpsx")
         )

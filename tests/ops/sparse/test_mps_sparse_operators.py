@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from mps_operators import overload
-from mps_sparse_calls import call_of, listed
+from mps_sparse_calls import call_of, read_list
 from sparse_tensors import check
 
 import mpsx
 
 
-@pytest.mark.parametrize("name", listed())
+@pytest.mark.parametrize("name", read_list())
 def test_no_fallback(name: str) -> None:
     """The operator runs without a fallback and gives the CPU's result."""
     if overload(name) is None:

@@ -20,7 +20,7 @@ pytestmark = [
 
 SHAPES = {
     "matrix": lambda d: coo(6, 7, dtype=d),
-    "ordered": lambda d: coo(6, 7, dtype=d, ordered=True),
+    "ordered": lambda d: coo(6, 7, dtype=d, coalesced=True),
     "hybrid": lambda d: coo(5, 4, 3, nnz=9, dtype=d),
     "vector": lambda d: coo(9, sparse_dim=1, dtype=d),
     "nothing": lambda d: coo(6, 7, nnz=0, dtype=d),
@@ -61,9 +61,9 @@ def test_a_sum_is_rounded_once() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_arithmetic(dtype: torch.dtype) -> None:
-    for ordered in (True, False):
-        x, y = coo(6, 7, dtype=dtype, ordered=ordered), coo(6, 7, nnz=20, dtype=dtype, ordered=ordered)
-        h, k = coo(5, 4, 3, dtype=dtype, ordered=ordered), coo(5, 4, 3, nnz=20, dtype=dtype)
+    for coalesced in (True, False):
+        x, y = coo(6, 7, dtype=dtype, coalesced=coalesced), coo(6, 7, nnz=20, dtype=dtype, coalesced=coalesced)
+        h, k = coo(5, 4, 3, dtype=dtype, coalesced=coalesced), coo(5, 4, 3, nnz=20, dtype=dtype)
         dense, nothing = numbers((6, 7), dtype), coo(6, 7, nnz=0, dtype=dtype)
         compare(torch.add, dense, x)
         compare(lambda a, b: a.clone().add_(b), dense, x)
@@ -88,7 +88,7 @@ def test_arithmetic(dtype: torch.dtype) -> None:
 
 def test_types_are_promoted() -> None:
     for a, b in ((torch.int32, torch.float32), (torch.bfloat16, torch.float32), (torch.int8, torch.int64)):
-        x, y = coo(6, 7, dtype=a, ordered=True), coo(6, 7, dtype=b, ordered=True)
+        x, y = coo(6, 7, dtype=a, coalesced=True), coo(6, 7, dtype=b, coalesced=True)
         for function in (torch.add, torch.mul):
             compare(function, x, y)
             compare(function, y.to_dense(), x) if function is torch.add else compare(function, x, y.to_dense())
@@ -104,10 +104,11 @@ def test_products_keep_infinities_where_nothing_meets_them() -> None:
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not torch.bool], ids=str)
 def test_matrix_products(dtype: torch.dtype) -> None:
     wide = dtype if dtype.is_complex else torch.float64  # the CPU has not every product of the others
-    for ordered in (True, False):
-        x, y = coo(6, 7, dtype=dtype, ordered=ordered), coo(7, 5, nnz=9, dtype=dtype, ordered=ordered)
+    for coalesced in (True, False):
+        x, y = coo(6, 7, dtype=dtype, coalesced=coalesced), coo(7, 5, nnz=9, dtype=dtype, coalesced=coalesced)
         dense, added = numbers((7, 130), dtype), numbers((6, 130), dtype)
-        batches, matrices = coo(3, 4, 5, sparse_dim=3, nnz=20, dtype=dtype, ordered=ordered), numbers((3, 5, 2), dtype)
+        batches = coo(3, 4, 5, sparse_dim=3, nnz=20, dtype=dtype, coalesced=coalesced)
+        matrices = numbers((3, 5, 2), dtype)
         for function, *arguments in (
             (torch.sparse.mm, x, dense),
             (torch.matmul, x, dense),
@@ -153,7 +154,7 @@ def test_indices_outside_of_a_product_are_refused() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
 def test_softmax(dim: int) -> None:
-    for x in (coo(5, 4, 3, nnz=20), coo(5, 4, 3, nnz=0), coo(5, 4, 3, nnz=6, ordered=True)):
+    for x in (coo(5, 4, 3, nnz=20), coo(5, 4, 3, nnz=0), coo(5, 4, 3, nnz=6, coalesced=True)):
         for function in (torch.sparse.softmax, torch.sparse.log_softmax):
             compare(lambda t, f=function: f(t, dim), x)
             half = function(x.bfloat16().to("mpsx"), dim).to(torch.float32).cpu()
@@ -165,7 +166,7 @@ def test_softmax(dim: int) -> None:
 
 
 def test_selections_and_masks() -> None:
-    for x in (coo(6, 7, 3), coo(6, 7, 3, ordered=True), coo(6, 7, 3, nnz=0)):
+    for x in (coo(6, 7, 3), coo(6, 7, 3, coalesced=True), coo(6, 7, 3, nnz=0)):
         for dim, index in ((0, [1, 1, 4, -1]), (1, [0, 6, 0]), (2, [2, 0]), (0, []), (1, [5])):
             compare(lambda t, i, d=dim: t.index_select(d, i), x, torch.tensor(index, dtype=torch.long))
         for function in (
@@ -182,11 +183,11 @@ def test_selections_and_masks() -> None:
         for other in (
             torch.randn(6, 7, 3),
             coo(6, 7, 3, nnz=30),
-            coo(6, 7, 3, nnz=30, ordered=True),
+            coo(6, 7, 3, nnz=30, coalesced=True),
             coo(6, 7, 3, nnz=0),
         ):
             compare(torch.Tensor.sparse_mask, other, x)
-        for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, ordered=True)):
+        for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, coalesced=True)):
             for accumulate in (False, True):
                 got = torch.ops.aten._sparse_mask_projection(x.to("mpsx"), mask.to("mpsx"), accumulate)
                 # (the CPU counts a repeated coordinate of the mask once if it had to order it)

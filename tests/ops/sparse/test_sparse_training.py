@@ -21,23 +21,23 @@ GRADIENTS = {
     "to_sparse_1": (lambda a: a.to_sparse(1), lambda: (coo(6, 7).to_dense(),)),
     "values": (lambda a: a.coalesce().values(), lambda: (coo(6, 7),)),
     "mm": (torch.sparse.mm, lambda: (coo(6, 7), torch.randn(7, 5))),
-    "mm_ordered": (torch.sparse.mm, lambda: (coo(6, 7, ordered=True), torch.randn(7, 5))),
-    "mm_sparse": (torch.sparse.mm, lambda: (coo(6, 7, ordered=True), coo(7, 5, ordered=True))),
-    "addmm": (torch.sparse.addmm, lambda: (torch.randn(6, 5), coo(6, 7, ordered=True), torch.randn(7, 5))),
-    "mv": (torch.mv, lambda: (coo(6, 7, ordered=True), torch.randn(7))),
-    "bmm": (torch.bmm, lambda: (coo(3, 4, 5, sparse_dim=3, ordered=True), torch.randn(3, 5, 2))),
-    "add": (torch.add, lambda: (coo(6, 7, ordered=True), coo(6, 7, ordered=True))),
+    "mm_ordered": (torch.sparse.mm, lambda: (coo(6, 7, coalesced=True), torch.randn(7, 5))),
+    "mm_sparse": (torch.sparse.mm, lambda: (coo(6, 7, coalesced=True), coo(7, 5, coalesced=True))),
+    "addmm": (torch.sparse.addmm, lambda: (torch.randn(6, 5), coo(6, 7, coalesced=True), torch.randn(7, 5))),
+    "mv": (torch.mv, lambda: (coo(6, 7, coalesced=True), torch.randn(7))),
+    "bmm": (torch.bmm, lambda: (coo(3, 4, 5, sparse_dim=3, coalesced=True), torch.randn(3, 5, 2))),
+    "add": (torch.add, lambda: (coo(6, 7, coalesced=True), coo(6, 7, coalesced=True))),
     "add_dense": (torch.add, lambda: (torch.randn(6, 7), coo(6, 7))),
-    "mul": (torch.mul, lambda: (coo(6, 7, ordered=True), coo(6, 7, nnz=30, ordered=True))),
+    "mul": (torch.mul, lambda: (coo(6, 7, coalesced=True), coo(6, 7, nnz=30, coalesced=True))),
     "mul_unordered": (torch.mul, lambda: (coo(6, 7), coo(6, 7, nnz=30))),
-    "mul_dense": (torch.mul, lambda: (coo(6, 7, ordered=True), torch.randn(6, 7))),
+    "mul_dense": (torch.mul, lambda: (coo(6, 7, coalesced=True), torch.randn(6, 7))),
     "sum": (torch.sparse.sum, lambda: (coo(6, 7, 3),)),
     "sum_rows": (lambda a: torch.sparse.sum(a, (0, 2)), lambda: (coo(6, 7, 3),)),
     "sum_all_sparse": (lambda a: torch.sparse.sum(a, (0, 1)), lambda: (coo(6, 7, 3),)),
-    "softmax": (lambda a: torch.sparse.softmax(a, 0), lambda: (coo(6, 7, 3, ordered=True),)),
-    "softmax_dense": (lambda a: torch.sparse.softmax(a, 2), lambda: (coo(6, 7, 3, ordered=True),)),
-    "log_softmax": (lambda a: torch.sparse.log_softmax(a, 1), lambda: (coo(6, 7, 3, ordered=True),)),
-    "mask": (lambda a, m: a.sparse_mask(m.detach()), lambda: (torch.randn(6, 7), coo(6, 7, ordered=True))),
+    "softmax": (lambda a: torch.sparse.softmax(a, 0), lambda: (coo(6, 7, 3, coalesced=True),)),
+    "softmax_dense": (lambda a: torch.sparse.softmax(a, 2), lambda: (coo(6, 7, 3, coalesced=True),)),
+    "log_softmax": (lambda a: torch.sparse.log_softmax(a, 1), lambda: (coo(6, 7, 3, coalesced=True),)),
+    "mask": (lambda a, m: a.sparse_mask(m.detach()), lambda: (torch.randn(6, 7), coo(6, 7, coalesced=True))),
     "csr_mm": (torch.mm, lambda: (coo(6, 7).to_sparse_csr(), torch.randn(7, 3))),
     "csr_dense": (lambda a: a.to_dense(), lambda: (coo(6, 7).to_sparse_csr(),)),
 }
@@ -127,7 +127,7 @@ def test_through_a_data_loader() -> None:
 
 
 def test_compressed_rows() -> None:
-    x = coo(6, 7, ordered=True)
+    x = coo(6, 7, coalesced=True)
     csr, dense = x.to_sparse_csr(), x.to_dense()
     for function in (
         torch.Tensor.to_dense,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
+from .compare import Case
 from .elementwise import function
-from .judge import Case
 
 G = torch.Generator
 COMPLEX_UNARY = (

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from .compare import Case
 from .complexes import complex_binary, complex_unary
 from .elementwise import binary, ternary, unary
-from .judge import Case
 from .losses import losses
 from .norms import norms
 from .reductions import reductions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
-from .judge import Case
+from .compare import Case
 from .values import FLOATS, REGIMES, regime, some_layout
 
 G = torch.Generator
