@@ -1,4 +1,4 @@
-"""How near a result is to float64's, beside the CPU's of the same types."""
+"""Compare a result's error against float64 with the CPU's error in the same dtypes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import torch
 
 
 def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor, times: float = 2.0) -> None:
-    """The error, by its mean square, is at most `times` the CPU's; rounding once to the type is no error. No element is
-    off by more than a few of the CPU's largest. Of a few elements, whose errors are luck, torch.testing's bounds or
-    four times as much."""
+    """Require an RMS error of at most `times` the CPU's, plus one rounding to the dtype, and no element far off.
+
+    For few elements, whose errors vary too much, accept torch.testing's tolerance or four times the bound.
+    """
     assert got.dtype == cpu.dtype
     assert got.shape == cpu.shape == exact.shape
     if not got.numel():
@@ -20,9 +21,9 @@ def assert_as_accurate(got: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor
     ours, theirs = got.cpu().double() - exact, cpu.double() - exact
     unit = torch.finfo(got.dtype).eps / 2 * exact.abs()
     assert bool(torch.isfinite(ours).all()), "not finite"
-    for name, factor, size in (
+    for name, factor, norm in (
         ("root mean square", times, lambda e: e.square().mean().sqrt()),
         ("largest", 2 * times, lambda e: e.abs().max()),
     ):
-        bound = factor * size(theirs) + size(unit) + torch.finfo(got.dtype).tiny
-        assert size(ours) <= bound, f"{name} error {size(ours):.3g}, the CPU's {size(theirs):.3g}, of {bound:.3g}"
+        bound = factor * norm(theirs) + norm(unit) + torch.finfo(got.dtype).tiny
+        assert norm(ours) <= bound, f"{name} error {norm(ours):.3g}, the CPU's {norm(theirs):.3g}, bound {bound:.3g}"

@@ -1,4 +1,4 @@
-"""Snippets of Metal, compiled as kernels are and called through the kernel ABI (the fixture `msl`)."""
+"""Compile Metal snippets like kernels and call them through the kernel ABI (fixture `msl`)."""
 
 import ctypes
 import fcntl
@@ -59,8 +59,8 @@ class Library:
         self.records = {r.name.decode(): r for r in records}
 
     def __call__(self, name, *buffers, grid, threadgroup=(), part=None, constants=None):
-        """Runs a kernel over `grid` units, or over the part (begin, end) of them. `constants`: arrays of one value, by
-        the name of the function constant."""
+        """Run a kernel over `grid` units, or over the range `part` (begin, end) of them. `constants` maps names of
+        function constants to arrays of one value."""
         grid = (*grid, 1, 1)[:3]
         args = (ctypes.c_void_p * MAX_ARGUMENTS)()
         for i, array in enumerate(buffers):
@@ -77,14 +77,14 @@ class Library:
         ENTRY(self.records[name].entry)(args, launch, begin, end)
 
     def map(self, name, *inputs, dtype=None):
-        """out[i] = kernel(inputs[i]…) for a kernel whose buffer 0 is the output."""
+        """Return out[i] = kernel(inputs[i]…), for a kernel whose buffer 0 is the output."""
         out = np.empty(inputs[0].shape, dtype or inputs[0].dtype)
         self(name, out, *(np.ascontiguousarray(x) for x in inputs), grid=(out.size,))
         return out
 
 
 def compile_library(folder, source, defines, isa, shards, name, general, include, files):
-    """Translates and compiles `source`, with `files` (pairs of path and text) beside it, into folder/library.so."""
+    """Translate `source`, with `files` (pairs of path and text) next to it, and compile it to folder/library.so."""
     compiler = find_compiler()
     for path, text in files:
         (folder / path).parent.mkdir(exist_ok=True)
@@ -110,7 +110,7 @@ def compile_library(folder, source, defines, isa, shards, name, general, include
 
 @pytest.fixture(scope="session")
 def msl(tmp_path_factory):
-    """Compiles a snippet: msl(source) -> Library. What one worker compiled serves the others."""
+    """Return a function that compiles a snippet: msl(source) -> Library. Pytest workers share the results."""
     try:
         find_compiler()
     except MslError as e:

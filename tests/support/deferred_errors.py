@@ -1,4 +1,4 @@
-"""Errors that kernels find: raised at once on a synchronous driver, else when somebody waits for the device."""
+"""Errors raised by kernels: immediately on a synchronous driver, otherwise on the next synchronization."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import mpsx
 
 
 def errors_are_deferred() -> bool:
-    """Whether an error is known only after the work that follows it, so that places in range may have been written."""
+    """Return whether errors are raised only after later work has run, which may have written valid elements."""
     return mpsx.driver()["asynchronous"]
 
 
 @contextlib.contextmanager
 def raises_after_sync(error: type[Exception] | tuple[type[Exception], ...], match: str) -> Iterator[None]:
-    """pytest.raises() that waits for the device before it judges."""
+    """Like pytest.raises(), but synchronize with the device before leaving the block."""
     with pytest.raises(error, match=match):
         yield
         torch.mpsx.synchronize()

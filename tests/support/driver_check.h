@@ -1,4 +1,4 @@
-// Shared by the test programs of drivers.
+// Shared by the drivers' test programs.
 #pragma once
 
 #include <cstdio>
@@ -22,7 +22,7 @@ using namespace mpsx::driver;
     }                                                                                       \
   } while (0)
 
-// Calls `f`, which must throw an E whose message has all of `parts`.
+// Calls `f`, which must throw an E whose message contains all of `parts`.
 template <typename E = Error, typename F>
 void throws(F&& f, std::initializer_list<std::string> parts, int line) {
   try {
@@ -48,7 +48,7 @@ std::vector<Case>& cases();
 struct Register {
   Register(const char* name, std::function<void(const std::string&)> run) { cases().push_back({name, std::move(run)}); }
 };
-// A case that makes its own driver, if any.
+// A case that creates its own driver, if it needs one.
 #define BARE_CASE(name)                                  \
   static void name(const std::string& directory);        \
   static const ::test::Register name##_case(#name, name); \

@@ -1,4 +1,4 @@
-"""The words in which a call is refused."""
+"""Messages of errors on both devices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 
 def error_messages(call: Callable[[str], object]) -> list[str]:
-    """The words of a call that takes a device's name, on the CPU and on mpsx."""
+    """Return the error messages of `call(device)` on the CPU and on mpsx."""
     messages = []
     for device in ("cpu", "mpsx"):
-        with pytest.raises((RuntimeError, ValueError)) as caught:
+        with pytest.raises((RuntimeError, ValueError, IndexError)) as caught:
             call(device)
         messages.append(str(caught.value))
     return messages

@@ -1,4 +1,4 @@
-"""The explicit operators with arguments to try them on: what test_explicit_*.py run through."""
+"""Calls of the explicit operators, shared by test_explicit_*.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def randn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @dataclass(eq=False)
 class Case:
-    """An explicit operator, what PyTorch calls it, and arguments (tensors in float32; leaves if they are floats)."""
+    """An explicit operator, its reference in PyTorch, and arguments (float32 tensors; floats are leaves)."""
 
     name: str
     reference: Callable[..., torch.Tensor]
@@ -68,7 +68,7 @@ NN = [
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY[0], KEY[0], VALUE[0], randn(5, 6)),
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, QUERY, KEY[:, :2], VALUE[:, :2],
          enable_gqa=True),
-    # Wider than the fused kernel's heads.
+    # Head dimension above the fused kernel's maximum.
     case("scaled_dot_product_attention", F.scaled_dot_product_attention, *randn(3, 1, 2, 5, 300, seed=6)),
 ]  # fmt: skip
 
@@ -131,13 +131,13 @@ def overload(c: Case) -> torch._ops.OpOverload:
 
 
 def leaves(c: Case, device: str, dtype: torch.dtype = torch.float32, grad: bool = True) -> list[object]:
-    """The case's arguments on a device: fresh leaves in the same layout."""
+    """Return the arguments on a device, as new leaves with the same layout."""
     placed = []
     for k, a in enumerate(c.arguments):
         if isinstance(a, torch.Tensor):
             b = a.to(dtype) if a.is_floating_point() and dtype != torch.float32 else a
             leaf = on_device(b.clone() if device == "cpu" else b, device).detach()
-            constant = c.name == "floor_divide" or (c.name == "cross_entropy" and k > 0)  # in PyTorch too
+            constant = c.name == "floor_divide" or (c.name == "cross_entropy" and k > 0)  # as in PyTorch
             placed.append(leaf.requires_grad_(grad and leaf.is_floating_point() and not constant))
         else:
             placed.append(a)

@@ -1,4 +1,4 @@
-"""Values and gradients on the device against PyTorch's in float64, rounded to the type of the test."""
+"""Compare values and gradients with PyTorch's in float64, rounded to the dtype of the test."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def compare(function: Callable[..., Any], *inputs: Any, gradient: bool = True, **tolerance: float) -> None:
-    """Floating-point tensors among the inputs get gradients where `gradient` says so; results may be tuples."""
+    """Compare results, which may be tuples, and the gradients of floating-point inputs if `gradient` is set."""
 
-    def on(place: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
-        def moved(value: Any) -> Any:
+    def converted(convert: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
+        def leaf(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
                 return value
-            return place(value.detach()).requires_grad_(gradient and value.is_floating_point())
+            return convert(value.detach()).requires_grad_(gradient and value.is_floating_point())
 
-        return [tree_map(moved, value) for value in inputs]
+        return [tree_map(leaf, value) for value in inputs]
 
     def double(t: torch.Tensor) -> torch.Tensor:
         return t.double() if t.is_floating_point() else t
 
-    device, exact = on(on_device), on(double)
+    device, exact = converted(on_device), converted(double)
     got, expected = tree_leaves(function(*device)), tree_leaves(function(*exact))
     dtype = next(t.dtype for t in tree_leaves(list(inputs)) if isinstance(t, torch.Tensor))
     assert len(got) == len(expected)

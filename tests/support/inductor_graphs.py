@@ -1,6 +1,6 @@
-"""Graphs for torch.compile's Inductor on mpsx: name -> (function, its inputs as shapes or tensors).
+"""Graphs for torch.compile with Inductor: name -> (function, inputs as shapes or tensors).
 
-Every input is made on the CPU from a fixed seed; shapes stand for normally distributed float32."""
+A shape stands for a normally distributed float32 tensor, created on the CPU from a fixed seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRAPHS: dict[str, tuple[Callable, tuple]] = {}
 
 
 def graph(*inputs):
-    """Adds a function under its name."""
+    """Register a function under its name."""
 
     def add(function):
         GRAPHS[function.__name__] = function, inputs
@@ -23,7 +23,7 @@ def graph(*inputs):
 
 
 def lambdas(group: str, inputs: tuple, **functions: Callable) -> None:
-    """Adds several functions of the same inputs."""
+    """Register several functions of the same inputs."""
     for name, function in functions.items():
         GRAPHS[f"{group}_{name}"] = function, inputs
 

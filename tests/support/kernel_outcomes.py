@@ -1,4 +1,4 @@
-"""How far the results of tests/simt/kernel_cases are from what they should be, as text: none where they agree."""
+"""Describe the error of results of tests/simt/kernel_cases; an empty string means they agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
-    """The message of torch.testing about two results."""
+    """Return torch.testing's message about two lists of results."""
     try:
         for a, b in zip(ours, theirs, strict=True):
             torch.testing.assert_close(a, b.to(a.dtype), equal_nan=True)
@@ -16,6 +16,6 @@ def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> str:
 
 
 def excess(ours: list[torch.Tensor], exact: list[torch.Tensor], bounds: list[torch.Tensor]) -> str:
-    """Says by how much results are further from the exact ones than they may be."""
+    """Describe by how much results exceed their error bounds."""
     worst = max(float(((a.double() - b).abs() / bound).max()) for a, b, bound in zip(ours, exact, bounds, strict=True))
     return "" if worst <= 1 else f"{worst:.2f} times the error that rounding explains"

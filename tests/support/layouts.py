@@ -1,4 +1,4 @@
-"""The layout axis: one tensor's values, laid out in memory in the ways that backends get wrong."""
+"""Tensor layouts that backends commonly get wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded", "channels_la
 
 
 def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
-    """A CPU tensor of `dtype` in `layout`; values in [low, high] (bool: both), fixed by `seed`."""
+    """Create a CPU tensor in `layout` with values in [low, high] (bool: both), determined by `seed`."""
     generator = torch.Generator().manual_seed(seed)
 
     def values(*shape: int) -> torch.Tensor:
@@ -23,7 +23,7 @@ def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, h
         return values(5, 7, 9)
     if layout == "transposed":
         return values(9, 7, 5).permute(2, 1, 0)
-    if layout == "slice":  # a storage offset, and rows with a gap
+    if layout == "slice":  # a storage offset and gaps between rows
         return values(6, 9, 12)[1:, 1:8, 2:11]
     if layout == "step":
         return values(10, 7, 18)[::2, :, ::2]
@@ -39,6 +39,6 @@ def make(layout: str, dtype: torch.dtype, *, seed: int = 0, low: float = -3.0, h
 
 
 def on_device(t: torch.Tensor, device: str = "mpsx") -> torch.Tensor:
-    """The same values on `device` in the same layout: strides and storage offset are kept, which `.to` does not do."""
+    """Copy to `device` with the same strides and storage offset, which `.to` does not preserve."""
     storage = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return storage.to(device).as_strided(t.shape, t.stride(), t.storage_offset())

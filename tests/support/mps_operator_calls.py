@@ -1,4 +1,4 @@
-"""Calls of overloads that no OpInfo sample reaches, and the overloads that nothing can call here."""
+"""Calls of overloads that no OpInfo sample reaches, and the overloads that cannot be called on mpsx."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ Device = str
 
 
 def x(device: Device, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Positive numbers, all different."""
+    """Return distinct positive numbers."""
     count = torch.Size(shape).numel()
     values = torch.arange(1, count + 1).view(shape)
     return (values / count if dtype.is_floating_point else values).to(dtype).to(device)
 
 
 def i(device: Device, *values: int) -> torch.Tensor:
-    """Indices."""
+    """Return an index tensor."""
     return torch.tensor(values, device=device)
 
 
 def fused(device: Device, lists: int) -> list[list[torch.Tensor]]:
-    """Lists of parameters, gradients and states."""
+    """Return lists of parameters, gradients and states."""
     return [[x(device, 5), x(device, 2, 3)] for _ in range(lists)]
 
 
 def adam(name: str, lr: Callable[[Device], object]) -> Callable[[Device], object]:
-    """One step of a fused optimizer."""
+    """Return one step of a fused Adam or AdamW."""
 
     def step(d: Device) -> object:
         steps = [torch.ones((), device=d) for _ in range(2)]
@@ -40,24 +40,24 @@ def adam(name: str, lr: Callable[[Device], object]) -> Callable[[Device], object
 
 
 def sgd(form: str, lr: Callable[[Device], object]) -> Callable[[Device], object]:
-    """One step with momentum."""
+    """Return one step of a fused SGD with momentum."""
     options = {"weight_decay": 0.1, "momentum": 0.9, "dampening": 0.0, "nesterov": False, "maximize": False,
                "is_first_step": False}  # fmt: skip
     return lambda d: getattr(aten._fused_sgd_, form)(*fused(d, 3), lr=lr(d), **options)
 
 
 def empty(d: Device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """For out=."""
+    """Return an empty tensor for out=."""
     return torch.empty(0, device=d, dtype=dtype)
 
 
 def int4_weight(d: Device) -> torch.Tensor:
-    """8 x 64 packed numbers of 4 bits."""
+    """Pack an 8 x 64 weight of 4-bit numbers."""
     return aten._convert_weight_to_int4pack(torch.ones(8, 32, dtype=torch.uint8, device=d), 2)
 
 
 def embedding_bag_backward(d: Device) -> object:
-    """With what the forward returned: the CPU's own has no offset2bag."""
+    """Pass the forward's results, because the CPU's backward has no offset2bag of its own."""
     indices, offsets = i(d, 0, 1, 1), i(d, 0, 2)
     _, offset2bag, bag_size, max_indices = aten._embedding_bag(x(d, 4, 3), indices, offsets)
     return aten._embedding_bag_backward(
@@ -169,7 +169,7 @@ for direction in ("lshift", "rshift"):
 
 
 def resampled(name: str, spatial: int) -> None:
-    """Adds a nearest-neighbour resampling and its gradient."""
+    """Register a nearest-neighbor resampling and its gradient."""
     forward, backward = getattr(aten, name), getattr(aten, name + "_backward")
     size, more = [1, 2] + [3] * spatial, [4] * spatial
     CALLS[name] = lambda d: forward(x(d, *size), more)
@@ -180,7 +180,7 @@ def resampled(name: str, spatial: int) -> None:
 
 
 def padded(name: str, spatial: int) -> None:
-    """Adds a padding and its gradient."""
+    """Register a padding and its gradient."""
     forward, backward = getattr(aten, name), getattr(aten, name + "_backward")
     size, padding = [1, 2] + [3] * spatial, [1] * (2 * spatial)
     CALLS[name] = lambda d: forward(x(d, *size), padding)
@@ -197,7 +197,7 @@ for family in ("_upsample_nearest_exact", "upsample_nearest"):
 for family, dimensions in (("reflection_pad", 2), ("reflection_pad", 3), ("replication_pad", 3)):
     padded(f"{family}{dimensions}d", dimensions)
 
-OWN = "PyTorch dispatches to it for tensors on MPS alone; other devices take the operator that it implements"
+OWN = "PyTorch dispatches to it only for tensors on MPS; other devices use the operator that it implements"
 NOT_CALLED: dict[str, str] = dict.fromkeys(
     ("_lstm_mps", "lstm_mps_backward", "_mps_convolution", "_mps_convolution_transpose", "mps_convolution_backward",
      "mps_convolution_transpose_backward", "_scaled_dot_product_attention_math_for_mps", "linear_backward",

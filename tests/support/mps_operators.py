@@ -1,13 +1,13 @@
 """Calls of the operator overloads for which PyTorch's MPS backend has kernels.
 
-A line of mps_operators.txt names an overload and where a call of it comes from:
+A line of mps_operators.txt names an overload and the source of a call to it:
 
-    opinfo NAME INDEX              the sample INDEX of the OpInfo NAME reaches it, forward or backward
-    like OVERLOAD NAME INDEX       it takes the arguments of OVERLOAD in that sample, and results as out=
-    call                           it is in CALLS of mps_operator_calls.py
-    none REASON                    nothing calls it
+    opinfo NAME INDEX              the forward or backward of sample INDEX of the OpInfo NAME
+    like OVERLOAD NAME INDEX       the arguments of OVERLOAD in that sample, with its results as out=
+    call                           CALLS of mps_operator_calls.py
+    none REASON                    not called
 
-`python tests/mps_operators.py` writes the file again, after a change of PyTorch or of the list of overloads."""
+`python tests/support/mps_operators.py` regenerates the file after a change of PyTorch or of the list of overloads."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 LIST = Path(__file__).with_name("mps_operators.txt")
 SAMPLES = 3  # per OpInfo
-CANDIDATES = 8  # calls of an overload whose arguments its other forms may take
+CANDIDATES = 8  # calls of an overload whose arguments are tried for its other forms
 
-# An overload, its arguments by position and by name.
+# An overload, its positional arguments and its keyword arguments.
 Call = tuple[OpOverload, tuple, dict]
 Calls = dict[str, Call]
 
 
 def read_list() -> dict[str, str]:
-    """Where a call of each overload comes from, by its name ("add.out")."""
+    """Return the source of a call for each overload name ("add.out")."""
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return {name: source for name, _, source in (line.partition("\t") for line in lines)}
 
 
 def overload(name: str) -> OpOverload | None:
-    """The overload of this name, or None where this version of PyTorch has none."""
+    """Return the overload of this name, or None if this version of PyTorch lacks it."""
     base, _, rest = name.partition(".")
     return getattr(getattr(torch.ops.aten, base, None), rest or "default", None)
 
 
 def name_of(function: OpOverload) -> str:
-    """The inverse of `overload`."""
+    """Return an overload's name, the inverse of `overload`."""
     return str(function).removeprefix("aten.").removesuffix(".default")
 
 
 def copied(tree: object, device: str = "cpu") -> object:
-    """A tree with its tensors copied to a device, with their strides, and its devices replaced."""
+    """Copy tensors to a device, preserving strides, and replace devices."""
 
     def move(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -62,13 +62,13 @@ def copied(tree: object, device: str = "cpu") -> object:
     return tree_map(move, tree)
 
 
-def is_usual(t: torch.Tensor) -> bool:
-    """Whether MPS has such tensors."""
+def is_supported_by_mps(t: torch.Tensor) -> bool:
+    """Return whether MPS supports the tensor's layout and dtype."""
     return t.layout == torch.strided and t.dtype not in (torch.float64, torch.complex128)
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps the first call of each overload whose arguments MPS may have."""
+    """Record the first call of each overload whose arguments MPS supports."""
 
     def __init__(self, wanted: Iterable[str]) -> None:
         super().__init__()
@@ -81,20 +81,20 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         name = name_of(function)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        if name in self.wanted and name not in self.calls and all(map(is_usual, tensors)):
+        if name in self.wanted and name not in self.calls and all(map(is_supported_by_mps, tensors)):
             self.calls[name] = (function, copied(args), copied(kwargs))
         return function(*args, **kwargs)
 
 
 def differentiate(result: object) -> None:
-    """Runs the backward of everything that has one."""
+    """Run the backward of every output that requires grad."""
     outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 
 
 def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator[Calls]:
-    """The calls of these overloads in samples of OpInfos of this name, one dictionary per sample."""
+    """Return the calls of these overloads in samples of the OpInfo, one dictionary per sample."""
     for op in OPS:
         if op_id(op) != name:
             continue
@@ -108,12 +108,12 @@ def record(name: str, first: int, count: int, wanted: Iterable[str]) -> Iterator
                     with recorder:
                         differentiate(call(op.get_op(), on_cpu(sample)))
                 except (RuntimeError, NotImplementedError):
-                    pass  # a sample of another layout, or one that the CPU does not take
+                    pass  # the sample has another layout, or the CPU rejects it
             yield recorder.calls
 
 
-def like(function: OpOverload, c: Call) -> Call | None:
-    """A call of `function` with the arguments of a call of another form, and results as out=; None if they differ."""
+def with_arguments_of(function: OpOverload, c: Call) -> Call | None:
+    """Call `function` with the arguments of another form's call, and results as out=; None if the schemas differ."""
     arguments = c[0]._schema.arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= {a.name: value for a, value in zip(arguments, c[1], strict=False)} | c[2]
@@ -128,13 +128,13 @@ def like(function: OpOverload, c: Call) -> Call | None:
     return function, (), values
 
 
-def on_device(c: Call) -> Callable[[], object]:
-    """The same call on the device."""
+def call_on_device(c: Call) -> Callable[[], object]:
+    """Return the call with its arguments on the device."""
     return lambda: c[0](*copied(c[1], DEVICE), **copied(c[2], DEVICE))
 
 
 def replay() -> Iterator[tuple[str, Callable[[], object]]]:
-    """A call of each overload that has one, by its name."""
+    """Yield the name and a call of each overload that has one."""
     by_sample: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for name, source in read_list().items():
         kind, *rest = source.split(" ")
@@ -149,13 +149,13 @@ def replay() -> Iterator[tuple[str, Callable[[], object]]]:
         for calls in record(op, index, 1, {base for _, base in names}):
             for name, base in names:
                 if base in calls:
-                    made = calls[base] if base == name else like(overload(name), calls[base])
+                    made = calls[base] if base == name else with_arguments_of(overload(name), calls[base])
                     if made:
-                        yield name, on_device(made)
+                        yield name, call_on_device(made)
 
 
 def siblings(name: str) -> list[str]:
-    """The overloads of the operator in its functional and in-place form."""
+    """Return the overloads of the operator's functional and in-place forms."""
     base = name.partition(".")[0].removesuffix("_")
     found = []
     for family in (base, base + "_"):
@@ -165,8 +165,8 @@ def siblings(name: str) -> list[str]:
     return found
 
 
-def runs(c: Call | None) -> bool:
-    """Whether the CPU takes the call."""
+def succeeds(c: Call | None) -> bool:
+    """Return whether the call succeeds on the CPU."""
     if c is None:
         return False
     try:
@@ -177,7 +177,7 @@ def runs(c: Call | None) -> bool:
 
 
 def sources(names: list[str]) -> dict[str, str]:
-    """Searches the samples of every OpInfo for calls of these overloads."""
+    """Search the samples of every OpInfo for calls of these overloads."""
     found: dict[str, list[tuple[str, Call]]] = defaultdict(list)
     wanted = {form for name in names for form in (name, *siblings(name))}
     for op in dict.fromkeys(op_id(op) for op in OPS):
@@ -197,14 +197,14 @@ def sources(names: list[str]) -> dict[str, str]:
         elif function is not None:
             for base in siblings(name):
                 for source, c in found[base]:
-                    if name not in result and runs(like(function, c)):
+                    if name not in result and succeeds(with_arguments_of(function, c)):
                         result[name] = f"like {base} {source}"
         result.setdefault(name, "none")
     return result
 
 
 def main(write: Callable[[str], object]) -> None:
-    """Writes the list again."""
+    """Regenerate the list."""
     head = [line for line in LIST.read_text().splitlines() if line.startswith("#")]
     write("\n".join(head + [f"{name}\t{source}" for name, source in sources(list(read_list())).items()]) + "\n")
 

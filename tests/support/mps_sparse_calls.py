@@ -1,4 +1,4 @@
-"""A call of each operator overload for which PyTorch's MPS backend has a kernel for sparse COO tensors."""
+"""A call for each overload for which PyTorch's MPS backend has a kernel for sparse COO tensors."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ OPTIONS = {"dtype": torch.float32, "layout": torch.sparse_coo}
 
 
 def coo(device: str, coalesced: bool = True, size: tuple[int, ...] = (2, 3)) -> torch.Tensor:
-    """Three elements between 0 and 1."""
+    """Return a tensor with three elements between 0 and 1."""
     made = torch.sparse_coo_tensor(INDICES, torch.tensor([0.25, 0.5, 0.75]), size)
     return made.coalesce().to(device) if coalesced else made.to(device)
 
 
 def square(device: str) -> torch.Tensor:
-    """A 3x3 matrix with three elements."""
+    """Return a 3x3 matrix with three elements."""
     return coo(device, size=(3, 3))
 
 
 def dense(device: str, *size: int) -> torch.Tensor:
-    """Positive numbers, all different."""
+    """Return distinct positive numbers."""
     count = torch.Size(size).numel()
     return (torch.arange(1, count + 1, dtype=torch.float32) / count).view(size).to(device)
 
 
 def result(device: str) -> torch.Tensor:
-    """An empty 2x3 tensor for out=."""
+    """Return an empty 2x3 tensor for out=."""
     return torch.empty(2, 3, device=device, layout=torch.sparse_coo)
 
 
 def complex_coo(device: str) -> torch.Tensor:
-    """Three complex elements."""
+    """Return a tensor with three complex elements."""
     return torch.sparse_coo_tensor(INDICES, torch.tensor([1 + 2j, 3 - 1j, 0.5j]), (2, 3)).coalesce().to(device)
 
 
 def pairs(device: str) -> torch.Tensor:
-    """Elements of two real numbers each, which view_as_complex accepts."""
+    """Return pairs of real numbers, which view_as_complex accepts."""
     return aten.view_as_real(complex_coo(device))
 
 
 def broadcast_row(device: str) -> torch.Tensor:
-    """A 1x3 row."""
+    """Return a 1x3 row."""
     return torch.sparse_coo_tensor([[0, 0], [0, 2]], [1.0, 2.0], (1, 3)).coalesce().to(device)
 
 
 def stack_of_matrices(device: str) -> torch.Tensor:
-    """Two 3x3 matrices."""
+    """Return two 3x3 matrices."""
     return torch.sparse_coo_tensor([[0, 1, 1], [0, 1, 2], [2, 0, 1]], [1.0, 2.0, 3.0], (2, 3, 3)).coalesce().to(device)
 
 
 def softmax_backward(name: str) -> Call:
-    """The gradient of a softmax over rows, with the softmax's own sparsity as the gradient's."""
+    """Return the gradient of a softmax over rows, for a gradient with the sparsity of the output."""
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward_data")
 
@@ -71,7 +71,7 @@ def softmax_backward(name: str) -> Call:
 
 
 def rejected(call: Call) -> Call:
-    """A call that PyTorch rejects on every device: returns the message."""
+    """Return a call that returns the error message of a call that PyTorch rejects on every device."""
 
     def message(d: str) -> object:
         try:
@@ -129,12 +129,12 @@ CALLS: dict[str, Call] = {
 
 
 def read_list() -> list[str]:
-    """The names of the overloads ("add.out")."""
+    """Return the names of the overloads ("add.out")."""
     return [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
 
 
 def call_of(name: str) -> Call:
-    """A call from CALLS, or of the overload with a sparse tensor for each tensor it requires and 2 for each number."""
+    """Return the call in CALLS, or one with a sparse tensor per required tensor and 2 per required number."""
     if name in CALLS:
         return CALLS[name]
     function = overload(name)
@@ -152,7 +152,7 @@ def call_of(name: str) -> Call:
             elif argument.has_default_value():
                 continue
             elif str(argument.type) == "Tensor":
-                divisor = name.startswith(("div", "floor_divide")) and positional  # of sparse tensors numbers alone
+                divisor = name.startswith(("div", "floor_divide")) and positional  # sparse tensors: only by scalars
                 positional.append(torch.tensor(2.0, device=d) if divisor else coo(d))
             else:
                 positional.append(2)

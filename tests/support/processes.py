@@ -1,13 +1,22 @@
-"""Code in a process of its own: what is read once a process."""
+"""Run code in other processes, and look for running processes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 
 def run_in_subprocess(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `code` after `import torch`, with these environment variables; its output as text."""
+    """Run `code` after `import torch` with these environment variables, and capture its output as text."""
     return subprocess.run([sys.executable, "-c", "import torch\n" + code], env=os.environ | environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is not a zombie that init has yet to reap."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,6 +1,7 @@
-"""A call of every public function of torch, torch.special, torch.fft and torch.nn.functional that no OpInfo names.
+"""Calls of every public function of torch, torch.special, torch.fft and torch.nn.functional without an OpInfo.
 
-test_public_calls.py runs each on mpsx and on the CPU, and checks that none is missing. Methods: public_methods.py.
+test_public_calls.py compares each on mpsx with the CPU and checks that none is missing. See public_methods.py for
+methods.
 """
 
 from __future__ import annotations
@@ -216,12 +217,12 @@ CALLS |= {
 
 
 def gates(m: Inputs, count: int) -> list[torch.Tensor]:
-    """Weights and biases of a recurrent layer of 3 inputs and 5 hidden units with `count` gates."""
+    """Return weights and biases of a recurrent layer with 3 inputs, 5 hidden units and `count` gates."""
     return [m.leaf(5 * count, 3), m.leaf(5 * count, 5), m.leaf(5 * count), m.leaf(5 * count)]
 
 
 def packed(m: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """A packed sequence of lengths 3, 2 and 1."""
+    """Return a packed sequence of lengths 3, 2 and 1."""
     return m.leaf(6, 3), torch.tensor([3, 2, 1])
 
 

@@ -1,4 +1,4 @@
-"""Inputs of the calls in public_calls.py and public_methods.py: the same numbers on every device."""
+"""Inputs for the calls in public_calls.py and public_methods.py: the same values on every device."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 
 
 class Inputs:
-    """Makes tensors of one device, dtype and layout, and remembers those that want a gradient."""
+    """Create tensors of one device, dtype and layout, and record the leaves whose gradients are compared."""
 
     def __init__(self, device: str, dtype: torch.dtype = torch.float32, layout: str = "contiguous",
                  exact: bool = False) -> None:  # fmt: skip
-        """`exact`: the numbers of that dtype, in float64."""
+        """With `exact`, tensors are float64 but contain values of `dtype`."""
         self.device, self.layout = device, layout
         self.dtype, self._rounded = torch.float64 if exact else dtype, dtype
         self.leaves: list[torch.Tensor] = []
         self._generator = torch.Generator().manual_seed(0)
 
     def laid_out(self, values: torch.Tensor) -> torch.Tensor:
-        """A copy on the device whose strides depend on the layout."""
+        """Copy to the device in the layout."""
         x = values.to(self.device, copy=True)
         if self.layout == "transposed" and x.dim() >= 2:
             return x.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -28,31 +28,31 @@ class Inputs:
         return x
 
     def x(self, *shape: int) -> torch.Tensor:
-        """Normal random numbers, rounded to eighths for types that are not floating-point."""
+        """Return normally distributed numbers; with a non-floating dtype, they are scaled by 8 and truncated."""
         return self.laid_out(self._normal(shape).to(self._rounded).to(self.dtype))
 
     def unit(self, *shape: int) -> torch.Tensor:
-        """Random numbers in (0.05, 0.95)."""
+        """Return random numbers in (0.05, 0.95)."""
         values = 0.05 + 0.9 * torch.rand(shape, generator=self._generator)
         return self.laid_out(values.to(self._rounded).to(self.dtype))
 
     def leaf(self, *shape: int) -> torch.Tensor:
-        """As x(), with a gradient that is compared too."""
+        """Return x() as a leaf whose gradient is compared."""
         made = self.x(*shape).detach()
         if made.dtype.is_floating_point:
             self.leaves.append(made.requires_grad_())
         return made
 
     def index(self, high: int, *shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-        """Random integers in [0, high)."""
+        """Return random integers in [0, high)."""
         return self.laid_out(torch.randint(high, shape, generator=self._generator, dtype=dtype))
 
     def mask(self, *shape: int) -> torch.Tensor:
-        """Random booleans."""
+        """Return random booleans."""
         return self.index(2, *shape).bool()
 
     def t(self, values: object, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """torch.tensor on the device."""
+        """Call torch.tensor on the device."""
         return torch.tensor(values, dtype=dtype, device=self.device)
 
     def _normal(self, shape: tuple[int, ...]) -> torch.Tensor:

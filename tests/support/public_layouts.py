@@ -1,4 +1,4 @@
-"""Calls of public functions that take or make sparse and quantized tensors; part of the table in public_calls.py."""
+"""Calls of public functions on sparse and quantized tensors; part of the table in public_calls.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quantized(m: Inputs, *shape: int) -> torch.Tensor:
     return torch.quantize_per_tensor(m.x(*(shape or (3, 4))).float(), 0.1, 10, torch.quint8)
 
 
-def by_channel(m: Inputs) -> torch.Tensor:
+def per_channel(m: Inputs) -> torch.Tensor:
     return torch.quantize_per_channel(m.x(3, 4).float(), m.t([0.1, 0.2, 0.3]), m.t([0, 1, 2]), 0, torch.qint8)
 
 
@@ -49,7 +49,7 @@ CALLS: dict[str, Call] = dict(
         *compressed(m), (2, 2), layout=torch.sparse_csr, device=m.device),
     quantize_per_tensor=lambda m: (quantized(m), torch.quantize_per_tensor(
         m.x(3).float(), m.t(0.1), m.t(2), torch.quint8)),
-    quantize_per_channel=by_channel,
+    quantize_per_channel=per_channel,
     quantize_per_tensor_dynamic=lambda m: torch.quantize_per_tensor_dynamic(m.x(3, 4).float(), torch.qint8, False),
     quantized_batch_norm=lambda m: torch.quantized_batch_norm(
         quantized(m, 2, 3, 4, 4), m.unit(3).float(), m.unit(3).float(), m.unit(3).float(), m.unit(3).float(), 1e-5, 0.1,
@@ -60,10 +60,10 @@ CALLS: dict[str, Call] = dict(
     int_repr=lambda m: torch.int_repr(quantized(m)),
     q_scale=lambda m: torch.q_scale(quantized(m)),
     q_zero_point=lambda m: torch.q_zero_point(quantized(m)),
-    q_per_channel_axis=lambda m: torch.q_per_channel_axis(by_channel(m)),
-    q_per_channel_scales=lambda m: torch.q_per_channel_scales(by_channel(m)).tolist(),
-    q_per_channel_zero_points=lambda m: torch.q_per_channel_zero_points(by_channel(m)).tolist(),
-    dequantize_quantized=lambda m: torch.dequantize(by_channel(m)),
+    q_per_channel_axis=lambda m: torch.q_per_channel_axis(per_channel(m)),
+    q_per_channel_scales=lambda m: torch.q_per_channel_scales(per_channel(m)).tolist(),
+    q_per_channel_zero_points=lambda m: torch.q_per_channel_zero_points(per_channel(m)).tolist(),
+    dequantize_quantized=lambda m: torch.dequantize(per_channel(m)),
 )  # fmt: skip
 CALLS |= {
     f"Tensor.{name}": call
@@ -79,13 +79,13 @@ CALLS |= {
         dense_dim=lambda m: coo(m).dense_dim(),
         sparse_dim=lambda m: coo(m).sparse_dim(),
         dequantize=lambda m: quantized(m).dequantize(),
-        int_repr=lambda m: by_channel(m).int_repr(),
+        int_repr=lambda m: per_channel(m).int_repr(),
         q_scale=lambda m: quantized(m).q_scale(),
         q_zero_point=lambda m: quantized(m).q_zero_point(),
-        q_per_channel_axis=lambda m: by_channel(m).q_per_channel_axis(),
-        q_per_channel_scales=lambda m: by_channel(m).q_per_channel_scales().tolist(),
-        q_per_channel_zero_points=lambda m: by_channel(m).q_per_channel_zero_points().tolist(),
-        qscheme=lambda m: (quantized(m).qscheme(), by_channel(m).qscheme()),
+        q_per_channel_axis=lambda m: per_channel(m).q_per_channel_axis(),
+        q_per_channel_scales=lambda m: per_channel(m).q_per_channel_scales().tolist(),
+        q_per_channel_zero_points=lambda m: per_channel(m).q_per_channel_zero_points().tolist(),
+        qscheme=lambda m: (quantized(m).qscheme(), per_channel(m).qscheme()),
         resize_as_sparse_=lambda m: torch.zeros_like(coo(m)).resize_as_sparse_(coo(m)).shape,
         smm=lambda m: coo(m).smm(m.x(4, 2)).to_dense(),
         sspaddmm=lambda m: m.x(3, 2).to_sparse().sspaddmm(coo(m), m.x(4, 2)).to_dense(),

@@ -1,4 +1,4 @@
-"""A call of every method of torch.Tensor that no OpInfo names; see public_calls.py."""
+"""Calls of every method of torch.Tensor without an OpInfo; see public_calls.py."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def saved(m: Inputs) -> object:
     return torch.load(file)
 
 
-# The same of torch: what is no function of tensors alone, but makes or keeps them.
+# Functions of torch that serialize tensors, or operate on symbolic numbers.
 CALLS |= {
     "save": saved,
     "load": saved,
     "sym_sqrt": lambda m: torch.sym_sqrt(4.0) == math.sqrt(4.0),
 }
 
-# Composite kernels that call a DispatchStub themselves, by overload; see tests/ops/test_public_calls.py.
+# Composite kernels that call a DispatchStub directly, by overload; see tests/ops/test_public_calls.py.
 CALLS |= {
     "aten._batch_norm_no_update": lambda m: torch.ops.aten._batch_norm_no_update(
         m.x(2, 3, 4), m.x(3), m.x(3), m.x(3), m.unit(3), 0.1, 1e-5)[:3],

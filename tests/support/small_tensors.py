@@ -1,4 +1,4 @@
-"""Small tensors of a device, in few words."""
+"""Short constructors of small tensors."""
 
 from __future__ import annotations
 

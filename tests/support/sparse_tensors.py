@@ -1,4 +1,4 @@
-"""Sparse tensors, and comparing them with the CPU's."""
+"""Sparse tensors, and comparisons with the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.bool, to
 
 
 def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Small whole numbers, whose sums and products are exact in every type."""
+    """Return small integers, whose sums and products are exact in every dtype."""
     if dtype is torch.bool:
         return torch.randint(0, 2, sizes).bool()
     values = torch.randint(1 if dtype is torch.uint8 else -3, 4, sizes)
@@ -20,7 +20,7 @@ def numbers(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def coo(
     *sizes: int, sparse_dim: int = 2, nnz: int = 12, dtype: torch.dtype = torch.float32, coalesced: bool = False
 ) -> torch.Tensor:
-    """A sparse tensor on the CPU, with coordinates that occur twice unless it is `ordered`."""
+    """Return a sparse CPU tensor, with repeated coordinates unless it is `coalesced`."""
     indices = torch.stack([torch.randint(0, size, (nnz,)) for size in sizes[:sparse_dim]] or [torch.empty(0)]).long()
     values = numbers((nnz, *sizes[sparse_dim:]), dtype)
     made = torch.sparse_coo_tensor(indices.view(sparse_dim, nnz), values, sizes)
@@ -28,12 +28,12 @@ def coo(
 
 
 def on_device(value: object) -> object:
-    """Tensors there, anything else as it is."""
+    """Move tensors to mpsx; return other values unchanged."""
     return value.to("mpsx") if isinstance(value, torch.Tensor) else value
 
 
 def check(got: object, want: object) -> None:
-    """Same tensors, up to the order of elements that nothing orders, and zeros among them."""
+    """Compare tensors, ignoring the order of uncoalesced elements and explicit zeros."""
     if not isinstance(want, torch.Tensor):
         assert got == want
         return
@@ -48,12 +48,12 @@ def check(got: object, want: object) -> None:
             assert torch.equal(back.indices(), want.indices())
             torch.testing.assert_close(back.values(), want.values(), equal_nan=True)
         else:
-            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU makes no dense tensor of halves
+            dense = torch.promote_types(want.dtype, torch.float32)  # the CPU cannot densify half precision
             torch.testing.assert_close(back.to(dense).to_dense(), want.to(dense).to_dense(), equal_nan=True)
     else:
         torch.testing.assert_close(got.cpu(), want, equal_nan=True)
 
 
 def compare(function: Callable[..., object], *arguments: object) -> None:
-    """`function` there gives what it gives on the CPU."""
+    """Compare `function` on mpsx with the CPU."""
     check(function(*map(on_device, arguments)), function(*arguments))

@@ -1,4 +1,4 @@
-"""Reads the operator tables (metal/**/*.def), so that a new row is tested without another line."""
+"""Read the operator tables (metal/**/*.def), so that tests cover new rows automatically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TAGS = {
 
 
 def rows(table: str, macro: str, fields: int) -> list[list[str]]:
-    """The first `fields` arguments of every `macro(…)` line of metal/<table>."""
+    """Return the first `fields` arguments of every `macro(…)` line of metal/<table>."""
     text = (METAL / table).read_text()
     found = re.findall(rf"^{macro}\((.*)\)$", text, re.MULTILINE)
     return [[part.strip() for part in line.split(",")[:fields]] for line in found]

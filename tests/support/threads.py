@@ -1,4 +1,4 @@
-"""Results at several numbers of the CPU's threads, which must not depend on it."""
+"""Run code with several numbers of CPU threads, on which results must not depend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def at_thread_counts(call: Callable[[], Result], counts: Iterable[int] = (1, 2, 3)) -> list[Result]:
-    """Calls a function with each number of threads."""
+    """Call a function once per number of threads."""
     before, results = torch.get_num_threads(), []
     try:
         for count in counts:

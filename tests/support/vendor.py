@@ -1,4 +1,4 @@
-"""Whether operators that have a kernel and a CPU library run in the library, in this process."""
+"""Whether this process runs operators in a vendor library where it has them, rather than in kernels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 import mpsx
 
-# Tests of kernels that a vendor's library replaces on the host driver.
+# Tests of kernels that a vendor library replaces on the host driver.
 KERNEL_TESTS = sorted(path for path in (Path(__file__).resolve().parents[1] / "ops").glob("*/test_*.py")
                       if 'usefixtures("only_kernels")' in path.read_text())  # fmt: skip
 
 
 def is_preferred() -> bool:
-    """As src/vendor/cpu/vendor.cpp decides."""
+    """Decide as src/vendor/cpu/vendor.cpp does."""
     return (os.environ.get("MPSX_VENDOR") or ("on" if mpsx.driver()["name"] == "host" else "off")) == "on"
 
 
-preferred = pytest.mark.skipif(not is_preferred(), reason="about a library that is not preferred here")
+preferred = pytest.mark.skipif(not is_preferred(), reason="the vendor library is not preferred here")

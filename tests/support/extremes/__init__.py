@@ -1,1 +1,1 @@
-"""Operators at the ends of their range: near its limits, at subnormals, signed zeros, infinities, NaN, and poles."""
+"""Operators at the limits of their range: largest values, subnormals, signed zeros, infinities, NaN and poles."""

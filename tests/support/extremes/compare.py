@@ -1,7 +1,7 @@
-"""Whether a result of the device is right where the type's range ends.
+"""Check results at the limits of a dtype's range.
 
-A result may be PyTorch's on the CPU, or float64's rounded to the type. Anything else is wrong: not finite where both
-are finite, finite where both are not, or further away than rounding explains.
+A result may equal PyTorch's on the CPU, or float64's rounded to the dtype. A result is wrong if it is non-finite where
+both are finite, finite where both are non-finite, or further away than rounding explains.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 
 from .values import FLOATS, picked
 
-Place = Callable[[torch.Tensor], torch.Tensor]
+Convert = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass
 class Case:
     """A call and its operands.
 
-    eps: the allowed relative error, in units of the type's. reduces: elements of the result depend on many of the
-    input, so that the largest of them bounds the error of all.
+    eps: the allowed relative error in units of the dtype's epsilon. reduces: each output element depends on many input
+    elements, so the largest of them determines the error bound.
     """
 
     name: str
@@ -38,28 +38,28 @@ class Case:
 
 
 def wide(t: torch.Tensor) -> torch.Tensor:
-    """The same values in float64."""
+    """Convert to float64."""
     return t.to(torch.complex128 if t.is_complex() else torch.float64)
 
 
 def on(t: torch.Tensor, device: str) -> torch.Tensor:
-    """The same values and strides on a device."""
+    """Copy a tensor to a device, with its strides."""
     storage = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return storage.clone().to(device).as_strided(t.shape, t.stride(), t.storage_offset())
 
 
-def cotangents(outputs: list[torch.Tensor], dtype: torch.dtype, seed: int, place: Place) -> list[torch.Tensor]:
-    """Gradients of the outputs: mostly ordinary values."""
+def cotangents(outputs: list[torch.Tensor], dtype: torch.dtype, seed: int, convert: Convert) -> list[torch.Tensor]:
+    """Return gradients of the outputs, mostly ordinary values."""
     g, real = torch.Generator().manual_seed(seed), dtype if dtype in FLOATS else torch.float32
     made = [picked(real, tuple(t.shape), g, 0.7) for t in outputs]
     made = [torch.complex(w, torch.randn(w.shape, generator=g)) if t.is_complex() else w
             for t, w in zip(outputs, made, strict=True)]  # fmt: skip
-    return [place(w).to(t.dtype) for t, w in zip(outputs, made, strict=True)]
+    return [convert(w).to(t.dtype) for t, w in zip(outputs, made, strict=True)]
 
 
-def results(case: Case, place: Place, place_gradient: Place | None = None) -> list[torch.Tensor]:
-    """Outputs, then the gradients of the inputs."""
-    inputs = [place(t.detach()) for t in case.inputs]
+def results(case: Case, convert: Convert, convert_gradient: Convert | None = None) -> list[torch.Tensor]:
+    """Return the outputs, then the gradients of the inputs."""
+    inputs = [convert(t.detach()) for t in case.inputs]
     if case.gradient:
         inputs = [t.requires_grad_() for t in inputs]
     made = case.function(*inputs)
@@ -67,15 +67,17 @@ def results(case: Case, place: Place, place_gradient: Place | None = None) -> li
     gradients: list[torch.Tensor] = []
     roots = [t for t in outputs if t.requires_grad]
     if roots:
-        given = cotangents(roots, case.dtype, case.seed, place_gradient or place)
-        found = torch.autograd.grad(roots, inputs, given, allow_unused=True)
+        grad_outputs = cotangents(roots, case.dtype, case.seed, convert_gradient or convert)
+        found = torch.autograd.grad(roots, inputs, grad_outputs, allow_unused=True)
         gradients = [torch.zeros_like(t) if d is None else d for t, d in zip(inputs, found, strict=True)]
     return [t.detach().cpu() for t in outputs + gradients]
 
 
 def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
-    """How far float64's results move when each incoming gradient moves by about the type's epsilon: where large ones
-    cancel, a sum of them has no more digits."""
+    """Return how far float64's results move when each incoming gradient changes by about the dtype's epsilon.
+
+    A sum in which large gradients cancel has no more digits than that.
+    """
     g = torch.Generator().manual_seed(case.seed)
     eps = torch.finfo(case.dtype).eps
 
@@ -88,13 +90,13 @@ def conditions(case: Case, exact: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def parts(t: torch.Tensor) -> torch.Tensor:
-    """Real and imaginary parts of complex numbers, as float64."""
+    """Return complex numbers as pairs of float64, and others as float64."""
     return torch.view_as_real(t.resolve_conj()).double() if t.is_complex() else t.double()
 
 
 def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch.Tensor,
           condition: torch.Tensor | float = 0.0) -> torch.Tensor:  # fmt: skip
-    """A mask of the elements (or parts of them) that are neither the CPU's nor float64's. condition: of conditions."""
+    """Return a mask of the elements that match neither the CPU nor float64. `condition` comes from conditions()."""
     if not (have.is_floating_point() or have.is_complex()):
         return (have != cpu) & (have != exact)
     f = torch.finfo(have.dtype)
@@ -108,7 +110,7 @@ def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch
     allowed = allowed + 16 * (c - rounded).abs().nan_to_num(0, 0, 0) + 4 * condition
     if case.reduces and size.numel():
         allowed = allowed + 16 * f.eps * size.max()
-    edge, slack = torch.full_like(h, False, dtype=torch.bool), 64 * case.eps * f.eps  # infinite by a rounding, or not
+    edge, slack = torch.full_like(h, False, dtype=torch.bool), 64 * case.eps * f.eps  # within rounding of the maximum
     if slack < 0.5:
         edge = (e.abs() >= f.max * (1 - slack)) & (e.abs() <= f.max * (1 + slack))
         edge &= (h.abs() >= f.max * (1 - 2 * slack)) & (h.signbit() == e.signbit())
@@ -120,17 +122,17 @@ def wrong(case: Case, have: torch.Tensor, cpu: torch.Tensor | None, exact: torch
 
 
 def check(case: Case, device: str = "mpsx") -> list[str]:
-    """A line for each output that is wrong."""
+    """Return one line per wrong output."""
     try:
         cpu: list[torch.Tensor] | None = results(case, lambda t: on(t, "cpu"))
-    except (NotImplementedError, RuntimeError) as refusal:
-        if "not implemented for" not in str(refusal):
+    except (NotImplementedError, RuntimeError) as error:
+        if "not implemented for" not in str(error):
             raise
         cpu = None
     try:
         exact, have = results(case, wide), results(case, lambda t: on(t, device))
     except NotImplementedError:
-        if cpu is None:  # nobody has it for this type
+        if cpu is None:  # neither device supports this dtype
             return []
         raise
     lines = []
@@ -146,12 +148,12 @@ def check(case: Case, device: str = "mpsx") -> list[str]:
 
 
 def line(case: Case, i: int, mask: torch.Tensor, have: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> str:
-    """The first wrong element, and what it is made of."""
+    """Describe the first wrong element and its operands."""
     at = tuple(mask.nonzero()[0].tolist())
     h, c, e = (parts(t) for t in (have, cpu, exact))
     operands = [str(t[at[: t.dim()]].item()) if t.shape == have.shape else str(t.flatten()[:6].tolist())
                 for t in case.inputs]  # fmt: skip
     agree = (c == parts(exact.to(have.dtype))) | (c.isnan() & e.isnan())
     values = f"{h[at].item()} for {c[at].item()} (float64: {e[at].item()}) of {'; '.join(operands)}"
-    counts = f"{int(mask.sum())} of {mask.numel()}, {int((mask & agree).sum())} here alone"
+    counts = f"{int(mask.sum())} of {mask.numel()}, {int((mask & agree).sum())} on mpsx only"
     return f"{case.name} {case.dtype} output {i} at {at}: {values}; {counts}"

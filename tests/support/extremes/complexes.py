@@ -1,4 +1,4 @@
-"""Operators of complex numbers, whose parts are special values in all pairs."""
+"""Operators on complex numbers, for all pairs of special real and imaginary parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of each element on its own."""
+"""Elementwise operators."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ BINARY_NO_GRADIENT = {
 
 
 def function(name: str) -> Callable:
-    """By its name in torch."""
+    """Look up a function by its name in torch."""
     if name in NAMED:
         return NAMED[name]
     found = torch
@@ -118,7 +118,7 @@ Ternary = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]
 
 
 def ternary_functions(value: float) -> dict[str, Ternary]:
-    """Functions of three tensors, with a scale."""
+    """Return functions of three tensors and a scale."""
     number = torch.tensor([value, 2.0])
     scaled = ("_foreach_addcmul", "_foreach_addcdiv")
     many = {name: (getattr(torch, name), getattr(torch, f"{name}_")) for name in scaled}

@@ -64,5 +64,5 @@ def losses(g: G) -> Iterator[Case]:
                     if name == "bce":
                         x, y = (t.nan_to_num(0.5, 0.25, 0.5) for t in (x, y))
                     x = some_layout(x, g)
-                    given = f"{name} {reduction} {kind} {shape}"
-                    yield Case(given, lambda x, y, f=f, r=reduction: f(x, y, reduction=r), [x, y], True, 64.0, True)
+                    label = f"{name} {reduction} {kind} {shape}"
+                    yield Case(label, lambda x, y, f=f, r=reduction: f(x, y, reduction=r), [x, y], True, 64.0, True)

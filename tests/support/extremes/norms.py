@@ -1,4 +1,4 @@
-"""Normalizations, with parameters and statistics of the same kind as the input, or ordinary ones."""
+"""Normalizations, whose parameters and statistics are ordinary or special values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ SHAPES = ((2, 6, 3, 5), (3, 4, 1), (2, 4, 40), (1, 6, 8, 8), (4, 8))
 
 
 def native_batch_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, m: torch.Tensor, v: torch.Tensor) -> list:
-    """Results, and the statistics that are written."""
+    """Return the results and the updated running statistics."""
     m, v = m.clone(), v.clone()
     return [*torch.native_batch_norm(x, w, b, m, v, True, 0.1, 1e-5), m, v]
 
 
 def cases(x: torch.Tensor, about: str, vectors: list[torch.Tensor]) -> Iterator[Case]:
-    """All normalizations of one input. vectors: weight, bias, mean, variance of channels; weight and bias of rows."""
+    """Generate all normalizations of one input.
+
+    vectors: weight, bias, mean and variance per channel, then weight and bias for rows.
+    """
     shape, n, size = tuple(x.shape), x.shape[-1], x[0, 0].numel()
     w, b, mean, var, wn, bn = vectors
 
@@ -52,7 +55,7 @@ def cases(x: torch.Tensor, about: str, vectors: list[torch.Tensor]) -> Iterator[
 def norms(g: G) -> Iterator[Case]:
     for dtype in FLOATS:
         for kind in REGIMES:
-            for special in (0.0, 0.2):  # so many of the parameters' values
+            for special in (0.0, 0.2):  # the fraction of special values among the parameters
                 shape = SHAPES[int(torch.randint(len(SHAPES), (), generator=g))]
                 x = some_layout(regime(kind, dtype, shape, g), g)
                 sizes = (shape[1], shape[1], shape[-1], shape[-1])

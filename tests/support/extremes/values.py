@@ -1,4 +1,4 @@
-"""Operands for the comparison at the ends of a type's range."""
+"""Operands at the limits of a dtype's range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXPONENTS = {torch.float32: 128, torch.bfloat16: 128, torch.float16: 16}
 
 
 def pool(dtype: torch.dtype) -> torch.Tensor:
-    """Distinct values where formulas break, of both signs."""
+    """Return distinct values of both signs at which formulas break."""
     f = torch.finfo(dtype)
     top = EXPONENTS[dtype]
     limits = [f.max, f.max / 2, f.max / 3, f.max * (1 - 4 * f.eps), f.tiny, f.tiny * 1.5, f.smallest_normal / 2]
@@ -27,7 +27,7 @@ def pool(dtype: torch.dtype) -> torch.Tensor:
 
 
 def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordinary: float = 0.4) -> torch.Tensor:
-    """Values of the pool, and ordinary ones."""
+    """Sample special values from the pool, mixed with ordinary ones."""
     values = pool(dtype)
     special = values[torch.randint(len(values), shape, generator=g)]
     plain = torch.randn(shape, generator=g).to(dtype)
@@ -35,12 +35,12 @@ def picked(dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator, ordin
 
 
 def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    """A tensor whose values share a kind of trouble."""
+    """Return a tensor of values that are difficult in the same way."""
     f = torch.finfo(dtype)
     normal = torch.randn(shape, generator=g, dtype=torch.float64)
     if name == "ordinary":
         x = normal
-    elif name == "large":  # finite; squares overflow, sums may
+    elif name == "large":  # squares overflow, sums may
         x = normal.clamp(-4, 4) * (f.max / 8)
     elif name == "limit":
         x = normal.sign() * f.max
@@ -57,7 +57,7 @@ def regime(name: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
         special = pool(dtype)[torch.randint(len(pool(dtype)), (), generator=g)].double()
         if x.numel():
             x.view(-1)[torch.randint(x.numel(), (), generator=g)] = special
-    elif name == "rows":  # a scale of its own for each row
+    elif name == "rows":  # a different scale per row
         x = normal * torch.exp2(torch.randint(-EXPONENTS[dtype], EXPONENTS[dtype], (*shape[:-1], 1), generator=g))
     elif name == "infinite":
         x = torch.where(torch.rand(shape, generator=g) < 0.2, normal.sign() * INF, normal)
@@ -72,7 +72,7 @@ REGIMES = ("ordinary", "large", "limit", "square", "small", "subnormal", "consta
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another layout."""
+    """Copy to another layout."""
     if layout == "contiguous":
         return x.contiguous()
     if layout == "transposed" and x.dim() > 1:
@@ -88,6 +88,6 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def some_layout(t: torch.Tensor, g: torch.Generator) -> torch.Tensor:
-    """The same values in a random layout."""
+    """Copy to a random layout."""
     layouts = ("contiguous", "transposed", "step", "channels_last")
     return laid_out(t, layouts[int(torch.randint(4, (), generator=g))])
