@@ -1,4 +1,4 @@
-"""Activations and their backwards, and operators of three tensors."""
+"""Activations and their gradients, and ternary operators."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_extremes(name: str) -> None:
     x = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 100.0, -100.0, 1e-30])
     expected = ACTIVATIONS[name](x)
     if name == "gelu":
-        expected[0] = float("inf")  # the CPU's vectorised kernel gives NaN
+        expected[0] = float("inf")  # the CPU's vectorized kernel returns NaN
     torch.testing.assert_close(ACTIVATIONS[name](x.to("mpsx")).cpu(), expected, equal_nan=True)
 
 
@@ -75,8 +75,8 @@ def test_in_place_and_out() -> None:
     torch.testing.assert_close(out.cpu(), F.gelu(x, approximate="tanh"))
 
 
-def test_out_forms_of_gradients() -> None:
-    """Forms that only code of other backends calls; outputs of other shapes and types are fitted."""
+def test_out_variants_of_gradients() -> None:
+    """Call variants that PyTorch itself uses only for other backends. Empty outputs are resized."""
     aten, x, g = torch.ops.aten, torch.randn(5, 7), torch.randn(5, 7)
 
     def all_of(x: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
@@ -95,7 +95,7 @@ def test_out_forms_of_gradients() -> None:
         torch.testing.assert_close(result.cpu(), expected)
 
 
-def test_gelu_is_as_exact_as_the_cpus() -> None:
+def test_gelu_is_as_accurate_as_on_the_cpu() -> None:
     x = torch.linspace(-7, 7, 200_001)
     assert_as_accurate(F.gelu(x.to("mpsx")).cpu(), F.gelu(x), F.gelu(x.double()), times=1.0)
     leaves = [x.clone().requires_grad_(), x.to("mpsx").requires_grad_(), x.double().requires_grad_()]
@@ -103,16 +103,16 @@ def test_gelu_is_as_exact_as_the_cpus() -> None:
         F.gelu(leaf).sum().backward()
     cpu, ours, exact = (leaf.grad.cpu() for leaf in leaves)
     assert_as_accurate(ours, cpu, exact, times=1.0)
-    far = torch.tensor([-0.0, 0.0, 1e30, -1e30, -10.0, 1e-30, float("inf"), float("nan")])
-    expected = torch.where(far > 0, far, far * 0)
+    special = torch.tensor([-0.0, 0.0, 1e30, -1e30, -10.0, 1e-30, float("inf"), float("nan")])
+    expected = torch.where(special > 0, special, special * 0)
     expected[5] /= 2
-    result = F.gelu(far.to("mpsx")).cpu()
+    result = F.gelu(special.to("mpsx")).cpu()
     torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
-    assert torch.equal(result.signbit()[:5], far.signbit()[:5])
+    assert torch.equal(result.signbit()[:5], special.signbit()[:5])
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_bounds_and_values_that_are_not_numbers(dtype: torch.dtype) -> None:
+def test_clamp_with_nan_and_infinite_bounds(dtype: torch.dtype) -> None:
     nan, infinity = float("nan"), float("inf")
     x = torch.tensor([nan, -0.0, 0.0, infinity, -infinity, 0.5, -3.0], dtype=dtype)
     for low, high in ((-1, 1), (nan, 1), (-1, nan), (2, -2), (0, infinity), (-infinity, -0.0)):
@@ -121,7 +121,7 @@ def test_bounds_and_values_that_are_not_numbers(dtype: torch.dtype) -> None:
             torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_gelu_refuses_an_unknown_approximation() -> None:
+def test_gelu_with_an_unknown_approximation_raises() -> None:
     with pytest.raises(RuntimeError, match="approximate argument must be either none or tanh"):
         F.gelu(torch.ones(3, device="mpsx"), approximate="fast")
 
@@ -168,19 +168,19 @@ def test_clamp(layout: str) -> None:
             torch.testing.assert_close(on_device(x).clamp_(0, 2).cpu(), x.clone().clamp_(0, 2))
 
 
-@pytest.mark.parametrize("into", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
-def test_out_of_another_type_is_refused(into: torch.dtype) -> None:
-    """By clamps between numbers and by heaviside, as on the CPU."""
+@pytest.mark.parametrize("out_dtype", [torch.float64, torch.float16, torch.int64, torch.complex64], ids=str)
+def test_out_of_another_dtype_raises(out_dtype: torch.dtype) -> None:
+    """clamp between numbers and heaviside reject it, as on the CPU."""
     for device in ("cpu", "mpsx"):
-        x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=into, device=device)
+        x, out = torch.arange(4.0, device=device), torch.empty(4, dtype=out_dtype, device=device)
         for call in (lambda x, out: torch.clamp(x, 1, 2, out=out), lambda x, out: torch.clamp_min(x, 1, out=out),
                      lambda x, out: torch.clamp_max(x, 1, out=out)):  # fmt: skip
             with pytest.raises(RuntimeError, match=r"Found dtype \w+ but expected Float|can't be cast"):
                 call(x, out)
         with pytest.raises(RuntimeError, match=r"heaviside is not yet implemented for (tensors with|complex)"):
             torch.heaviside(x, x, out=out)
-        # A bound that is a tensor takes part in promotion, and the result is converted.
-        if into == torch.float64:
+        # A tensor bound takes part in type promotion, and the result is converted.
+        if out_dtype == torch.float64:
             torch.clamp_min(x, torch.ones(4, device=device), out=out)
             assert out.tolist() == [1, 1, 2, 3]
 
@@ -204,7 +204,7 @@ def test_addcmul_addcdiv_lerp(layout: str) -> None:
         torch.testing.assert_close(torch.lerp(da, db, dc).cpu(), torch.lerp(a, b, c))
 
 
-def test_gradients_of_three() -> None:
+def test_gradients_of_ternary_operators() -> None:
     tensors = [torch.rand(4, 5) + 0.5 for _ in range(3)]
     for function in (torch.addcmul, torch.addcdiv, torch.lerp, lambda a, b, c: torch.where(a > 1, b, c),
                      lambda a, b, c: a.clamp(b - 0.3, c + 0.3)):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every row of binary.def and compare.def, division and powers: values, promotion, broadcasting, forms, gradients."""
+"""Every row of binary.def and compare.def, division and powers: values, dtypes, broadcasting, out=, gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> tuple[torch.Tensor, 
 def check(function, *tensors: torch.Tensor, **kwargs) -> None:
     try:
         expected = function(*tensors, **kwargs)
-    except RuntimeError:  # no such type on the CPU: nothing to compare with
+    except RuntimeError:  # the CPU lacks this dtype, so there is no reference
         return
     result = function(*(on_device(t) for t in tensors), **kwargs)
     assert result.device.type == "mpsx"
@@ -91,8 +91,8 @@ def test_promotion(name: str) -> None:
         check(getattr(torch, name), torch.tensor([[1, 2, 3]]).to(left), torch.tensor([[1], [2]]).to(right))
 
 
-# PyTorch has no overload with a number for the others.
-WITH_NUMBERS = [
+# The operators for which PyTorch has an overload with a scalar.
+SCALAR_OVERLOADS = [
     "add",
     "sub",
     "mul",
@@ -117,8 +117,8 @@ WITH_NUMBERS = [
 
 
 @pytest.mark.parametrize("number", [2, 2.5, -1, True, 0.1])
-@pytest.mark.parametrize("name", WITH_NUMBERS)
-def test_numbers(name: str, number: float) -> None:
+@pytest.mark.parametrize("name", SCALAR_OVERLOADS)
+def test_scalars(name: str, number: float) -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
         for layout in ("contiguous", "transposed"):
             a, _ = operands(name, layout, dtype)
@@ -145,7 +145,7 @@ def test_cpu_scalar_tensor(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_forms(name: str) -> None:
+def test_in_place_and_out(name: str) -> None:
     dtype = DTYPES[dict(ALL)[name]][0]
     a, b = operands(name, "slice", dtype)
     expected = getattr(torch, name)(a, b)
@@ -170,7 +170,7 @@ def test_alpha(alpha: float) -> None:
             check(lambda x, y: torch.add(x, y, alpha=alpha), a, b)
             check(lambda x, y: torch.sub(x, y, alpha=alpha), a, b)
             check(lambda x: torch.add(x, 2, alpha=alpha), a)
-    # The CPU rounds alpha * b to half; we do not, so that float64 is the measure.
+    # The CPU rounds alpha * b to half, but mpsx does not, so compare with float64.
     a, b = make("contiguous", torch.float16, seed=1), make("transposed", torch.float16, seed=2)
     exact = torch.add(a.double(), b.double(), alpha=alpha).half()
     torch.testing.assert_close(torch.add(a.to("mpsx"), b.to("mpsx"), alpha=alpha).cpu(), exact)
@@ -183,7 +183,7 @@ def test_rounding_mode(mode: str | None) -> None:
     for dtype in (torch.float32, *INT):
         a, b = operands("div", "contiguous", dtype)
         check(lambda x, y: torch.div(x, y, rounding_mode=mode), a, b)
-    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before it truncates; float64 does not
+    for dtype in (torch.float16, torch.bfloat16):  # the CPU rounds the quotient before truncating; float64 does not
         a, b = operands("div", "contiguous", dtype)
         exact = torch.div(a.double(), b.double(), rounding_mode=mode).to(dtype)
         torch.testing.assert_close(torch.div(a.to("mpsx"), b.to("mpsx"), rounding_mode=mode).cpu(), exact)
@@ -191,7 +191,7 @@ def test_rounding_mode(mode: str | None) -> None:
 
 @pytest.mark.parametrize("dtype", INT)
 def test_shifts(dtype: torch.dtype) -> None:
-    """By negative counts too, and by as many bits as there are and more."""
+    """Include negative shifts and shifts by at least the bit width."""
     info = torch.iinfo(dtype)
     values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
     counts = torch.tensor([0, 1, 3, info.bits - 1, info.bits, info.bits + 1, info.min, info.max], dtype=dtype)
@@ -206,7 +206,7 @@ def test_shifts(dtype: torch.dtype) -> None:
     check(lambda x: torch.bitwise_right_shift(100, x), b)
 
 
-def test_divisors_of_large_numbers() -> None:
+def test_gcd_and_lcm_of_large_numbers() -> None:
     generator = torch.Generator().manual_seed(1)
     for dtype, most in ((torch.int64, 2**62), (torch.int32, 2**30), (torch.int16, 2**14), (torch.int8, 100)):
         a, b = (torch.randint(-most, most, (400,), generator=generator).to(dtype) for _ in range(2))
@@ -219,7 +219,7 @@ def test_divisors_of_large_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_neighbours(dtype: torch.dtype) -> None:
+def test_nextafter(dtype: torch.dtype) -> None:
     infinity = float("inf")
     values = torch.tensor([0.0, -0.0, 1.0, -1.0, infinity, -infinity, float("nan"), torch.finfo(dtype).tiny,
                            torch.finfo(dtype).max, -3.5], dtype=dtype)  # fmt: skip
@@ -230,13 +230,13 @@ def test_neighbours(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.5, 2, 3, -0.5, -1, -2])
-def test_powers_that_are_multiplied_out(exponent: float) -> None:
+def test_small_constant_exponents(exponent: float) -> None:
     bits = torch.arange(-(2**15), 2**15).to(torch.int16)
-    for dtype in (torch.float16, torch.bfloat16):  # rounded once, which of bfloat the CPU does not do
+    for dtype in (torch.float16, torch.bfloat16):  # mpsx rounds once; the CPU rounds bfloat16 more than once
         x = bits.view(dtype)
         exact = torch.pow(x.float(), exponent).to(dtype)
         result = torch.pow(x.to("mpsx"), exponent)
-        # float's square root is rounded too.
+        # float32's square root is rounded too.
         torch.testing.assert_close(result.cpu(), exact, rtol=torch.finfo(dtype).eps, atol=0, equal_nan=True)
         assert torch.equal(result.cpu().signbit() | exact.isnan(), exact.signbit() | exact.isnan())
         out = torch.empty(0, dtype=dtype, device="mpsx")
@@ -250,57 +250,57 @@ def test_powers_that_are_multiplied_out(exponent: float) -> None:
             check(lambda t: t.clone().pow_(exponent), x)
 
 
-@pytest.mark.parametrize("long", [False, True])
-def test_exact_remainders(long: bool) -> None:
-    """Of any numbers, whose quotients have up to 277 bits; and of a few such among others in blocks."""
+@pytest.mark.parametrize("all_large", [False, True])
+def test_fmod_and_remainder_are_exact(all_large: bool) -> None:
+    """Use random bits, whose quotients have up to 277 bits, or a few of those among ordinary numbers."""
     bits = torch.randint(-(2**31), 2**31, (2, 6000), generator=torch.Generator().manual_seed(1)).to(torch.int32)
     a, b = bits.view(torch.float32)
-    if not long:
-        places = torch.tensor([5, 2000, 5999])
-        a, b = (torch.randn(6000).index_copy(0, places, t[places]) for t in (a, b))
+    if not all_large:
+        positions = torch.tensor([5, 2000, 5999])
+        a, b = (torch.randn(6000).index_copy(0, positions, t[positions]) for t in (a, b))
     ends = torch.tensor([0.0, -0.0, 1.0, -3.0, float("inf"), -float("inf"), float("nan"), 1e-45, 3e38])
     a = torch.cat([a, ends.repeat(9), b[:100] * 3])
     b = torch.cat([b, ends.repeat_interleave(9), b[:100]])
     nan = float("nan")
     exact = torch.tensor([nan if math.isinf(x) or y == 0 else math.fmod(x, y)
                           for x, y in zip(a.tolist(), b.tolist(), strict=True)])  # fmt: skip
-    rest = torch.fmod(a.to("mpsx"), b.to("mpsx")).cpu()
-    torch.testing.assert_close(rest, exact, rtol=0, atol=0, equal_nan=True)
-    assert torch.equal(rest.signbit() | exact.isnan(), a.signbit() | exact.isnan())
+    remainder = torch.fmod(a.to("mpsx"), b.to("mpsx")).cpu()
+    torch.testing.assert_close(remainder, exact, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(remainder.signbit() | exact.isnan(), a.signbit() | exact.isnan())
     floored = torch.where((exact != 0) & (exact.signbit() != b.signbit()), exact + b, exact)
     result = torch.remainder(a.to("mpsx"), b.to("mpsx")).cpu()
     torch.testing.assert_close(result, floored, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(torch.fmod(on_device(a)[::2], on_device(b)[::2]).cpu().isnan(), exact[::2].isnan())
-    if not long:
+    if not all_large:
         check(torch.floor_divide, a, b)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_copied_signs(dtype: torch.dtype) -> None:
+def test_copysign(dtype: torch.dtype) -> None:
     values = torch.tensor([0.0, -0.0, 1.5, -2.0, float("inf"), -float("inf"), float("nan"), 1e-7], dtype=dtype)
     a, b = (t.contiguous() for t in torch.meshgrid(values, values, indexing="ij"))
     on_gpu = torch.mpsx.get_device_properties().driver in ("cuda", "metal")
     for x, y in ((a, b), (a, -b), (a, b[:1]), (a[:, :1].expand(a.shape), b)):
         result, expected = torch.copysign(on_device(x), on_device(y)).cpu(), torch.copysign(x, y)
         torch.testing.assert_close(result.abs(), expected.abs(), rtol=0, atol=0, equal_nan=True)
-        # Conversions of a GPU leave one NaN, without a sign.
+        # Conversions on a GPU produce a single NaN without a sign.
         signed = ~(x.isnan() | y.isnan()) | (not on_gpu)
         assert torch.equal(result.signbit() & signed, expected.signbit() & signed)
 
 
-def test_remainder_of_a_number() -> None:
+def test_remainder_of_a_scalar() -> None:
     for dtype in (torch.float32, torch.int32):
         check(lambda x: torch.remainder(7, x), make("slice", dtype, low=1, high=5))
         check(lambda x: torch.remainder(-7, x), make("slice", dtype, low=1, high=5))
 
 
-def test_integer_edges() -> None:
+def test_integer_limits() -> None:
     for dtype in (torch.int64, torch.int32):
         low = torch.iinfo(dtype).min
         a, b = torch.tensor([low, low, 7, -7], dtype=dtype), torch.tensor([-1, 1, -2, 2], dtype=dtype)
         for function in (torch.floor_divide, torch.remainder, torch.fmod, torch.add, torch.mul, torch.sub):
             if function is torch.floor_divide:
-                a, b = a[1:], b[1:]  # the CPU's own result of INT_MIN / -1 is undefined
+                a, b = a[1:], b[1:]  # INT_MIN / -1 is undefined on the CPU
             check(function, a, b)
     for function in (torch.floor_divide, torch.remainder, torch.fmod):
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
@@ -339,17 +339,17 @@ def test_overlap_and_shape_errors() -> None:
 
 
 @pytest.mark.parametrize("name", ["mul", "add", "sub", "div"])
-def test_numbers_of_the_scalar_overloads(name: str) -> None:
-    """torch hands these on with the number as a 0-dim CPU tensor of float64, `mul_` with the number first."""
+def test_scalar_overloads(name: str) -> None:
+    """torch passes the scalar on as a 0-dim float64 CPU tensor, in `mul_` as the first operand."""
     x = torch.arange(1.0, 6.0)
     overload = getattr(torch.ops.aten, f"{name}_").Scalar
     torch.testing.assert_close(overload(x.clone().to("mpsx"), -0.2).cpu(), overload(x.clone(), -0.2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
-def test_operands_that_repeat_along_rows(dtype: torch.dtype) -> None:
+def test_operands_broadcast_along_rows(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
-    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than a dispatch has
+    shape = (3, 2, 5, 4, 2, 40)  # more dimensions than one launch supports
 
     def values(*sizes: int) -> torch.Tensor:
         return torch.randint(1, 7, sizes, generator=generator).to(dtype)
@@ -375,8 +375,8 @@ def test_operands_that_repeat_along_rows(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
-def test_transposed_operands_beside_dense_ones(dtype: torch.dtype) -> None:
-    """Panels of a transposed operand are copied on the host; the largest shape here takes several along each way."""
+def test_transposed_and_dense_operands(dtype: torch.dtype) -> None:
+    """The host driver copies panels of a transposed operand; the largest shape has several along each dimension."""
     generator = torch.Generator().manual_seed(4)
 
     def values(*sizes: int) -> torch.Tensor:

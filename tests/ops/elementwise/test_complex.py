@@ -1,4 +1,4 @@
-"""complex64: every operator of complex.def in every layout, numbers, forms, special values, sums, where, gradients."""
+"""complex64: every operator of complex.def, scalars, out=, special values, sums, where and gradients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 UNARY = [row[0] for row in rows("elementwise/complex.def", "MPSX_COMPLEX", 2)]
 BINARY = [row[0] for row in rows("elementwise/complex.def", "MPSX_COMPLEX_BINARY", 2)]
-TWO = 2.0 - 0.5j
+SCALAR = 2.0 - 0.5j
 
 
 def numbers(layout: str, seed: int = 0) -> torch.Tensor:
     return torch.complex(make(layout, torch.float32, seed=seed), make(layout, torch.float32, seed=seed + 1))
 
 
-def placed(layout: str, seed: int = 0) -> torch.Tensor:
-    """Numbers that lie as the layout says."""
+def in_layout(layout: str, seed: int = 0) -> torch.Tensor:
+    """Return numbers with the given layout."""
     z = numbers(layout, seed)
     if layout == "expanded":
         return z[:, :1].contiguous().expand(z.shape)
@@ -37,7 +37,7 @@ def close(ours: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, layout: str) -> None:
-    function, z = getattr(torch, name), placed(layout)
+    function, z = getattr(torch, name), in_layout(layout)
     with mpsx.profiler.launch_log() as log:
         result = function(on_device(z))
     assert layout == "empty" or {f"kernel:{name}_dense_c64", f"kernel:{name}_strided_c64"} & set(log)
@@ -52,10 +52,10 @@ def test_unary(name: str, layout: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name: str, layout: str) -> None:
-    function, a, b = getattr(torch, name), placed(layout), placed(layout, 5)
+    function, a, b = getattr(torch, name), in_layout(layout), in_layout(layout, 5)
     wide = torch.complex128
-    with_numbers = [] if name.startswith("log") else [(a, TWO), (a, 3)]  # of which PyTorch has no overload
-    for x, y in (*with_numbers, (a, b), (a, b.real), (a, b[..., :1] if b.dim() else b)):
+    scalars = [] if name.startswith("log") else [(a, SCALAR), (a, 3)]  # PyTorch has no such overload for logarithms
+    for x, y in (*scalars, (a, b), (a, b.real), (a, b[..., :1] if b.dim() else b)):
         on, exact = (on_device(y), y.to(wide)) if isinstance(y, torch.Tensor) else (y, y)
         result = function(on_device(x), on)
         assert result.stride() == function(x, y).stride()
@@ -88,7 +88,7 @@ def test_powers() -> None:
     close(torch.pow(on_device(z), 3, out=out), z.to(torch.complex128).pow(3), z.dtype)
 
 
-def test_parts_within_a_range_that_the_modulus_leaves() -> None:
+def test_finite_parts_with_an_overflowing_modulus() -> None:
     z = torch.tensor([complex(88.9, 1.5), complex(89.3, 3.1), complex(89.3, 0.3), complex(100, 0.1)])
     for x in (z, z.conj_physical()):
         for function in (torch.exp, torch.expm1, lambda z: torch.pow(torch.full_like(z, 2.75), z)):
@@ -100,7 +100,7 @@ def test_parts_within_a_range_that_the_modulus_leaves() -> None:
 
 @pytest.mark.parametrize("name", ["sinh", "cosh", "sin", "cos"])
 def test_large_parts_of_hyperbolic_functions(name: str) -> None:
-    """Of which one is finite though exp(x) is not; and infinite numbers on the axis."""
+    """One part is finite although exp(x) overflows. Include infinite numbers on the axis."""
     large = [88.8, 89.4, 89.5, -90.0, 120.0, float("inf"), float("-inf"), float("nan")]
     x = torch.tensor([complex(a, b) for a in large for b in (0.0, -0.0, 1.5707963, -1.5707963, 1e-20)])
     x = x[x.real.isfinite() | (x.imag == 0)]
@@ -118,7 +118,7 @@ def test_powers_of_zero() -> None:
     assert torch.pow(z, 0).cpu().tolist() == [1] * 5
 
 
-def test_halves() -> None:
+def test_complex32_from_halves() -> None:
     x, y = torch.randn(2, 3, 4, dtype=torch.half)
     z = torch.complex(x.to("mpsx"), y.t().contiguous().t().to("mpsx"))
     assert z.dtype == torch.complex32
@@ -126,8 +126,8 @@ def test_halves() -> None:
     assert torch.equal(z.imag.cpu(), y)
 
 
-def test_digits() -> None:
-    """Where formulas as they are learnt lose digits: near 1, near the branch cuts, and far out."""
+def test_accuracy() -> None:
+    """Test where textbook formulas lose digits: near 1, near branch cuts, and far from 0."""
     real = torch.tensor([1e-4, 0.3, 1.0, -1.0, 1.0001, -0.9999, 30.0, -1e15, 1e-15])
     z = torch.complex(*torch.meshgrid(real, real, indexing="ij"))
     for name in ("abs", "log", "log1p", "sqrt", "asin", "acos", "asinh", "acosh", "tanh", "expm1", "reciprocal", "sgn",
@@ -140,7 +140,7 @@ def test_digits() -> None:
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
 def test_sums(layout: str) -> None:
-    z = placed(layout)
+    z = in_layout(layout)
     for function in (torch.sum, torch.mean):
         close(function(on_device(z)), function(z.to(torch.complex128)), z.dtype)
         for dim in range(z.dim()):
@@ -154,7 +154,7 @@ def test_where() -> None:
     a, b, mask = numbers("contiguous"), numbers("contiguous", 5), make("contiguous", torch.bool)
     assert torch.where(on_device(mask), on_device(a), on_device(b)).cpu().equal(torch.where(mask, a, b))
     assert torch.where(on_device(mask), on_device(a), 1.5j).cpu().equal(torch.where(mask, a, 1.5j))
-    assert on_device(a).masked_fill(on_device(mask), TWO).cpu().equal(a.masked_fill(mask, TWO))
+    assert on_device(a).masked_fill(on_device(mask), SCALAR).cpu().equal(a.masked_fill(mask, SCALAR))
     assert on_device(a).masked_fill_(on_device(mask), 3).cpu().equal(a.masked_fill(mask, 3))
 
 

@@ -1,4 +1,4 @@
-"""Copies, casts, fills and sequences on the device."""
+"""Copies, casts, fills and ranges on the device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_clone_and_contiguous(layout: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_transposed(dtype: torch.dtype) -> None:
-    """Squares of registers, the last of which overlap, near and far from each other; sides that hold no square too."""
+    """Use sizes with several register tiles, with overlapping last tiles, and smaller than one tile."""
     for height, width in itertools.product((1, 3, 4, 7, 8, 15, 16, 17, 65, 130), (2, 5, 16, 31, 129, 777)):
         for batch in (1, 3):
             x = torch.randint(-128, 128, (batch, height, width + 3), dtype=dtype)[:, :, 1:-2]
@@ -39,7 +39,7 @@ def test_transposed(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("short", [2, 3, 7])
 def test_short_rows(short: int) -> None:
-    """Elements that lie apart, a few a row: as a shuffle of pixels has them; also of more than a panel of a copy."""
+    """Permute tensors with short rows, as in a pixel shuffle, including more rows than one panel of a copy."""
     for shape in ((9, short), (5, 6, 4, short), (3, 130_001, short), (3, 2, 5, 2, 9, short)):
         x = torch.arange(torch.Size(shape).numel(), dtype=torch.int32).view(shape)
         for order in itertools.islice(itertools.permutations(range(len(shape))), 0, None, 7 if len(shape) > 5 else 1):
@@ -53,14 +53,14 @@ def test_short_rows(short: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
 def test_short_dense_rows(dtype: torch.dtype) -> None:
-    """Rows that are copied as an element, or as a few: of 2 to 144 bytes, also where no wide element could lie."""
+    """Copy rows of 2 to 144 bytes as one or a few elements, also at offsets where wide elements are not aligned."""
     for row, skipped, padding in itertools.product((2, 3, 4, 6, 8, 12, 16, 18, 32), (0, 1, 4), (0, 1, 8)):
         x = torch.randint(-128, 128, (7, 3, 21, row + skipped + padding), dtype=dtype)
         part = x[..., skipped : skipped + row]
-        given = on_device(x)[..., skipped : skipped + row]
+        view = on_device(x)[..., skipped : skipped + row]
         for order in ((0, 1, 2, 3), (2, 0, 1, 3), (1, 2, 0, 3)):
             expected = part.permute(order).contiguous()
-            assert torch.equal(given.permute(order).contiguous().cpu(), expected)
+            assert torch.equal(view.permute(order).contiguous().cpu(), expected)
             target = torch.zeros(x.shape, dtype=dtype, device="mpsx")
             target[..., skipped : skipped + row].permute(order).copy_(on_device(expected))
             assert torch.equal(target.cpu()[..., skipped : skipped + row], part)
@@ -86,7 +86,7 @@ def test_casts_of_special_values(target: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("target", [torch.float16, torch.bfloat16])
-def test_rounding_of_every_half(target: torch.dtype) -> None:
+def test_rounding_to_half_precision(target: torch.dtype) -> None:
     bits = torch.randint(-(2**31), 2**31 - 1, (200_000,), dtype=torch.int64, generator=torch.Generator().manual_seed(0))
     x = bits.to(torch.int32).view(torch.float32)
     result = x.to("mpsx").to(target).cpu()
@@ -140,7 +140,7 @@ def test_arange(arguments: tuple) -> None:
         if dtype == torch.float16 and arguments[-1] == 70000:
             continue  # past float16's range
         if dtype in (torch.int64, torch.int32) and not all(isinstance(a, int) for a in arguments):
-            continue  # PyTorch truncates such steps to 0 and refuses them
+            continue  # PyTorch truncates such steps to 0 and rejects them
         expected = torch.arange(*arguments, dtype=dtype)
         torch.testing.assert_close(torch.arange(*arguments, dtype=dtype, device="mpsx").cpu(), expected)
     with pytest.raises(RuntimeError, match="step must be nonzero"):
@@ -161,7 +161,7 @@ def test_linspace(steps: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.complex64])
 def test_linspace_of_no_steps(dtype: torch.dtype) -> None:
-    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # ends that no element has to hold
+    assert torch.linspace(-4.5, 1e6, 0, dtype=dtype, device="mpsx").numel() == 0  # the ends need not be representable
 
 
 def test_rsub() -> None:
@@ -171,8 +171,8 @@ def test_rsub() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES["INT"])
-def test_linspace_of_whole_numbers(dtype: torch.dtype) -> None:
-    """Exact, without what is left of a division; PyTorch's CPU rounds on the way, and is off by one here and there."""
+def test_linspace_of_integers(dtype: torch.dtype) -> None:
+    """Values are exact, rounded toward zero; PyTorch's CPU rounds the step and is sometimes off by one."""
     low, high = (0, 255) if dtype == torch.uint8 else (-128, 127)
     for start, end in ((low, high), (high, low), (3, 5), (low + 1, low + 1), (7, 0)):
         for steps in (0, 1, 2, 5, 100, 1023, 1024, 1025, 3000):

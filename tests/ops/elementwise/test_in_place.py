@@ -1,4 +1,4 @@
-"""In-place operators whose other operand is larger: self keeps its shape."""
+"""In-place operators with an operand larger than self, which keeps its shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLS: dict[str, InPlace] = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
 @pytest.mark.parametrize("name", CALLS)
-def test_a_larger_operand_is_an_error(name: str, dtype: torch.dtype) -> None:
+def test_larger_operand_raises(name: str, dtype: torch.dtype) -> None:
     for device in ("cpu", "mpsx"):
         x, y = torch.ones(1, dtype=dtype, device=device), torch.ones(3, dtype=dtype, device=device)
         with pytest.raises(RuntimeError, match=r"shape|size"):
@@ -38,8 +38,8 @@ METHODS = """eq ne lt le gt ge greater less not_equal logical_and logical_or log
 
 @pytest.mark.usefixtures("silent_fallback")
 @pytest.mark.parametrize("name", [*(f"{name}_" for name in METHODS), "__iand__", "__ior__", "__ixor__", "__iadd__"])
-def test_neighbours_are_left_alone(name: str) -> None:
-    """The error, or the lack of one, is the CPU's, and so is the memory around self."""
+def test_memory_around_self_is_unchanged(name: str) -> None:
+    """Errors and the memory around self are the same as on the CPU."""
     for dtype, other in ((torch.float32, torch.float32), (torch.float16, torch.float32), (torch.int32, torch.int64),
                          (torch.float32, torch.float64), (torch.bool, torch.bool),
                          (torch.bool, torch.float32), (torch.bool, torch.int64)):  # fmt: skip
@@ -48,14 +48,14 @@ def test_neighbours_are_left_alone(name: str) -> None:
             base = torch.arange(1, 5, device=device).to(dtype)
             try:
                 getattr(base[1:2], name)(torch.ones(3, dtype=other, device=device))
-                refused = False
+                raised = False
             except (RuntimeError, NotImplementedError, TypeError):
-                refused = True
-            found.append((refused, base.cpu().tolist()))
+                raised = True
+            found.append((raised, base.cpu().tolist()))
         assert found[0] == found[1], f"{dtype} and {other}"
 
 
-def test_a_larger_operand_of_another_type_is_an_error() -> None:
+def test_larger_operand_of_another_dtype_raises() -> None:
     x = torch.ones(1, dtype=torch.float16, device="mpsx")
     for name in ("add_", "mul_", "lt_", "addcmul_"):
         with pytest.raises(RuntimeError, match=r"output with shape \[1\] doesn't match the broadcast shape \[3\]"):

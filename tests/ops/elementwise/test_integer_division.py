@@ -1,4 +1,4 @@
-"""Quotients and remainders of integers, against Python's own: a CPU driver makes them of floats, exactly."""
+"""Compare quotients and remainders of integers with Python's; CPU drivers compute them exactly with floats."""
 
 import math
 
@@ -11,7 +11,7 @@ TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def operands(dtype: torch.dtype) -> tuple[list[int], list[int]]:
-    """Values at the ends of the type and of floats' precision, multiples of each other, random ones."""
+    """Return values near the limits of the dtype and of float precision, multiples of each other, and random ones."""
     info = torch.iinfo(dtype)
     powers = [2**k + d for k in range(0, info.bits, 1 if info.bits < 64 else 3) for d in (-1, 0, 1)]
     powers += [2**k + d for k in (24, 52, 53, 54, 61, 62) for d in (-1, 0, 1)]
@@ -30,12 +30,12 @@ def operands(dtype: torch.dtype) -> tuple[list[int], list[int]]:
 
 
 def truncated(a: int, b: int) -> int:
-    """The quotient towards zero."""
+    """Divide and round toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def wrapped(values: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """Python's integers as those of a type, which wrap around."""
+    """Convert Python integers to a dtype with wraparound."""
     return torch.tensor([(v + 2**63) % 2**64 - 2**63 for v in values], dtype=torch.int64).to(dtype)
 
 
@@ -49,25 +49,25 @@ OPERATORS = {
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_every_form_is_exact(name: str, dtype: torch.dtype) -> None:
-    """Dense and strided operands, and either as a scalar. PyTorch's CPU dies of the least integer divided by -1."""
+def test_all_variants_are_exact(name: str, dtype: torch.dtype) -> None:
+    """Use dense and strided operands and scalars. PyTorch's CPU crashes on the smallest integer divided by -1."""
     function, exact = OPERATORS[name]
     first, second = operands(dtype)
     a, b = wrapped(first, dtype), wrapped(second, dtype)
     expected = wrapped([exact(x, y) for x, y in zip(first, second, strict=True)], dtype)
-    on, by = a.to("mpsx"), b.to("mpsx")
-    assert torch.equal(function(on, by).cpu(), expected)
-    assert torch.equal(function(on[::2], by[::2]).cpu(), expected[::2])
-    rows = torch.stack([on, on]), by[None]
+    x, y = a.to("mpsx"), b.to("mpsx")
+    assert torch.equal(function(x, y).cpu(), expected)
+    assert torch.equal(function(x[::2], y[::2]).cpu(), expected[::2])
+    rows = torch.stack([x, x]), y[None]
     assert torch.equal(function(*rows)[1].cpu(), expected)
     for divisor in {second[0], second[-1], 7, 1 if dtype is torch.uint8 else -1}:
         expected = wrapped([exact(x, divisor) for x in first], dtype)
-        assert torch.equal(function(on, divisor).cpu(), expected), divisor
-        assert torch.equal(function(on, torch.tensor(divisor, dtype=dtype).to("mpsx")).cpu(), expected), divisor
+        assert torch.equal(function(x, divisor).cpu(), expected), divisor
+        assert torch.equal(function(x, torch.tensor(divisor, dtype=dtype).to("mpsx")).cpu(), expected), divisor
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_integers_have_no_negative_powers(count: int) -> None:
+def test_negative_powers_of_integers_raise(count: int) -> None:
     x = torch.ones(count, dtype=torch.int16, device="mpsx")
     for function in (torch.pow, torch.Tensor.pow_):
         with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):

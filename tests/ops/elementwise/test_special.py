@@ -1,4 +1,4 @@
-"""Every function of metal/elementwise/special.def: values, accuracy, forms, layouts, gradients."""
+"""Every function of metal/elementwise/special.def: values, accuracy, out= and in-place, layouts, gradients."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 UNARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL", 1)]
 BINARY = [row[0] for row in rows("elementwise/special.def", "MPSX_SPECIAL_BINARY", 1)]
-# Where a function is defined.
+# The functions' domains.
 DOMAIN = {"special_ndtri": (0.001, 0.999), "erfinv": (-0.999, 0.999), "lgamma": (0.01, 30), "digamma": (0.1, 30),
           "special_erfcx": (-3, 30), "special_log_ndtr": (-20, 4), "special_entr": (0, 4)}  # fmt: skip
-# With a gradient that PyTorch defines.
+# Functions whose gradient PyTorch defines.
 GRADIENTS = ("sinc", "lgamma", "digamma", "erfinv", "i0", "special_i0e", "special_i1", "special_i1e", "special_entr",
              "special_erfcx", "special_ndtri", "special_log_ndtr", "logaddexp", "logaddexp2", "xlogy",
              "special_xlog1py")  # fmt: skip
@@ -54,14 +54,14 @@ def operands(name: str, layout: str, dtype: torch.dtype) -> list[torch.Tensor]:
 def test_values(name: str, layout: str) -> None:
     for dtype in FLOAT:
         arguments = operands(name, layout, dtype)
-        # In half types the CPU rounds on the way.
+        # The CPU rounds intermediate results in half precision.
         wide = arguments if dtype == torch.float32 else [a.double() for a in arguments]
         expected = function_of(name)(*wide).to(dtype)
         result = function_of(name)(*map(on_device, arguments))
         assert result.device.type == "mpsx"
         assert result.dtype == expected.dtype
         assert result.stride() == expected.stride()
-        # Recurrences lose digits, to which rounding of another order is as good.
+        # Recurrences lose digits, so different rounding orders are equally accurate.
         bounds = {"rtol": 2e-5, "atol": 2e-5} if "polynomial" in name and dtype == torch.float32 else {}
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **bounds)
 
@@ -71,13 +71,13 @@ def test_accuracy(name: str) -> None:
     low, high = domain_of(name)
     x = torch.linspace(low, high, 20011)
     exact = function_of(name)(x.double())
-    if name == "special_airy_ai":  # PyTorch's own, in float64 too, is wrong by up to 3e-6 below -2.09
+    if name == "special_airy_ai":  # PyTorch's is wrong by up to 3e-6 below -2.09, in float64 too
         exact = torch.from_numpy(scipy.special.airy(x.double().numpy())[0])
 
     def error(result: torch.Tensor) -> float:
         return ((result.cpu().double() - exact).abs() / exact.abs().clamp_min(1)).max().item()
 
-    # Where the argument's own rounding weighs (oscillations, series that cancel) the CPU's kernel is the measure.
+    # Where rounding of the argument dominates (oscillations, cancelling series), compare with the CPU's error.
     assert error(function_of(name)(x.to("mpsx"))) <= max(1e-6, 1.25 * error(function_of(name)(x)))
 
 
@@ -90,7 +90,7 @@ def test_special_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNARY + BINARY)
-def test_forms(name: str) -> None:
+def test_out_and_in_place(name: str) -> None:
     arguments = operands(name, "slice", torch.float32)
     expected = function_of(name)(*arguments)
     device = [on_device(a) for a in arguments]
@@ -126,8 +126,8 @@ def test_kernel_ran(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
-def test_ndtri_outside_of_its_domain(dtype: torch.dtype) -> None:
-    """Blocks of which nothing lies between 0 and 1, and others."""
+def test_ndtri_outside_its_domain(dtype: torch.dtype) -> None:
+    """Test blocks without any value between 0 and 1, and mixed ones."""
     x = torch.tensor([0.0, 1.0, -1.0, 2.0, -0.0, math.inf, -math.inf, math.nan]) if dtype.is_floating_point else None
     outside = (x if x is not None else torch.tensor([0, 1, -1, 2])).repeat(300).to(dtype)
     result = torch.special.ndtri(outside.to("mpsx")).cpu().float()
@@ -150,7 +150,7 @@ def test_polygamma(n: int) -> None:
 
 
 def test_trigamma_of_negative_numbers() -> None:
-    """Where PyTorch's CPU kernel loses digits, because it rounds pi x."""
+    """PyTorch's CPU kernel loses digits here, because it rounds pi * x."""
     x = torch.linspace(-8, 0, 4001)
     x = x[(x - x.round()).abs() > 1e-3]
     exact = torch.polygamma(1, x.double())
@@ -159,23 +159,23 @@ def test_trigamma_of_negative_numbers() -> None:
 
 @pytest.mark.parametrize("function", [torch.igamma, torch.igammac])
 def test_incomplete_gamma_functions(function: Callable[..., torch.Tensor]) -> None:
-    """Over every way that they are computed, and at the ends of their ranges."""
+    """Cover every algorithm used to compute them, and the limits of their ranges."""
     a = torch.tensor([1e-3, 0.02, 0.3, 0.9, 1.0, 1.7, 4.0, 9.9, 10.1, 19.0, 21.0, 60.0, 210.0, 1e3, 1e5]).unsqueeze(1)
     x = torch.cat([a * ratio for ratio in (1e-3, 0.1, 0.5, 0.69, 0.71, 0.95, 1.0, 1.02, 1.2, 1.31, 2.0, 5.0)], 1)
     x = torch.cat([x, torch.tensor([1e-4, 0.05, 0.4, 0.6, 1.05, 1.15, 3.0, 30.0]).expand(len(a), 8)], 1)
     exact = function(a.double(), x.double())
     error = (function(a.to("mpsx"), x.to("mpsx")).cpu().double() - exact).abs()
-    theirs = (function(a, x).double() - exact).abs()
-    assert error.max().item() <= max(1e-6, theirs.max().item())
-    small = exact < 0.1  # where digits are lost to subtraction from 1, ours or the CPU's
-    assert (error / exact)[small & (exact > 1e-30)].max() <= max(1e-5, (theirs / exact)[small & (exact > 1e-30)].max())
+    cpu_error = (function(a, x).double() - exact).abs()
+    assert error.max().item() <= max(1e-6, cpu_error.max().item())
+    small = (exact < 0.1) & (exact > 1e-30)  # results that lose digits to a subtraction from 1, on either device
+    assert (error / exact)[small].max() <= max(1e-5, (cpu_error / exact)[small].max())
     ends = torch.tensor([0.0, 1.0, -1.0, float("inf"), float("nan"), 50.0])
     p, q = (t.contiguous() for t in torch.meshgrid(ends, ends, indexing="ij"))
     torch.testing.assert_close(function(p.to("mpsx"), q.to("mpsx")).cpu(), function(p, q), equal_nan=True)
-    leaf, there = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
+    leaf, on_mpsx = x.clone().requires_grad_(), x.to("mpsx").requires_grad_()
     function(a, leaf)[:-2].sum().backward()
-    function(a.to("mpsx"), there)[:-2].sum().backward()
-    torch.testing.assert_close(there.grad.cpu(), leaf.grad, rtol=1e-5, atol=1e-5)
+    function(a.to("mpsx"), on_mpsx)[:-2].sum().backward()
+    torch.testing.assert_close(on_mpsx.grad.cpu(), leaf.grad, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
@@ -196,13 +196,13 @@ def test_frexp(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
-    """Powers of two that lie beyond the type, and beyond bfloat16's integers: to the last bit."""
+    """Results are exact for powers of two outside the dtype's range and outside bfloat16's integers."""
     x = torch.tensor([3.0, 1e-30, 2.0**-133, 2.0**-24, 1.5e4, -0.0, float("inf"), float("nan")]).to(dtype)
     for power in (2, -3, 100, 200, 257, 277, -149, -2000, 2**30):
         y = torch.tensor(power)
         for exponent in (y, y.int(), y.expand(3, 8)):
-            there = torch.ldexp(x.to("mpsx"), exponent.to("mpsx"))
-            torch.testing.assert_close(there.cpu(), torch.ldexp(x, exponent), rtol=0, atol=0, equal_nan=True)
+            on_mpsx = torch.ldexp(x.to("mpsx"), exponent.to("mpsx"))
+            torch.testing.assert_close(on_mpsx.cpu(), torch.ldexp(x, exponent), rtol=0, atol=0, equal_nan=True)
         in_place = x.to("mpsx").ldexp_(y.to("mpsx"))
         torch.testing.assert_close(in_place.cpu(), torch.ldexp(x, y), rtol=0, atol=0, equal_nan=True)
     wide = torch.ones(3, 8, dtype=torch.int64, device="mpsx")
@@ -213,14 +213,14 @@ def test_ldexp(dtype: torch.dtype, no_fallback: None) -> None:
         x.to("mpsx").ldexp_(wide)
 
 
-def test_heaviside_of_two_types_is_refused_as_on_the_cpu() -> None:
+def test_heaviside_of_two_dtypes_raises() -> None:
     with mpsx.fallback.using_mode("silent"), pytest.raises(RuntimeError, match="different dtypes"):
         torch.heaviside(torch.ones(2, device="mpsx"), torch.ones(2, dtype=torch.float16, device="mpsx"))
 
 
 @pytest.mark.parametrize("name", [name for name in BINARY if "polynomial" not in name and "igamma" not in name])
-def test_numbers(name: str) -> None:
-    """One operand is a number, or a tensor of one element on the CPU."""
+def test_scalars(name: str) -> None:
+    """One operand is a Python scalar, or a 0-dim CPU tensor."""
     x = make("transposed", torch.float32, low=1.5, high=4)
     for number in (torch.tensor(2.5), 2.5) if name not in ("logaddexp", "logaddexp2") else (torch.tensor(2.5),):
         for arguments in ((x, number), (number, x)):
@@ -230,21 +230,21 @@ def test_numbers(name: str) -> None:
             torch.testing.assert_close(result.cpu(), function_of(name)(*arguments), rtol=1e-5, atol=1e-5)
 
 
-def test_zeta_of_all_sizes() -> None:
-    """The form of usual arguments, which a CPU takes for blocks that have no others, and the other one."""
+def test_zeta_fast_and_general_paths() -> None:
+    """On the CPU, blocks that contain only common arguments use a faster path; compare both paths."""
     x = torch.tensor([1.0000001, 1.01, 1.5, 2, 3.7, 10, 23, 60, 200, 1e4, math.inf])
     q = torch.tensor([1e-30, 1e-3, 0.5, 0.99, 1, 1.01, 7.5, 33, 1e5, 1e8])
     x, q = (t.flatten() for t in torch.meshgrid(x, q, indexing="ij"))
     exact = torch.special.zeta(x.double(), q.double()).float()
     expected = torch.special.zeta(x, q)
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        usual = torch.special.zeta(x.to(dtype).to("mpsx"), q.to(dtype).to("mpsx")).cpu()
-        other = torch.special.zeta(torch.cat([x, torch.tensor([-1.0])]).to(dtype).to("mpsx"),
-                                   torch.cat([q, torch.tensor([1.0])]).to(dtype).to("mpsx")).cpu()  # fmt: skip
-        assert other[-1].isnan()
-        torch.testing.assert_close(usual, other[:-1], rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=0)
-    on = torch.special.zeta(x.to("mpsx"), q.to("mpsx")).cpu()
-    known = ~expected.isnan()  # the CPU's float32 overflows on the way where zeta is next to nothing
-    torch.testing.assert_close(on[known], expected[known], rtol=1e-5, atol=1e-37)
+        fast = torch.special.zeta(x.to(dtype).to("mpsx"), q.to(dtype).to("mpsx")).cpu()
+        general = torch.special.zeta(torch.cat([x, torch.tensor([-1.0])]).to(dtype).to("mpsx"),
+                                     torch.cat([q, torch.tensor([1.0])]).to(dtype).to("mpsx")).cpu()  # fmt: skip
+        assert general[-1].isnan()
+        torch.testing.assert_close(fast, general[:-1], rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=0)
+    result = torch.special.zeta(x.to("mpsx"), q.to("mpsx")).cpu()
+    known = ~expected.isnan()  # the CPU's float32 intermediate results overflow where zeta is almost 0
+    torch.testing.assert_close(result[known], expected[known], rtol=1e-5, atol=1e-37)
     near = exact.isfinite() & (x < 1e3)
-    torch.testing.assert_close(on[near], exact[near], rtol=1e-4, atol=1e-37)
+    torch.testing.assert_close(result[near], exact[near], rtol=1e-4, atol=1e-37)

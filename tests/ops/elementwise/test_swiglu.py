@@ -1,4 +1,4 @@
-"""torch.ops.mpsx.swiglu: values, layouts, the packed form, gradients, errors."""
+"""torch.ops.mpsx.swiglu: values, layouts, the packed form, gradients and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def reference(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """In float64, rounded once."""
+    """Compute in float64 and round once."""
     return (x.double() * F.silu(gate.double())).to(x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Every row of metal/elementwise/unary.def: values, layouts, forms, accuracy, gradients."""
+"""Every row of metal/elementwise/unary.def: values, layouts, out= and in-place, accuracy, gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 ROWS = rows("elementwise/unary.def", "MPSX_UNARY", 3)
 NAMES = [row[0] for row in ROWS]
-# The part of the real line on which an operator is defined.
+# The operators' domains.
 DOMAIN = {
     "sqrt": (0, 9),
     "rsqrt": (0.1, 9),
@@ -28,7 +28,7 @@ DOMAIN = {
     "atanh": (-0.99, 0.99),
     "acosh": (1, 9),
 }
-# Errors allowed against float64, in units of the last place of float32; the CPU's own are between 1 and 4.
+# Errors allowed against float64, in float32 ULPs; the CPU's are between 1 and 4.
 ULPS = {
     "erfc": 8,
     "tan": 4,
@@ -56,7 +56,7 @@ def test_values(name: str, types: str, layout: str) -> None:
         x = make(layout, dtype, low=low, high=high)
         try:
             expected = apply(name, x)
-        except RuntimeError:  # the CPU has no such type for this operator: nothing to compare with
+        except RuntimeError:  # the CPU lacks this dtype for this operator, so there is no reference
             continue
         result = apply(name, on_device(x))
         assert result.device.type == "mpsx"
@@ -66,7 +66,7 @@ def test_values(name: str, types: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "types"), [(row[0], row[1]) for row in ROWS])
-def test_forms(name: str, types: str) -> None:
+def test_out_and_in_place(name: str, types: str) -> None:
     low, high = DOMAIN.get(name, (-3, 3))
     x = make("slice", DTYPES[types][0], low=low, high=high)
     expected = apply(name, x)
@@ -77,7 +77,7 @@ def test_forms(name: str, types: str) -> None:
         assert result is target
         torch.testing.assert_close(target.cpu(), getattr(x.clone(), f"{name}_")(), equal_nan=True)
     if name in ("isnan", "relu"):
-        return  # no out= form in PyTorch
+        return  # PyTorch has no out= variant
     out = torch.empty(0, dtype=expected.dtype, device="mpsx")
     assert getattr(torch, name)(device, out=out) is out
     torch.testing.assert_close(out.cpu(), expected, equal_nan=True)
@@ -92,7 +92,7 @@ def test_forms(name: str, types: str) -> None:
             with pytest.raises(RuntimeError, match=re.escape(str(error))):
                 getattr(torch, name)(device, out=wide)
             return
-        with mpsx.fallback.using_mode("silent"):  # float64 has no kernel; writing there goes through the fallback
+        with mpsx.fallback.using_mode("silent"):  # float64 has no kernel, so the out= tensor needs a fallback
             getattr(torch, name)(device, out=wide)
             torch.testing.assert_close(wide.cpu().float(), expected, equal_nan=True)
 
@@ -105,7 +105,7 @@ def test_accuracy(name: str) -> None:
     error = (apply(name, x.to("mpsx")).cpu().double() - exact).abs()
     ulp = torch.finfo(torch.float32).eps * 2.0 ** torch.floor(torch.log2(exact.abs().clamp_min(1e-30)))
     ulp = ulp.clamp_min(torch.finfo(torch.float32).tiny)
-    # Near a zero of the function the result of a rounded argument is what can be asked for.
+    # Near a zero of the function, rounding of the argument dominates.
     slack = torch.finfo(torch.float32).eps * 1e-3
     worst = ((error - slack) / ulp).max().item()
     assert worst <= ULPS.get(name, 2.5), f"{name}: {worst:.2f} ulp"
@@ -152,7 +152,7 @@ def test_large(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_large_angles(name: str) -> None:
-    """Alone and among small ones, of which a block is computed in another way; and zeros keep their sign."""
+    """Test large angles alone and in blocks with small ones, which take another path; zeros keep their sign."""
     bits = torch.arange(0, 0x7F800000, 104_729, dtype=torch.int32)
     every = bits.view(torch.float32)
     angles = torch.linspace(-100, 100, 5001)
@@ -167,6 +167,6 @@ def test_large_angles(name: str) -> None:
             torch.testing.assert_close(result, apply(name, few.double()).to(dtype), equal_nan=True)
 
 
-def test_error_names_the_types() -> None:
+def test_error_names_the_dtypes() -> None:
     with pytest.raises(RuntimeError, match="can't be cast"):
         torch.exp(torch.ones(3, device="mpsx"), out=torch.empty(3, dtype=torch.int64, device="mpsx"))

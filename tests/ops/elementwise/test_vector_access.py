@@ -1,4 +1,4 @@
-"""Dense kernels move packs of 16 bytes: sizes around a pack and a batch of them, and memory that is not aligned."""
+"""Dense kernels use 16-byte vectors: test sizes around a vector and a batch of vectors, and unaligned memory."""
 
 import pytest
 import torch
@@ -10,14 +10,14 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def numbers(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Whole numbers, so that every type holds their sums."""
+    """Return small integers, whose sums every dtype can represent."""
     return torch.randint(0, 50, shape).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.complex64], ids=str)
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 1), (0, 3), (5, 0)], ids=str)
 def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
-    """Operands that begin at these elements; what lies around a result stays as it is."""
+    """Operands start at these offsets. Elements around a result are not overwritten."""
     torch.manual_seed(0)
     first, second = offsets
     x, y, c = numbers(dtype, 5000), numbers(dtype, 5000), numbers(torch.bool, 5000)
@@ -48,7 +48,7 @@ def test_flat(dtype: torch.dtype, offsets: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 4, 8, 15, 16, 17, 31, 64, 67, 128, 131, 515], ids=str)
 def test_rows(dtype: torch.dtype, columns: int) -> None:
-    """Rows whose pitch is a pack or not, columns and rows that are broadcast, and a transposition."""
+    """Use rows whose pitch is or is not a multiple of a vector, broadcast rows and columns, and a transpose."""
     torch.manual_seed(0)
     for pitch in (columns, columns + 1, columns + 16):
         x, y = numbers(dtype, 7, 2, pitch), numbers(dtype, 7, 2, pitch)
@@ -75,8 +75,8 @@ def test_rows(dtype: torch.dtype, columns: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_lists_and_dropout(dtype: torch.dtype) -> None:
-    """Lists of tensors, some of them not aligned; a dropout draws alike at any alignment."""
+def test_foreach_and_dropout(dtype: torch.dtype) -> None:
+    """Use lists of partly unaligned tensors. Dropout draws the same numbers at any alignment."""
     torch.manual_seed(0)
     for offset in (0, 1):
         tensors = [numbers(dtype, n + offset) for n in (1, 3, 64, 129, 8191, 8192, 8209)]

@@ -1,4 +1,4 @@
-"""embedding_bag: modes, offsets, weights, padding, gradients, errors."""
+"""embedding_bag: modes, offsets, weights, padding, gradients and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS = [{}, {"padding_idx": 1}, {"include_last_offset": True}]
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags(mode: str, options: dict[str, Any]) -> None:
     for dtype in FLOAT:
-        table = torch.randperm(700).view(10, 70).to(dtype) / 64  # no two are the same where a maximum is looked for
+        table = torch.randperm(700).view(10, 70).to(dtype) / 64  # distinct, so that each maximum is unique
 
         def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
             return F.embedding_bag(indices, table, offsets, mode=mode, **options)
@@ -38,7 +38,7 @@ def test_bags(mode: str, options: dict[str, Any]) -> None:
         compare(bags, table, INDICES, OFFSETS)
     table = torch.randn(70, 10).t()
     compare(bags, table, INDICES.int(), OFFSETS.int())
-    for narrow in (torch.uint8, torch.int16):  # as many bits as the wider of the two
+    for narrow in (torch.uint8, torch.int16):  # computed in the wider dtype of the two
         compare(bags, table, INDICES, OFFSETS.to(narrow))
         compare(bags, table, INDICES.to(narrow), OFFSETS)
 
@@ -59,7 +59,7 @@ def test_weights(dtype: torch.dtype) -> None:
         compare(bags, torch.randn(10, 7).to(dtype), torch.rand(10).to(dtype), INDICES.short(), OFFSETS, padding)
 
 
-@pytest.mark.parametrize("mode", ["mean", "max"])  # the CPU's sum leaves them out, and its gradient is undefined
+@pytest.mark.parametrize("mode", ["mean", "max"])  # the CPU's sum omits them, and its gradient is undefined
 def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
     def bags(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         return F.embedding_bag(indices, table, offsets, mode=mode, include_last_offset=True)
@@ -67,8 +67,8 @@ def test_indices_past_the_last_offset_are_in_the_last_bag(mode: str) -> None:
     compare(bags, torch.randperm(70).view(10, 7) / 64, INDICES, torch.tensor([0, 3, 7]))
 
 
-def test_frequencies() -> None:
-    """Not against the CPU's, whose kernel looks up the count of another index."""
+def test_scale_grad_by_freq() -> None:
+    """Do not compare with the CPU, whose kernel looks up the frequency of another index."""
     table = on_device(torch.randn(10, 3))
     counts = torch.bincount(INDICES, minlength=10).clamp(min=1).unsqueeze(1)
     gradients = []
@@ -83,13 +83,13 @@ def test_frequencies() -> None:
 def test_sparse_gradient() -> None:
     table = torch.randn(10, 3)
     ours, theirs = on_device(table).requires_grad_(), table.clone().requires_grad_()
-    with mpsx.fallback.using_mode("silent"):  # sparse tensors are the CPU's
+    with mpsx.fallback.using_mode("silent"):  # sparse tensors fall back to the CPU
         F.embedding_bag(on_device(INDICES), ours, on_device(OFFSETS), mode="sum", sparse=True).sum().backward()
         F.embedding_bag(INDICES, theirs, OFFSETS, mode="sum", sparse=True).sum().backward()
         torch.testing.assert_close(ours.grad.to_dense().cpu(), theirs.grad.to_dense())
 
 
-def test_nothing_and_errors() -> None:
+def test_empty_input_and_errors() -> None:
     table, none = torch.randn(4, 3, device="mpsx"), torch.empty(0, dtype=torch.long, device="mpsx")
     assert F.embedding_bag(none, table, none).shape == (0, 3)
     assert F.embedding_bag(none, table, torch.zeros(2, dtype=torch.long, device="mpsx")).cpu().eq(0).all()

@@ -1,4 +1,4 @@
-"""flip, roll, tril, triu."""
+"""flip, roll, tril and triu."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Indexing by tensors: reading, writing, accumulating."""
+"""Indexing with tensors: reading, writing and accumulating."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from deferred_errors import errors_are_deferred, raises_after_sync
+from error_messages import error_messages
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -16,7 +17,7 @@ LAYOUTS = ("contiguous", "transposed", "slice", "step", "expanded")
 
 
 def keys(x: torch.Tensor) -> dict[str, tuple]:
-    """Ways to index a 3-D tensor; slices and None are PyTorch's own business, what is left reaches the device."""
+    """Return indices of a 3-D tensor. PyTorch handles slices and None; only the tensors reach the device."""
     a, b, c = x.shape
     i, j, k = torch.randint(-a, a, (6,)), torch.randint(-b, b, (6,)), torch.randint(-c, c, (6,))
     return {
@@ -65,9 +66,9 @@ def test_write(name: str, layout: str) -> None:
         key = keys(x)[name]
         y = on_device(x.clone())
         expected = x.clone()
-        # One value for one place, so that repetitions in the key do not matter.
-        places = torch.arange(x.numel()).view(x.shape)[key]
-        values = (places % 2 == 0) if dtype == torch.bool else (places % 100).to(dtype)
+        # Assign a fixed value to each position, so that repeated indices do not matter.
+        positions = torch.arange(x.numel()).view(x.shape)[key]
+        values = (positions % 2 == 0) if dtype == torch.bool else (positions % 100).to(dtype)
         expected[key] = values
         y[to_device(key)] = values.to("mpsx")
         assert torch.equal(y.cpu(), expected)
@@ -84,7 +85,7 @@ def test_accumulate(name: str, layout: str) -> None:
         x = x.round() if dtype.is_floating_point else x
         key = [part for part in keys(x)[name] if isinstance(part, torch.Tensor)]
         if len(key) != len(keys(x)[name]):
-            continue  # index_put takes tensors only; slices were covered by test_write
+            continue  # index_put accepts only tensors; test_write covers slices
         values = torch.randint(0, 2, x[tuple(key)].shape).to(dtype)  # sums of integers are exact
         expected = x.clone().index_put_(key, values, accumulate=True)
         result = on_device(x.clone()).index_put_(to_device(tuple(key)), values.to("mpsx"), accumulate=True)
@@ -111,7 +112,7 @@ def test_sums_are_rounded_once() -> None:
         torch.testing.assert_close(result[0].cpu(), values.double().sum().to(dtype))
 
 
-def test_last_value_wins_where_asked_for() -> None:
+def test_last_value_wins_in_deterministic_mode() -> None:
     index, values = torch.randint(0, 50, (20_000,)), torch.arange(20_000.0)
     expected = torch.zeros(50).scatter(0, index, values)
     torch.use_deterministic_algorithms(True)
@@ -157,7 +158,7 @@ def test_out_of_range(bad: int) -> None:
         torch.zeros(0, 3, device="mpsx")[torch.tensor([0], device="mpsx")]
 
 
-def test_errors_are_the_cpu_s() -> None:
+def test_error_messages_match_the_cpu() -> None:
     def call(device: str, which: int) -> None:
         x = torch.zeros(4, 5, device=device)
         two, three = torch.tensor([0, 1], device=device), torch.tensor([0, 1, 2], device=device)
@@ -173,12 +174,8 @@ def test_errors_are_the_cpu_s() -> None:
             x[torch.zeros(2, device=device)]
 
     for which in range(5):
-        messages = []
-        for device in ("cpu", "mpsx"):
-            with pytest.raises((RuntimeError, IndexError)) as caught:
-                call(device, which)
-            messages.append(str(caught.value))
-        assert messages[0] == messages[1]
+        cpu, mpsx_message = error_messages(lambda d, which=which: call(d, which))
+        assert mpsx_message == cpu
 
 
 def test_kernels_run() -> None:

@@ -1,10 +1,11 @@
-"""scatter, scatter_add, scatter_reduce."""
+"""scatter, scatter_add and scatter_reduce."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from deferred_errors import errors_are_deferred, raises_after_sync
+from error_messages import error_messages
 from layouts import make, on_device
 from tables import DTYPES
 
@@ -15,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 LAYOUTS = ("contiguous", "transposed", "slice", "step", "channels_last")
 
 
-def on_both(x: torch.Tensor, dim: int, smaller: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """An index along `dim` with repetitions, and a source of small integers (whose sums are exact)."""
+def index_and_source(x: torch.Tensor, dim: int, smaller: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return an index along `dim` with repetitions, and a source of small integers, whose sums are exact."""
     shape = [size - 1 if smaller else size for size in x.shape]
     shape[dim] = 2 * x.size(dim)
     index = torch.randint(0, x.size(dim), shape)
@@ -31,9 +32,9 @@ def test_set_and_fill(layout: str, dtype: torch.dtype) -> None:
     x = make(layout, dtype)
     for dim in range(-x.dim(), x.dim()):
         for smaller in (False, True):
-            index, source = on_both(x, dim, smaller)
+            index, source = index_and_source(x, dim, smaller)
             i = index.to("mpsx")
-            # CPU writes in the order of the index too: the last of several values for a place wins.
+            # The CPU also writes in index order: the last value for an element wins.
             expected = x.scatter(dim, index, source)
             assert torch.equal(on_device(x).scatter(dim, i, source.to("mpsx")).cpu(), expected)
             assert torch.equal(on_device(x).scatter(dim, i, 1).cpu(), x.scatter(dim, index, 1))
@@ -48,7 +49,7 @@ def test_add(layout: str, dtype: torch.dtype) -> None:
     x = make(layout, dtype).round()
     for dim in range(-x.dim(), x.dim()):
         for smaller in (False, True):
-            index, source = on_both(x, dim, smaller)
+            index, source = index_and_source(x, dim, smaller)
             expected = x.scatter_add(dim, index, source)
             i, s = index.to("mpsx"), source.to("mpsx")
             assert torch.equal(on_device(x).scatter_add(dim, i, s).cpu(), expected)
@@ -64,7 +65,7 @@ def test_reduce(reduce: str, include_self: bool) -> None:
     for dtype in DTYPES["REAL"]:
         x = make("transposed", dtype).round()
         for dim in range(3):
-            index, source = on_both(x, dim)
+            index, source = index_and_source(x, dim)
             arguments = {"reduce": reduce, "include_self": include_self}
             expected = x.scatter_reduce(dim, index, source, **arguments)
             result = on_device(x).scatter_reduce(dim, index.to("mpsx"), source.to("mpsx"), **arguments)
@@ -104,18 +105,17 @@ def test_out_of_range(bad: int) -> None:
     for call in (lambda: x.scatter(0, index, 1.0), lambda: x.scatter_add_(0, index, torch.ones(1, 3, device="mpsx"))):
         with raises_after_sync(RuntimeError, match=f"index {bad} is out of bounds for dimension 0 with size 5"):
             call()
-    assert errors_are_deferred() or not x.cpu().any()  # refused before anything was written
+    assert errors_are_deferred() or not x.cpu().any()  # the error is raised before anything is written
 
 
-def test_errors_are_the_cpu_s() -> None:
+def test_error_messages_match_the_cpu() -> None:
+    def scatter(d: str, source: torch.Tensor) -> torch.Tensor:
+        index = torch.zeros(2, 2, dtype=torch.long, device=d)
+        return torch.zeros(4, 3, device=d).scatter(0, index, source.to(d))
+
     for source in (torch.zeros(1, 2), torch.zeros(2, 2, dtype=torch.half), torch.zeros(2)):
-        messages = []
-        for device in ("cpu", "mpsx"):
-            with pytest.raises((RuntimeError, IndexError)) as caught:
-                index = torch.zeros(2, 2, dtype=torch.long, device=device)
-                torch.zeros(4, 3, device=device).scatter(0, index, source.to(device))
-            messages.append(str(caught.value))
-        assert messages[0] == messages[1]
+        cpu, device = error_messages(lambda d, source=source: scatter(d, source))
+        assert device == cpu
 
 
 def test_kernels_run() -> None:

@@ -1,4 +1,4 @@
-"""The gradient of embedding: rows added up by key."""
+"""The gradient of embedding: a segmented sum of rows by index."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def test_gradient(rows: int, padding: int | None, scale: bool) -> None:
             i = index.to(index_type)
             for dtype in FLOAT:
                 gradient = torch.randn(*shape, 70).to(dtype)
-                # CPU adds up in the weight's own type; the reference is its sum in float32.
+                # The CPU sums in the weight's dtype; compare with its sum in float32.
                 a, b = weight.clone().requires_grad_(), weight.to(dtype).to("mpsx").requires_grad_()
                 F.embedding(i, a, padding, scale_grad_by_freq=scale).backward(gradient.float())
                 F.embedding(i.to("mpsx"), b, padding, scale_grad_by_freq=scale).backward(gradient.to("mpsx"))
                 torch.testing.assert_close(b.grad.cpu(), a.grad.to(dtype))
 
 
-def test_order_is_kept() -> None:
-    """Equal keys are added in the order of the index, at any number of threads: the same bits every time."""
+def test_order_is_preserved() -> None:
+    """Rows with equal indices are added in index order for any number of threads, so results are bitwise equal."""
     index = torch.randint(0, 40, (50_000,)).to("mpsx")
     gradient = torch.randn(50_000, 8).to("mpsx")
     results = at_thread_counts(
@@ -43,8 +43,8 @@ def test_order_is_kept() -> None:
     )
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
     sums = torch.zeros(40, 8)
-    for place, row in zip(index.tolist(), gradient.cpu(), strict=True):
-        sums[place] += row
+    for i, row in zip(index.tolist(), gradient.cpu(), strict=True):
+        sums[i] += row
     assert torch.equal(results[0], sums)
 
 

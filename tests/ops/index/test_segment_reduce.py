@@ -1,4 +1,4 @@
-"""segment_reduce: every reduction, by lengths and by offsets, empty segments, gradients, errors."""
+"""segment_reduce: every reduction, by lengths and by offsets, empty segments, gradients and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LENGTHS = torch.tensor([[2, 0, 3, 1], [1, 1, 1, 3]])
 
 
 def run(data: torch.Tensor, reduce: str, **options: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result and the gradient."""
+    """Return the result and the gradient."""
     leaf = data.detach().requires_grad_()
     result = torch.segment_reduce(leaf, reduce, **options)
     result.backward(torch.linspace(0.5, 2, result.numel()).view(result.shape).to(result))

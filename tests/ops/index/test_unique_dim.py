@@ -1,4 +1,4 @@
-"""unique and unique_consecutive along a dimension, mode, indices of triangles: values, types, layouts, errors."""
+"""unique and unique_consecutive along a dimension, mode, tril_indices and triu_indices."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def test_unique(dtype: torch.dtype) -> None:
                 torch.unique_consecutive(on_device(t), dim=dim, return_inverse=True, return_counts=True),
                 torch.unique_consecutive(t, dim=dim, return_inverse=True, return_counts=True),
             )
-    line = x.flatten()
-    same(torch.unique(on_device(line), dim=0, return_counts=True), torch.unique(line, dim=0, return_counts=True))
+    flat = x.flatten()
+    same(torch.unique(on_device(flat), dim=0, return_counts=True), torch.unique(flat, dim=0, return_counts=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES["ALL"])
 @pytest.mark.parametrize("count", [1, 700, 5000])
-def test_unique_of_all(dtype: torch.dtype, count: int) -> None:
-    """One chunk and several; every combination of what is asked for; runs that reach over a chunk's end."""
+def test_unique_of_flattened_input(dtype: torch.dtype, count: int) -> None:
+    """Use one and several chunks, runs across chunk boundaries, and every combination of return values."""
     numbers = torch.randint(0, 3 if count < 5000 else 100, (count,)).to(dtype)
     special = numbers.clone()
     if dtype.is_floating_point:
         special[::7] = float("nan")
-    for asked in ((False, False), (True, False), (False, True), (True, True)):
-        # Each NaN is one of its own, and which is the first of them PyTorch leaves open.
-        x = numbers if asked[0] else special
+    for inverse, counts in ((False, False), (True, False), (False, True), (True, True)):
+        # Every NaN is distinct, and PyTorch does not specify their order.
+        x = numbers if inverse else special
         for t in (x, x.flip(0)[::2], x[: count // 10 * 10].view(-1, 5) if count > 5 else x):
             for function in (torch.unique, torch.unique_consecutive):
-                ours = function(on_device(t), return_inverse=asked[0], return_counts=asked[1])
-                theirs = function(t, return_inverse=asked[0], return_counts=asked[1])
+                ours = function(on_device(t), return_inverse=inverse, return_counts=counts)
+                theirs = function(t, return_inverse=inverse, return_counts=counts)
                 same(*(r if isinstance(r, tuple) else (r,) for r in (ours, theirs)))
 
 
-def test_unique_of_nothing() -> None:
+def test_unique_of_empty_input() -> None:
     x = torch.empty(0, 3)
     for function in (torch.unique, torch.unique_consecutive):
         same(function(on_device(x), dim=0, return_counts=True), function(x, dim=0, return_counts=True))
@@ -65,9 +65,9 @@ def test_mode(dtype: torch.dtype) -> None:
     x = torch.randint(0, 3, (4, 9, 5)).to(dtype)
     for t in (x, x.transpose(0, 2), x[:, ::2], x.repeat(1, 70, 1)):
         for dim in (0, 1, -1):
-            values, places = torch.mode(on_device(t), dim)
+            values, indices = torch.mode(on_device(t), dim)
             torch.testing.assert_close(values.cpu(), torch.mode(t, dim).values)
-            torch.testing.assert_close(t.gather(dim, places.cpu().unsqueeze(dim)).squeeze(dim), values.cpu())
+            torch.testing.assert_close(t.gather(dim, indices.cpu().unsqueeze(dim)).squeeze(dim), values.cpu())
     same(torch.mode(on_device(x), 1, keepdim=True)[:1], torch.mode(x, 1, keepdim=True)[:1])
     same(torch.mode(on_device(x[0, 0, 0])), torch.mode(x[0, 0, 0]))
 
@@ -80,15 +80,15 @@ def test_mode_of_special_values() -> None:
     ours = on_device(x).requires_grad_()
     torch.mode(ours[1:]).values.sum().backward()
     assert ours.grad.cpu().sum() == 2
-    values, places = torch.empty(0, device="mpsx"), torch.empty(0, dtype=torch.long, device="mpsx")
-    torch.mode(on_device(x[1:]), 1, out=(values, places))
+    values, indices = torch.empty(0, device="mpsx"), torch.empty(0, dtype=torch.long, device="mpsx")
+    torch.mode(on_device(x[1:]), 1, out=(values, indices))
     torch.testing.assert_close(values.cpu(), torch.tensor([5.0, 0.0]))
     with pytest.raises(IndexError, match="non-zero size"):
         torch.mode(torch.empty(3, 0, device="mpsx"), 1)
 
 
 @pytest.mark.parametrize("function", [torch.tril_indices, torch.triu_indices])
-def test_triangles(function: object) -> None:
+def test_triangle_indices(function: object) -> None:
     for rows, columns, offset in ((4, 4, 0), (3, 5, -1), (5, 2, 1), (0, 3, 0), (3, 3, 7)):
         for dtype in (torch.long, torch.int32):
             ours = function(rows, columns, offset, device="mpsx", dtype=dtype)
