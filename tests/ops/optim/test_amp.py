@@ -29,7 +29,7 @@ def test_unscale(dtype: torch.dtype, bad: float | None, inverse: float) -> None:
         torch.testing.assert_close(got.cpu(), expected, equal_nan=True)
 
 
-def test_unscale_mixed_types_and_layouts() -> None:
+def test_unscale_mixed_dtypes_and_layouts() -> None:
     values = [torch.randn(6, 8), torch.randn(5).half(), torch.randn(4, 4).bfloat16(), torch.randn(3)]
     device = [v.to("mpsx") for v in values]
     device[0] = device[0][::2, ::3]
@@ -84,7 +84,7 @@ def test_training(dtype: torch.dtype, fused: bool) -> None:
     with mpsx.fallback.using_mode("silent"):
         scaled, history = train("mpsx", 256.0)
         plain, plain_history = train("mpsx", None)
-    assert history[-1] == 256.0 * 2**3  # 12 good steps, growth every four
+    assert history[-1] == 256.0 * 2**3  # 12 finite steps, the scale grows every four
     assert history[-2] < 0.8 * history[0]
     torch.testing.assert_close(history[:-1], plain_history[:-1], rtol=2e-2, atol=2e-2)
     for s, p in zip(scaled, plain, strict=True):

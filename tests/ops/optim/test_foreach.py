@@ -1,4 +1,4 @@
-"""torch._foreach_*: every row of metal/optim/foreach.def and the operators beside the table."""
+"""torch._foreach_*: every row of metal/optim/foreach.def, and the operators that are not in the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNARY = [row[0] for row in rows(TABLE, "MPSX_FOREACH_UNARY", 1)]
 SCALED = [row[0] for row in rows(TABLE, "MPSX_FOREACH_SCALED", 1)]
 BINARY = SCALED + [row[0] for row in rows(TABLE, "MPSX_FOREACH_BINARY", 1)]
 POINTWISE = [row[0] for row in rows(TABLE, "MPSX_FOREACH_POINTWISE", 1)]
-# Sizes that cross the ends of chunks and launches: 35 tensors are more than one launch binds.
+# Sizes around chunk boundaries. 35 tensors exceed the number that one launch can bind.
 SIZES = [(), (1,), (0, 3), (7, 5), (8192,), (8193,), (3, 9000), *[(k,) for k in range(2, 30)]]
 
 
@@ -35,7 +35,7 @@ def to_device(values: object) -> object:
 
 
 def check(name: str, *arguments: object, kernels: bool = True, **options: object) -> None:
-    """The functional and the in-place form on the device against the CPU's."""
+    """Compare the functional and the in-place variant with the CPU."""
     expected = getattr(torch, f"_foreach_{name}")(*arguments, **options)
     device = to_device(list(arguments))
     with mpsx.profiler.launch_log() as log:
@@ -56,7 +56,7 @@ def check(name: str, *arguments: object, kernels: bool = True, **options: object
             torch.testing.assert_close(got.cpu(), wanted, equal_nan=True)
 
 
-def test_the_table_is_read() -> None:
+def test_every_row_is_covered() -> None:
     assert len(UNARY) >= 7
     assert len(BINARY) >= 9
     assert len(POINTWISE) == 2
@@ -81,7 +81,7 @@ def test_binary(name: str, dtype: torch.dtype) -> None:
     other = tensors(dtype, 2, low=0.3)
     check(name, tensors(dtype, 1, low=low), other)
     if name in SCALED:
-        # In half the end of a row on the CPU rounds the product too, which a power of two leaves exact.
+        # In half precision, the CPU also rounds the product in the tail of a row, so use an exact power of two.
         check(name, tensors(dtype, 1), other, alpha=-0.75 if dtype == torch.float32 else -2)
 
 
@@ -92,7 +92,7 @@ def test_tensor_operand(name: str, dtype: torch.dtype) -> None:
     check(name, tensors(dtype, 1), value)
     if name == "add":
         check(name, tensors(dtype, 1), value, alpha=0.5)
-    # A scalar that stays on the CPU.
+    # A 0-dim tensor on the CPU.
     expected = getattr(torch, f"_foreach_{name}")(tensors(dtype, 1), value)
     result = getattr(torch, f"_foreach_{name}")(to_device(tensors(dtype, 1)), value)
     for got, wanted in zip(result, expected, strict=True):
@@ -107,7 +107,7 @@ def test_pointwise(name: str, dtype: torch.dtype) -> None:
     check(name, tensors(dtype, 1), first, second, value=-0.3)
     check(name, tensors(dtype, 1), first, second, scalars)
     device = to_device([tensors(dtype, 1), first, second])
-    result = getattr(torch, f"_foreach_{name}")(*device, torch.tensor(scalars))  # packed on the CPU
+    result = getattr(torch, f"_foreach_{name}")(*device, torch.tensor(scalars))  # scalars in a CPU tensor
     expected = getattr(torch, f"_foreach_{name}")(tensors(dtype, 1), first, second, torch.tensor(scalars))
     for got, wanted in zip(result, expected, strict=True):
         torch.testing.assert_close(got.cpu(), wanted)
@@ -132,7 +132,7 @@ def test_norm(order: float, dtype: torch.dtype) -> None:
     values = [t for t in tensors(dtype, 1) if t.numel()]
     with mpsx.profiler.launch_log() as log:
         result = torch._foreach_norm(to_device(values), order)
-    assert len(log) == 2 * 3  # 34 tensors at 14 a launch
+    assert len(log) == 2 * 3  # 34 tensors, 14 per launch
     for got, value in zip(result, values, strict=True):
         assert got.shape == ()
         exact = torch.linalg.vector_norm(value.double(), order)
@@ -148,7 +148,7 @@ def test_zero_and_copy(dtype: torch.dtype) -> None:
     torch._foreach_copy_(device, to_device(tensors(dtype, 2)))
     for got, wanted in zip(device, tensors(dtype, 2), strict=True):
         assert torch.equal(got.cpu(), wanted)
-    torch._foreach_copy_(device, to_device(tensors(torch.float32, 3)))  # converts
+    torch._foreach_copy_(device, to_device(tensors(torch.float32, 3)))  # converts the dtype
     for got, wanted in zip(device, tensors(torch.float32, 3), strict=True):
         assert torch.equal(got.cpu(), wanted.to(dtype))
     device[3].fill_(float("nan"))
@@ -183,7 +183,7 @@ def test_layouts(layout: str, view: Callable[[torch.Tensor], torch.Tensor]) -> N
         torch.testing.assert_close(got.cpu(), wanted)
 
 
-def test_other_types() -> None:
+def test_other_dtypes() -> None:
     integers = [torch.arange(5), torch.arange(7)]
     for got, wanted in zip(torch._foreach_add(to_device(integers), 2), torch._foreach_add(integers, 2), strict=True):
         assert torch.equal(got.cpu(), wanted)
@@ -196,11 +196,11 @@ def test_other_types() -> None:
     assert torch.equal(broadcast[0].cpu(), torch.full((2, 3), 2.0))
 
 
-def test_few_launches() -> None:
+def test_tensors_per_launch() -> None:
     values = to_device([torch.ones(10) for _ in range(90)])
     with mpsx.profiler.launch_log() as log:
         torch._foreach_mul_(values, 2.0)
-    assert list(log) == ["kernel:foreach_mul_scalar_f32"] * 3  # 30 tensors a launch
+    assert list(log) == ["kernel:foreach_mul_scalar_f32"] * 3  # 30 tensors per launch
     with mpsx.profiler.launch_log() as log:
         torch._foreach_addcdiv_(values, values, values, 0.5)
     assert len(log) == 9
@@ -224,6 +224,6 @@ def test_clip_grad_norm(order: float) -> None:
         total = torch.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type=order)
         return total.cpu(), [parameter.grad.cpu() for parameter in parameters]
 
-    with mpsx.fallback.using_mode("silent"):  # the norm of the norms is not a list operator
+    with mpsx.fallback.using_mode("silent"):  # the norm of the norms is not a foreach operator
         got, wanted = clipped("mpsx"), clipped("cpu")
     torch.testing.assert_close(got, wanted)

@@ -1,4 +1,4 @@
-"""torch.optim on the device: every optimizer, each of its implementations, against the CPU."""
+"""Compare every optimizer of torch.optim with the CPU, in each of its implementations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 20
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """PyTorch's fused steps on the CPU split work of any size, which costs small tensors more than it gains."""
+    """Use one CPU thread: PyTorch's fused steps parallelize tensors of any size, which slows down small ones."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -39,7 +39,7 @@ def train(
     stored: torch.dtype | None = None,
     **options: object,
 ) -> tuple[list[torch.Tensor], torch.optim.Optimizer]:
-    """The parameters after STEPS steps with the same gradients everywhere. `stored`: what everything is rounded to."""
+    """Return the parameters after STEPS steps with fixed gradients, rounded to `stored` in each step."""
     params = parameters(device, dtype)
     optim = optimizer(params, **options)
     generator = torch.Generator().manual_seed(2)
@@ -80,23 +80,23 @@ OPTIMIZERS = [
 FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 
 
-@pytest.mark.parametrize("how", ["default", "foreach", "fused", "single"])
+@pytest.mark.parametrize("implementation", ["default", "foreach", "fused", "single"])
 @pytest.mark.parametrize(("optimizer", "options"), OPTIMIZERS)
-def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, object], how: str) -> None:
-    if how == "fused" and optimizer not in FUSED:
-        how = "foreach"  # the best that the class has
-    chosen = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}[how]
-    mode = "silent" if optimizer in (torch.optim.ASGD, torch.optim.Rprop) or how == "single" else "error"
-    with mpsx.fallback.using_mode(mode):
-        got, _ = train(optimizer, "mpsx", **options, **chosen)
+def test_against_cpu(optimizer: type[torch.optim.Optimizer], options: dict[str, object], implementation: str) -> None:
+    if implementation == "fused" and optimizer not in FUSED:
+        implementation = "foreach"  # the fastest one the class has
+    flags = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}
+    silent = optimizer in (torch.optim.ASGD, torch.optim.Rprop) or implementation == "single"
+    with mpsx.fallback.using_mode("silent" if silent else "error"):
+        got, _ = train(optimizer, "mpsx", **options, **flags[implementation])
     wanted, _ = train(optimizer, "cpu", **options, foreach=False)
     for g, w in zip(got, wanted, strict=True):
         torch.testing.assert_close(g, w, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
-def test_fused_is_exact(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """No further from a step in float64, rounded to float32, than PyTorch's own fused step is."""
+def test_fused_accuracy(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
+    """The error against a float64 step rounded to float32 is no larger than that of PyTorch's fused step."""
     exact, _ = train(optimizer, "cpu", torch.float64, torch.float32, **options)
     ours, _ = train(optimizer, "mpsx", **options, fused=True)
     theirs, _ = train(optimizer, "cpu", **options, fused=True)
@@ -106,8 +106,8 @@ def test_fused_is_exact(optimizer: type[torch.optim.Optimizer], options: dict[st
 
 
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
-def test_fused_steps_of_any_strides(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
-    """With gaps, transposed and with an offset. What lies between is left alone, which the CPU's fused step writes."""
+def test_fused_steps_with_strided_tensors(optimizer: type[torch.optim.Optimizer], options: dict[str, object]) -> None:
+    """Use gaps, transposes and offsets. Elements in the gaps are unchanged, unlike in the CPU's fused step."""
     found = []
     for device, fused in (("cpu", False), ("mpsx", True)):
         base = torch.linspace(-1, 1, 240).to(device)
@@ -126,7 +126,7 @@ def test_fused_steps_of_any_strides(optimizer: type[torch.optim.Optimizer], opti
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("optimizer", "options"), [row for row in OPTIMIZERS if row[0] in FUSED])
 def test_fused_in_half(optimizer: type[torch.optim.Optimizer], options: dict[str, object], dtype: torch.dtype) -> None:
-    if dtype == torch.float16:  # the squares of gradients need an eps that half can hold
+    if dtype == torch.float16:  # squared gradients need an eps that half can represent
         options = {**options, "eps": 1e-3} if optimizer is not torch.optim.SGD else options
     ours, _ = train(optimizer, "mpsx", dtype, **options, fused=True)
     exact, _ = train(optimizer, "cpu", torch.float64, dtype, **options)
@@ -146,7 +146,7 @@ def test_tensor_learning_rate(optimizer: type[torch.optim.Optimizer], options: d
 
 @pytest.mark.parametrize("optimizer", FUSED)
 @pytest.mark.parametrize("found", [0.0, 1.0])
-def test_scale_and_infinity(optimizer: type[torch.optim.Optimizer], found: float) -> None:
+def test_grad_scale_and_found_inf(optimizer: type[torch.optim.Optimizer], found: float) -> None:
     def step(device: str) -> list[torch.Tensor]:
         params = parameters(device)
         options = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
@@ -157,7 +157,7 @@ def test_scale_and_infinity(optimizer: type[torch.optim.Optimizer], found: float
         optim.found_inf = torch.tensor(found).to(device)
         optim.step()
         state = [value for p in params for value in optim.state[p].values() if isinstance(value, torch.Tensor)]
-        skip_state = found == 1.0 and optimizer is torch.optim.SGD  # its first buffer is uninitialised then
+        skip_state = found == 1.0 and optimizer is torch.optim.SGD  # its first momentum buffer is then uninitialized
         return [t.detach().cpu() for t in params + [p.grad for p in params] + ([] if skip_state else state)]
 
     for got, wanted in zip(step("mpsx"), step("cpu"), strict=True):
@@ -165,7 +165,7 @@ def test_scale_and_infinity(optimizer: type[torch.optim.Optimizer], found: float
 
 
 def test_launches() -> None:
-    """A fused step is a launch for every five tensors, and one for thirty step counters."""
+    """A fused step launches one kernel per five tensors, and one per thirty step counters."""
     params = [torch.nn.Parameter(torch.ones(10).to("mpsx")) for _ in range(25)]
     for p in params:
         p.grad = torch.ones(10).to("mpsx")
@@ -175,7 +175,7 @@ def test_launches() -> None:
         optim.step()
     assert list(log) == ["kernel:foreach_add_scalar_f32"] + ["kernel:fused_adamw_f32"] * 5
     with mpsx.profiler.launch_log() as log:
-        torch.optim.AdamW(params).step()  # foreach is the default on this device
+        torch.optim.AdamW(params).step()  # foreach is the default implementation on mpsx
     assert {entry.split(":")[1].split("_")[0] for entry in log} <= {"foreach", "fill"}
 
 
@@ -185,16 +185,15 @@ def test_layouts(optimizer: type[torch.optim.Optimizer]) -> None:
         weight = torch.nn.Parameter(
             torch.arange(96.0).reshape(2, 4, 3, 4).to(device).to(memory_format=torch.channels_last)
         )
-        turned = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).to(device).t())
-        # PyTorch's fused step on the CPU takes layouts that differ for equal ones.
-        optim = optimizer([weight, turned], lr=0.1, fused=device == "mpsx")
+        transposed = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).to(device).t())
+        # PyTorch's fused step on the CPU ignores that layouts differ.
+        optim = optimizer([weight, transposed], lr=0.1, fused=device == "mpsx")
         for _ in range(3):
-            weight.grad = torch.ones(2, 4, 3, 4).to(device) * torch.arange(4.0).to(
-                device
-            )  # contiguous: unlike its weight
-            turned.grad = torch.arange(12.0).reshape(4, 3).to(device)
+            grad = torch.ones(2, 4, 3, 4).to(device) * torch.arange(4.0).to(device)
+            weight.grad = grad  # contiguous, unlike the weight
+            transposed.grad = torch.arange(12.0).reshape(4, 3).to(device)
             optim.step()
-        return [weight.detach().cpu(), turned.detach().cpu()]
+        return [weight.detach().cpu(), transposed.detach().cpu()]
 
     for got, wanted in zip(step("mpsx"), step("cpu"), strict=True):
         torch.testing.assert_close(got, wanted)
@@ -215,8 +214,8 @@ def test_state_dict(dtype: torch.dtype) -> None:
     assert fresh.state[params[0]]["step"].item() == STEPS + 1
 
 
-def test_many_steps_of_bias_correction() -> None:
-    """1 - beta^t, which cancels in float for small t, and is 1 for large t."""
+def test_bias_correction_at_many_steps() -> None:
+    """1 - beta^t cancels in float32 for small t and is 1 for large t."""
     for t in (1.0, 2.0, 10.0, 1000.0, 100_000.0):
 
         def step(device: str, dtype: torch.dtype, t: float = t) -> torch.Tensor:

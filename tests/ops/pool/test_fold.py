@@ -1,4 +1,4 @@
-"""unfold and fold of images (im2col, col2im), Tensor.unfold: values in every type, gradients, layouts, errors."""
+"""F.unfold and F.fold (im2col, col2im) and Tensor.unfold: values in every dtype, gradients, layouts and errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 WINDOWS = {
-    "side by side": {"kernel_size": 2, "stride": 2},
+    "adjacent": {"kernel_size": 2, "stride": 2},
     "overlapping": {"kernel_size": (3, 2), "padding": (1, 1)},
     "dilated": {"kernel_size": (2, 3), "dilation": (2, 2), "padding": (0, 2), "stride": (1, 3)},
     "with gaps": {"kernel_size": 1, "stride": 3},
-    "of all": {"kernel_size": (6, 70)},
+    "whole image": {"kernel_size": (6, 70)},
 }
 
 
@@ -40,13 +40,13 @@ def test_images(name: str) -> None:
 @pytest.mark.parametrize("dtype", [*DTYPES["ALL"], torch.complex64])
 def test_types(dtype: torch.dtype) -> None:
     x = torch.randint(0, 2, (2, 3, 5, 6)).to(dtype)
-    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # what the CPU has
+    if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:  # the dtypes that the CPU supports
         torch.testing.assert_close(F.unfold(on_device(x), 2, padding=1).cpu(), F.unfold(x, 2, padding=1))
     torch.testing.assert_close(on_device(x).unfold(2, 3, 2).cpu(), x.unfold(2, 3, 2))
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_windows_of_a_tensor(dtype: torch.dtype) -> None:
+def test_tensor_unfold(dtype: torch.dtype) -> None:
     x = torch.randn(4, 9, 70).to(dtype)
     for dim, size, step in ((0, 2, 1), (1, 3, 2), (2, 64, 3), (-1, 1, 5), (1, 9, 1), (2, 5, 32)):
         compare(lambda x, d=dim, n=size, s=step: x.unfold(d, n, s), x)
@@ -54,7 +54,7 @@ def test_windows_of_a_tensor(dtype: torch.dtype) -> None:
     compare(lambda x: x.unfold(0, 1, 1), torch.tensor(2.0, dtype=dtype))
 
 
-def test_forms_and_errors() -> None:
+def test_out_empty_and_errors() -> None:
     x = torch.randn(2, 3, 6, 7)
     out = torch.empty(2, 27, 20, device="mpsx").transpose(0, 2).contiguous().transpose(0, 2)
     torch.ops.aten.im2col.out(on_device(x), [3, 3], [1, 1], [0, 0], [1, 1], out=out)

@@ -1,10 +1,11 @@
-"""max_pool2d with indices, its gradient, and what goes through it."""
+"""max_pool2d with indices, its gradient, and the operators that call it."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 import torch.nn.functional as F
+from error_messages import error_messages
 from layouts import on_device
 from tables import FLOAT, INT, TAGS
 
@@ -26,7 +27,7 @@ WINDOWS = [
 
 
 def inputs(layout: str, dtype: torch.dtype) -> torch.Tensor:
-    """Values with many ties, so that the choice among equal maxima is tested too."""
+    """Return values with many ties, to test which of several equal maxima is chosen."""
     values = torch.randint(-4 if dtype.is_signed else 0, 5, (2, 7, 13, 70)).to(dtype)
     if layout == "channels_last":
         return values.to(memory_format=torch.channels_last)
@@ -55,15 +56,15 @@ def test_values_and_indices(layout: str, window: tuple) -> None:
     for dtype in FLOAT + INT:
         x = inputs(layout, dtype)
         arguments = (kernel, stride, padding, dilation, ceil_mode)
-        # CPU's channels_last kernel refuses planes that do not fit the element type: 8-bit ones of any use.
+        # The CPU's channels_last kernel rejects planes with more elements than an integer dtype can index.
         reference = x if dtype.is_floating_point else x.contiguous()
-        expected, where = F.max_pool2d(reference, *arguments, return_indices=True)
+        expected, expected_indices = F.max_pool2d(reference, *arguments, return_indices=True)
         result, indices = F.max_pool2d(on_device(x), *arguments, return_indices=True)
         assert result.device.type == indices.device.type == "mpsx"
         if dtype.is_floating_point:
             assert result.stride() == expected.stride()
         assert torch.equal(result.cpu(), expected)
-        assert torch.equal(indices.cpu(), where)
+        assert torch.equal(indices.cpu(), expected_indices)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -75,7 +76,7 @@ def test_gradient(layout: str, window: tuple) -> None:
         a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
         expected = F.max_pool2d(a, kernel, stride, padding, dilation, ceil_mode)
         result = F.max_pool2d(b, kernel, stride, padding, dilation, ceil_mode)
-        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # sums of a few are exact in every type
+        weight = torch.randint(-8, 9, expected.shape).to(dtype)  # sums of a few are exact in every dtype
         expected.backward(weight)
         result.backward(weight.to("mpsx"))
         assert torch.equal(b.grad.cpu(), a.grad)
@@ -84,15 +85,15 @@ def test_gradient(layout: str, window: tuple) -> None:
 @pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1), (2, 3, 0)], ids=str)
 @pytest.mark.parametrize("channels", [8, 64, 77, 139])
 def test_many_channels(channels: int, window: tuple[int, int, int]) -> None:
-    """Channels last, in blocks of 64, of 8 and of what is left."""
+    """Channels last, in blocks of 64, of 8, and a remainder."""
     for dtype in FLOAT:
         x = torch.randint(-9, 9, (2, channels, 7, 6)).to(dtype).to(memory_format=torch.channels_last)
         x[0, ::5, 2, 3] = float("nan")
         a, b = x.clone().requires_grad_(), on_device(x).clone().requires_grad_()
-        expected, where = F.max_pool2d(a, *window, return_indices=True)
+        expected, expected_indices = F.max_pool2d(a, *window, return_indices=True)
         result, indices = F.max_pool2d(b, *window, return_indices=True)
         torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=0, atol=0, equal_nan=True)
-        assert torch.equal(indices.cpu(), where)
+        assert torch.equal(indices.cpu(), expected_indices)
         weight = torch.randint(-8, 9, expected.shape).to(dtype)
         expected.backward(weight)
         result.backward(weight.to("mpsx"))
@@ -115,10 +116,10 @@ def test_nan_and_infinity() -> None:
     x[0, 2, 2, ::3] = float("inf")
     for format_ in (torch.contiguous_format, torch.channels_last):
         t = x.to(memory_format=format_)
-        expected, where = F.max_pool2d(t, 3, 2, 1, return_indices=True)
+        expected, expected_indices = F.max_pool2d(t, 3, 2, 1, return_indices=True)
         result, indices = F.max_pool2d(t.to("mpsx"), 3, 2, 1, return_indices=True)
         torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0, equal_nan=True)
-        assert torch.equal(indices.cpu(), where)
+        assert torch.equal(indices.cpu(), expected_indices)
 
 
 def test_one_dimension() -> None:
@@ -146,14 +147,10 @@ def test_out() -> None:
         torch.ops.aten.max_pool2d_with_indices.out(x.to("mpsx"), [2, 2], out=wrong, indices=out[1])
 
 
-def test_errors_are_the_cpu_s() -> None:
+def test_error_messages_match_the_cpu() -> None:
     for shape, arguments in (((2, 3, 8, 8), (2, 2, 2)), ((3, 8), (2,)), ((2, 3, 2, 2), (5,))):
-        messages = []
-        for device in ("cpu", "mpsx"):
-            with pytest.raises(RuntimeError) as caught:
-                F.max_pool2d(torch.zeros(shape, device=device), *arguments)
-            messages.append(str(caught.value))
-        assert messages[0] == messages[1]
+        cpu, device = error_messages(lambda d, s=shape, a=arguments: F.max_pool2d(torch.zeros(s, device=d), *a))
+        assert device == cpu
 
 
 def test_kernels_run() -> None:
@@ -177,8 +174,8 @@ def test_kernels_run() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32])
 @pytest.mark.parametrize("window", [(2,), (3, 1, 1), (5, 3, 2, 4), (2, 2, 0, 1, True), (2, 1, 1, 142)])
-def test_max_pool1d_without_places(dtype: torch.dtype, window: tuple) -> None:
-    """Where nobody differentiates it there are no indices, and the result is the same."""
+def test_max_pool1d_without_indices(dtype: torch.dtype, window: tuple) -> None:
+    """Without a gradient, a kernel that does not compute indices gives the same result."""
     x = torch.randint(-9, 9, (3, 2, 141)).to(dtype)
     if dtype.is_floating_point:
         x[0, 0, 7] = x[1, 1, 140] = float("nan")
@@ -192,8 +189,8 @@ def test_max_pool1d_without_places(dtype: torch.dtype, window: tuple) -> None:
     torch.testing.assert_close(F.max_pool1d(on_device(x[0]), *window).cpu(), expected[0], equal_nan=True)
 
 
-def test_max_pool1d_is_differentiated() -> None:
-    """In reverse, forward, and under vmap."""
+def test_max_pool1d_derivatives() -> None:
+    """Differentiate in reverse and in forward mode, and call it under vmap."""
     values, tangent = torch.randn(2, 3, 20), torch.randn(2, 3, 20)
     found = []
     for device in ("cpu", "mpsx"):
@@ -207,7 +204,7 @@ def test_max_pool1d_is_differentiated() -> None:
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
-def test_max_pool1d_of_wrong_windows() -> None:
+def test_max_pool1d_with_invalid_windows_raises() -> None:
     x = on_device(torch.ones(2, 5))
     for window, message in (((0,), "greater than zero"), ((3, 1, 2), "at most half"), ((9,), "Invalid computed")):
         with pytest.raises(RuntimeError, match=message):

@@ -1,4 +1,4 @@
-"""max_pool3d, adaptive and fractional pooling, max_unpool: values, indices, gradients, layouts, errors."""
+"""max_pool3d, adaptive and fractional pooling, and max_unpool: values, indices, gradients, layouts and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 WINDOWS = {
-    "of 3": {"kernel_size": 3},
+    "size 3": {"kernel_size": 3},
     "overlapping": {"kernel_size": (2, 3, 2), "stride": (1, 2, 1), "padding": (1, 1, 0)},
     "dilated": {"kernel_size": (2, 2, 3), "stride": 1, "dilation": (2, 1, 2), "padding": (0, 1, 1)},
     "beyond the edge": {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
@@ -23,13 +23,13 @@ WINDOWS = {
 
 
 def distinct(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """No two numbers are the same: which is the largest is clear in every type."""
+    """Return distinct numbers, so that each maximum is unique in every dtype."""
     return torch.randperm(torch.Size(shape).numel()).view(shape).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_few_wide_windows(dtype: torch.dtype) -> None:
-    """Windows worth vectors, in rows of a few: the first of several maxima, the last of several NaNs."""
+    """Windows large enough for vectors, in short rows: the first of several maxima, or the last of several NaNs."""
     x = torch.randint(0, 9, (3, 2, 33, 41)).to(dtype)
     x[0, 0, ::5, ::7] = float("nan")
     x[0, 1] = -float("inf")
@@ -138,7 +138,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize("stride", [2, 1])
 def test_gradient_of_bad_indices(stride: int) -> None:
-    """A place outside of its plane is an error, whether windows share elements or not."""
+    """An index outside its plane raises, whether or not windows overlap."""
     out = 2 if stride == 2 else 3
     x, g = torch.randn(1, 2, 4, 4, 4, device="mpsx"), torch.ones(1, 2, out, out, out, device="mpsx")
     indices = torch.zeros(1, 2, out, out, out, dtype=torch.long)

@@ -29,7 +29,7 @@ def test_forward_and_backward(layout: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_gradient_has_the_strides_of_the_incoming_one(layout: str) -> None:
+def test_gradient_keeps_the_strides_of_the_incoming_gradient(layout: str) -> None:
     grad = make(layout, torch.float32)
     mask = torch.rand(grad.shape) < 0.5
     backward = torch.ops.aten.native_dropout_backward
@@ -53,7 +53,7 @@ def test_rate(p: float) -> None:
     torch.testing.assert_close(kept[kept != 0], torch.full((int((kept != 0).sum()),), 1 / (1 - p)))
 
 
-def test_edges() -> None:
+def test_probabilities_0_and_1_and_nan() -> None:
     x = torch.randn(50).to("mpsx")
     out, mask = torch.native_dropout(x, 0.0, True)
     assert torch.equal(out.cpu(), x.cpu())
@@ -68,7 +68,7 @@ def test_edges() -> None:
     assert not layer(x).cpu().any()
     assert torch.equal(layer.eval()(x).cpu(), x.cpu())
     bad = torch.tensor([float("nan"), float("inf")]).repeat(500).to("mpsx")
-    assert torch.native_dropout(bad, 0.5, True)[0].cpu().isnan()[::2].all()  # nothing hides a NaN, dropped or not
+    assert torch.native_dropout(bad, 0.5, True)[0].cpu().isnan()[::2].all()  # a dropped NaN stays NaN
     with pytest.raises(RuntimeError, match=r"native_dropout: expected a probability in \[0, 1\], got 1.5"):
         torch.native_dropout(x, 1.5, True)
 
@@ -88,7 +88,7 @@ def test_layer() -> None:
 
 
 @pytest.mark.parametrize("layer", [torch.nn.Dropout1d, torch.nn.AlphaDropout, torch.nn.FeatureAlphaDropout])
-def test_relatives(layer: type[torch.nn.Module]) -> None:
+def test_other_dropout_layers(layer: type[torch.nn.Module]) -> None:
     x = torch.randn(40, 30, 5).to("mpsx")
     y = layer(0.4)(x)
     assert y.shape == x.shape

@@ -1,4 +1,4 @@
-"""multinomial: frequencies, what cannot be drawn, seeds, errors."""
+"""multinomial: frequencies, zero weights, seeds and errors."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def test_frequencies(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("columns", [65, 3000, 40000])
 def test_many_columns(columns: int) -> None:
-    """Rows of several blocks: shares of tenths of the row, and columns without a weight."""
+    """Rows span several blocks: compare the frequencies per tenth of a row; zero weights are never drawn."""
     weights = torch.rand(2, columns)
     weights[:, columns // 2 :: 3] = 0
     drawn = torch.multinomial(weights.to("mpsx"), 20000, replacement=True).cpu()
     assert (weights.gather(1, drawn) > 0).all()
     bins = drawn * 10 // columns
     share = torch.stack([torch.bincount(row, minlength=10) / 20000 for row in bins])
-    place = (torch.arange(columns) * 10 // columns).expand(2, -1)
-    expected = torch.zeros(2, 10).scatter_add_(1, place, weights) / weights.sum(1, keepdim=True)
+    tenth = (torch.arange(columns) * 10 // columns).expand(2, -1)
+    expected = torch.zeros(2, 10).scatter_add_(1, tenth, weights) / weights.sum(1, keepdim=True)
     torch.testing.assert_close(share, expected, atol=0.015, rtol=0)
 
 
@@ -38,11 +38,11 @@ def test_layouts() -> None:
     weights = torch.zeros(6, 5)
     weights[torch.arange(6), torch.arange(6) % 5] = 1
     expected = (torch.arange(6) % 5).unsqueeze(1).expand(6, 3)
-    turned = weights.t().contiguous().to("mpsx").t()
-    assert torch.multinomial(turned, 3, replacement=True).cpu().equal(expected)
+    transposed = weights.t().contiguous().to("mpsx").t()
+    assert torch.multinomial(transposed, 3, replacement=True).cpu().equal(expected)
     out = torch.zeros(3, 6, dtype=torch.long, device="mpsx").t()
-    assert torch.multinomial(turned, 3, replacement=True, out=out).cpu().equal(expected)
-    assert torch.multinomial(turned[0], 3, replacement=True).cpu().equal(expected[0])
+    assert torch.multinomial(transposed, 3, replacement=True, out=out).cpu().equal(expected)
+    assert torch.multinomial(transposed[0], 3, replacement=True).cpu().equal(expected[0])
 
 
 def test_without_replacement() -> None:
@@ -52,7 +52,7 @@ def test_without_replacement() -> None:
     assert drawn.sort(1).values.tolist() == [[0, 1, 2, 3, 5, 6, 7, 8]] * 50
 
 
-def test_last_has_no_weight() -> None:
+def test_last_weight_is_zero() -> None:
     drawn = torch.multinomial(torch.tensor([1.0, 1.0, 0.0], device="mpsx").expand(3, 3), 5000, replacement=True)
     assert drawn.max().item() == 1
 
@@ -79,4 +79,4 @@ def test_errors() -> None:
             torch.multinomial(torch.tensor([1.0, bad, 1.0], device="mpsx"), 2, replacement=True)
     with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):
         torch.multinomial(torch.tensor([[1.0, 1.0], [0.0, 0.0]], device="mpsx"), 2, replacement=True)
-    assert torch.multinomial(weights, 2, replacement=True).shape == (2,)  # the record of errors is empty again
+    assert torch.multinomial(weights, 2, replacement=True).shape == (2,)  # the error record is cleared

@@ -1,4 +1,4 @@
-"""Random fills: the generator against its published vectors, distributions, ranges, reproducibility, layouts."""
+"""Random fills: the generator's known answers, distributions, ranges, reproducibility and layouts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ import mpsx
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 200_000
-# Seeds are fixed, so these tests are deterministic: a p-value below this is a wrong distribution, not bad luck.
+# Seeds are fixed, so tests are deterministic: a p-value below this means a wrong distribution, not bad luck.
 LEAST_P = 1e-4
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def filled(fill: Callable[[torch.Tensor], object], *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A CPU tensor with what `fill` puts into a device tensor."""
+    """Fill a device tensor and return it on the CPU."""
     t = torch.empty(shape, dtype=dtype, device="mpsx")
     assert fill(t) is t
     return t.cpu()
 
 
-# The generator itself.
+# The generator
 
 KERNEL = """
 #include "lib/random.h"
@@ -45,7 +45,7 @@ kernel void blocks(device uint* out [[buffer(0)]], device const uint* in [[buffe
   out[4 * i + 3] = r.w;
 }
 """
-# Random123's kat_vectors, philox4x32 10: counter, key, result.
+# Random123's kat_vectors for philox4x32-10: counter, key, result.
 KNOWN_ANSWERS = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -53,7 +53,7 @@ KNOWN_ANSWERS = [
 ]
 
 
-def words(*texts: str) -> list[int]:
+def parse_hex(*texts: str) -> list[int]:
     return [int(word, 16) for text in texts for word in text.split()]
 
 
@@ -71,22 +71,22 @@ def test_philox_known_answers(tmp_path: Path) -> None:
     )
     compiler = ["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-I", str(ROOT / "src")]
     subprocess.run([*compiler, "blocks.cpp", "call.cpp", "-o", "blocks.so"], cwd=tmp_path, check=True)
-    counters = np.array([words(counter, key) for counter, key, _ in KNOWN_ANSWERS], dtype=np.uint32)
+    counters = np.array([parse_hex(counter, key) for counter, key, _ in KNOWN_ANSWERS], dtype=np.uint32)
     out = np.zeros((len(KNOWN_ANSWERS), 4), dtype=np.uint32)
     arguments = (ctypes.c_void_p * 2)(out.ctypes.data, counters.ctypes.data)
     ctypes.CDLL(str(tmp_path / "blocks.so")).call(arguments, len(KNOWN_ANSWERS))
-    assert out.tolist() == [words(result) for _, _, result in KNOWN_ANSWERS]
+    assert out.tolist() == [parse_hex(result) for _, _, result in KNOWN_ANSWERS]
 
 
 def test_fill_starts_at_the_seed() -> None:
-    # Full-range 64-bit integers show the generator's words: block 0 of seed 0 is the first known answer.
+    # Full-range 64-bit integers are the generator's raw output: block 0 of seed 0 is the first known answer.
     torch.manual_seed(0)
     first = filled(lambda t: t.random_(-(2**63), None), 1, dtype=torch.int64).item()
-    low, high = words(KNOWN_ANSWERS[0][2])[:2]
+    low, high = parse_hex(KNOWN_ANSWERS[0][2])[:2]
     assert (first + 2**63) % 2**64 == low | high << 32
 
 
-# Reproducibility.
+# Reproducibility
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_elements_do_not_depend_on_size_or_threads() -> None:
         assert torch.equal(draw(n), whole[:n])
 
 
-def test_a_cpu_generator_is_refused() -> None:
+def test_cpu_generator_raises() -> None:
     with pytest.raises(RuntimeError, match="mpsx"):
         torch.empty(3, device="mpsx").normal_(generator=torch.Generator())
 
 
-# Distributions.
+# Distributions
 
 CONTINUOUS = {
     "uniform": (lambda t: t.uniform_(-2, 3), stats.uniform(-2, 5)),
@@ -159,7 +159,7 @@ def test_continuous(name: str) -> None:
     fill, distribution = CONTINUOUS[name]
     sample = filled(fill, SAMPLES).double().numpy()
     assert stats.kstest(sample, distribution.cdf).pvalue > LEAST_P
-    # Neighbours within a block, within a chunk and across chunks are independent.
+    # Adjacent values within a block, within a chunk and across chunks are independent.
     ranks = distribution.cdf(sample)
     for lag in (1, 256, 512, 1024):
         correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
@@ -169,14 +169,14 @@ def test_continuous(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_in_half(name: str, dtype: torch.dtype) -> None:
-    # The same draws as float32, rounded.
+    # The same numbers as in float32, rounded.
     fill, _ = CONTINUOUS[name]
     torch.manual_seed(5)
     wide = filled(fill, 10_000)
     torch.manual_seed(5)
     narrow = filled(fill, 10_000, dtype=dtype)
     expected = wide.to(dtype)
-    if name == "uniform":  # what rounds up to the open bound is one step below it
+    if name == "uniform":  # a value that would round to the open upper bound becomes the next smaller one
         expected = expected.clamp(max=3.0 - 2 * torch.finfo(dtype).eps)
     torch.testing.assert_close(narrow, expected, rtol=0, atol=0)
 
@@ -196,7 +196,7 @@ def test_uniform_range(dtype: torch.dtype, low: float, high: float) -> None:
     bounds = torch.tensor([low, high], dtype=dtype)
     assert (sample >= bounds[0]).all()
     assert (sample < high).all() if low < high else (sample == bounds[0]).all()
-    # Six standard errors, and half a step of bfloat16 for what rounding moves.
+    # Six standard errors, plus half a bfloat16 step for rounding.
     slack = (high - low) * (6 / np.sqrt(12 * 300_000) + 2**-9)
     assert abs(sample.double().mean().item() - (low + high) / 2) <= slack
 
@@ -306,7 +306,7 @@ def test_factories() -> None:
     assert torch.randn_like(like).shape == like.shape
 
 
-# Normal with tensors.
+# Normal with tensor arguments
 
 
 def test_normal_with_tensors() -> None:
@@ -324,13 +324,13 @@ def test_normal_with_tensors() -> None:
     assert abs(torch.normal(3.0, 0.5, (40_000,), device="mpsx").cpu().std().item() - 0.5) < 0.02
 
 
-# Layouts.
+# Layouts
 
 
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_", "bernoulli_", "random_"])
 def test_layouts(name: str) -> None:
     base = torch.full((40, 60), -7.0, device="mpsx")
-    view = base[3:33, 5:55:2]  # gaps between elements: what lies in them stays
+    view = base[3:33, 5:55:2]  # elements in the gaps stay unchanged
     getattr(view, name)()
     touched = base.cpu() != -7
     assert touched[3:33, 5:55:2].all()
@@ -344,7 +344,7 @@ def test_layouts(name: str) -> None:
         getattr(torch.empty(1, device="mpsx").expand(5), name)()
 
 
-def test_one_kernel_each() -> None:
+def test_one_launch_per_call() -> None:
     t = torch.empty(5000, device="mpsx")
     with mpsx.profiler.launch_log() as log:
         t.uniform_()

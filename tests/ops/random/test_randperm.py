@@ -1,4 +1,4 @@
-"""torch.randperm: permutations, uniform and reproducible."""
+"""torch.randperm: valid, uniform and reproducible permutations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy import stats
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-LEAST_P = 1e-4  # seeds are fixed, so that a smaller p-value is a wrong distribution, not bad luck
+LEAST_P = 1e-4  # seeds are fixed, so a smaller p-value means a wrong distribution, not bad luck
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 4095, 4096, 4097, 65_536, 100_003])
@@ -20,14 +20,14 @@ def test_randperm(n: int, dtype: torch.dtype) -> None:
     assert torch.equal(first.sort().values, torch.arange(n, dtype=dtype))
     if n > 100:
         second = torch.randperm(n, device="mpsx", dtype=dtype).cpu()
-        assert (first == second).sum() < 10  # of two independent permutations about one element agrees
-        place = torch.arange(n, dtype=torch.float64)
-        assert abs(np.corrcoef(first.double(), place)[0, 1]) < 5 / np.sqrt(n)
+        assert (first == second).sum() < 10  # two independent permutations agree at about one position
+        position = torch.arange(n, dtype=torch.float64)
+        assert abs(np.corrcoef(first.double(), position)[0, 1]) < 5 / np.sqrt(n)
         assert (first.diff() == 1).sum() < 10
 
 
 def test_randperm_is_uniform() -> None:
-    # Every permutation of four elements, and the places that elements of a long one take.
+    # Count all permutations of four elements, and the values at some positions of a long permutation.
     orders = [tuple(torch.randperm(4, device="mpsx").tolist()) for _ in range(4800)]
     counts = np.unique(
         [order[0] * 64 + order[1] * 16 + order[2] * 4 + order[3] for order in orders], return_counts=True
@@ -44,7 +44,7 @@ def test_randperm_is_uniform() -> None:
 
 
 def is_odd(permutation: list[int]) -> bool:
-    """A permutation is odd if it takes an odd number of exchanges: elements minus cycles."""
+    """Return the parity: a permutation is odd if the number of elements minus the number of cycles is odd."""
     seen, cycles = [False] * len(permutation), 0
     for start in range(len(permutation)):
         cycles += not seen[start]
@@ -54,7 +54,7 @@ def is_odd(permutation: list[int]) -> bool:
     return (len(permutation) - cycles) % 2 == 1
 
 
-def test_randperm_seeds_and_forms() -> None:
+def test_randperm_seeds_and_out() -> None:
     generator = torch.Generator(device="mpsx")
     generator.manual_seed(5)
     first = torch.randperm(6000, device="mpsx", generator=generator).cpu()

@@ -1,4 +1,4 @@
-"""Samples of gamma, Dirichlet, Poisson and binomial distributions, and their gradients (src/ops/random/sample.cpp)."""
+"""Gamma, Dirichlet, Poisson and binomial samples, and their gradients (src/ops/random/sample.cpp)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 SAMPLES = 20_000
-# As in test_random.py: seeds are fixed, so a p-value below this is a wrong distribution.
+# As in test_random.py: seeds are fixed, so a p-value below this means a wrong distribution.
 LEAST_P = 1e-4
 
 
@@ -35,7 +35,7 @@ def test_gamma(alpha: float) -> None:
 
 
 def check_counts(sample: np.ndarray, distribution: object) -> None:
-    """Chi-square over the values that are expected often enough, those at either end together."""
+    """Apply a chi-square test to values with a large enough expected count, merging both tails."""
     low, high = (int(distribution.ppf(p)) for p in (1e-3, 1 - 1e-3))
     width = max(1, (high - low) // 60)
     edges = np.arange(low, high + width, width)
@@ -61,10 +61,10 @@ def test_binomial(count: float, probability: float) -> None:
     check_counts(drawn(torch.binomial, count, probability), stats.binom(int(count), float(np.float32(probability))))
 
 
-def test_ends() -> None:
+def test_limits_of_the_parameters() -> None:
     nan = float("nan")
-    ends = torch.tensor([0.0, nan], device="mpsx")
-    assert torch._standard_gamma(ends).cpu().nan_to_num(-1).tolist() == [0, -1]
+    zero_and_nan = torch.tensor([0.0, nan], device="mpsx")
+    assert torch._standard_gamma(zero_and_nan).cpu().nan_to_num(-1).tolist() == [0, -1]
     assert torch.poisson(torch.zeros(2, device="mpsx")).tolist() == [0, 0]
     count = torch.tensor([0.0, 5.0, 5.0, 5.0], device="mpsx")
     result = torch.binomial(count, torch.tensor([0.5, 0.0, 1.0, nan], device="mpsx")).cpu()
@@ -103,20 +103,20 @@ def test_poisson_in_half(dtype: torch.dtype) -> None:
 
 
 def test_gamma_gradient() -> None:
-    """The CPU's in float32, which computes in double, over every way that it is approximated."""
+    """Compare with the CPU, which computes float32 in double, in every range with its own approximation."""
     alpha = torch.tensor([0.01, 0.3, 1.0, 2.5, 7.9, 8.1, 30.0, 1e3, 1e5]).unsqueeze(1)
     ratio = torch.tensor([1e-4, 0.1, 0.5, 0.89, 0.91, 1.0, 1.09, 1.11, 1.5, 3.0])
     x = torch.cat([alpha * ratio, torch.tensor([0.01, 0.3, 0.79, 0.81]).expand(len(alpha), 4)], 1)
     expected = torch._standard_gamma_grad(alpha.expand_as(x), x)
     result = torch._standard_gamma_grad(alpha.to("mpsx"), x.to("mpsx")).cpu()
-    in_range = expected != 0  # beyond the range of double, where the CPU has 0
+    in_range = expected != 0  # the CPU returns 0 where the result underflows in double
     assert in_range.sum() > 100
     torch.testing.assert_close(result[in_range], expected[in_range], rtol=1e-5, atol=1e-7)
 
 
 def test_dirichlet_gradient() -> None:
-    """Of Beta(alpha, beta), against float64: the CPU's own in float32 is off by 3e-3 for large alpha and small beta.
-    The approximations themselves are good to three digits."""
+    """Compare the gradient of Beta(alpha, beta) with float64, because the CPU's float32 is off by 3e-3 for large alpha
+    and small beta. The approximations themselves are accurate to three digits."""
     grid = torch.tensor([0.05, 0.5, 1.0, 3.0, 6.5, 20.0, 300.0])
     alpha, beta, x = (t.flatten() for t in torch.meshgrid(
         grid, grid, torch.tensor([0.01, 0.1, 0.4, 0.5, 0.51, 0.6, 0.9, 0.99]), indexing="ij"))  # fmt: skip
@@ -126,7 +126,7 @@ def test_dirichlet_gradient() -> None:
 
 
 def test_distributions() -> None:
-    """The samplers behind torch.distributions, with gradients."""
+    """Use the samplers through torch.distributions, with gradients."""
     one = torch.ones(2000, device="mpsx")
     cases = {
         "gamma": torch.distributions.Gamma(one * 3, one * 2),
@@ -147,7 +147,7 @@ def test_distributions() -> None:
     assert (sample.sum(-1) - 1).abs().max() < 1e-5
     mean = alpha.detach() / alpha.detach().sum()
     assert (sample.mean(0) - mean).abs().max() < 0.02
-    # d mean / d alpha is (total - alpha) / total^2 for the first itself, and -alpha / total^2 for the others.
+    # d mean[0] / d alpha[i] is (total - alpha[0]) / total^2 for i = 0, and -alpha[0] / total^2 otherwise.
     sample.mean(0)[0].backward()
     total = alpha.detach().sum()
     exact = (torch.tensor([total, 0, 0]) - alpha.detach().cpu()[0]) / total.cpu() ** 2

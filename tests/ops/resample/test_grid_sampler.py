@@ -1,4 +1,4 @@
-"""grid_sample in two and three dimensions: every mode, padding and type, both gradients, what is not a number."""
+"""grid_sample in 2-D and 3-D: every mode, padding and dtype, both gradients, and non-finite coordinates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRIDS = {2: (2, 4, 19, 2), 3: (2, 2, 3, 19, 3)}
 
 
 def inputs(dims: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole numbers, whose sums are short, and a grid that goes beyond the image; no coordinate is near a step."""
+    """Return small integers, whose sums are exact, and a grid that exceeds the image and avoids discontinuities."""
     grid = torch.randint(-44, 45, GRIDS[dims]) / 32 + 1 / 256
     return torch.randint(-4, 5, IMAGES[dims]).to(dtype), grid.to(dtype)
 
@@ -31,7 +31,7 @@ def test_values(dims: int, mode: str, padding: str, align_corners: bool) -> None
     def sample(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         return F.grid_sample(x, grid, mode, padding, align_corners)
 
-    compare(sample, *inputs(dims, torch.float32), rtol=1e-5, atol=2e-5)  # digits of the coordinate are lost by -1 + 1
+    compare(sample, *inputs(dims, torch.float32), rtol=1e-5, atol=2e-5)  # x + 1 loses digits of the coordinate x
     for dtype in FLOAT[1:]:
         x, grid = inputs(dims, dtype)
         with mpsx.profiler.launch_log() as log:
@@ -44,50 +44,50 @@ def test_layouts() -> None:
     x, grid = inputs(2, torch.float32)
     for image in (x.to(memory_format=torch.channels_last), x[:, :, ::2, 1:], x[:1].expand(2, -1, -1, -1)):
         compare(lambda x, g: F.grid_sample(x, g, align_corners=False), image, grid, rtol=1e-5, atol=2e-5)
-    turned = grid.transpose(1, 2)
-    compare(lambda x, g: F.grid_sample(x, g, align_corners=False), x, turned, rtol=1e-5, atol=2e-5)
+    transposed = grid.transpose(1, 2)
+    compare(lambda x, g: F.grid_sample(x, g, align_corners=False), x, transposed, rtol=1e-5, atol=2e-5)
     empty = F.grid_sample(on_device(x), on_device(grid[:, :0]), align_corners=False)
     assert empty.shape == (2, 3, 0, 19)
 
 
-def odd_coordinates(dims: int) -> torch.Tensor:
-    """A grid of one coordinate that is not finite and others inside and outside the image, in every position."""
+def non_finite_coordinates(dims: int) -> torch.Tensor:
+    """Return a grid that combines a non-finite coordinate with coordinates inside and outside the image."""
     nan, inf = float("nan"), float("inf")
     rows = [[0.3] * dims, [2.5] * dims]
-    for odd in (nan, inf, -inf):
+    for value in (nan, inf, -inf):
         for d in range(dims):
             for other in (0.3, -0.6, 1.75):
-                rows.append([odd if e == d else other for e in range(dims)])
-        rows.append([odd] * dims)
+                rows.append([value if e == d else other for e in range(dims)])
+        rows.append([value] * dims)
     return torch.tensor(rows).view(1, *[1] * (dims - 1), len(rows), dims)
 
 
-def crashes(dims: int, mode: str, padding: str) -> bool:
-    """PyTorch's CPU writes the gradient of such a pixel to an address that it makes of NaN."""
+def cpu_crashes(dims: int, mode: str, padding: str) -> bool:
+    """Return whether PyTorch's CPU kernel writes the gradient of a NaN coordinate to an invalid address."""
     return dims == 2 and mode == "bilinear" and padding != "zeros"
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize(("dims", "mode"), MODES)
-def test_not_finite(dims: int, mode: str, padding: str, align_corners: bool) -> None:
+def test_non_finite_coordinates(dims: int, mode: str, padding: str, align_corners: bool) -> None:
     image = torch.arange(1.0, 121.0).view(2, 60)[:, : 60 if dims == 3 else 20]
     image = image.reshape(1, 2, *((3, 4, 5) if dims == 3 else (4, 5)))
     for dtype in FLOAT:
         results = []
-        for d, kind in (("cpu", torch.float32), ("mpsx", dtype)):  # in 16 bits the CPU rounds the coordinates too
+        for d, kind in (("cpu", torch.float32), ("mpsx", dtype)):  # 16-bit CPU kernels also round the coordinates
             x = image.to(dtype).to(d, kind).requires_grad_()
-            grid = odd_coordinates(dims).to(dtype).to(d, kind).requires_grad_()
+            grid = non_finite_coordinates(dims).to(dtype).to(d, kind).requires_grad_()
             y = F.grid_sample(x, grid, mode, padding, align_corners)
             results.append([y.detach().cpu()])
-            if d == "mpsx" or not crashes(dims, mode, padding):
+            if d == "mpsx" or not cpu_crashes(dims, mode, padding):
                 results[-1] += [g.cpu() for g in torch.autograd.grad(y.sum(), (x, grid))]
         for got, want in zip(results[1], results[0], strict=False):
             close = {"rtol": 1e-5, "atol": 5e-5} if dtype == torch.float32 else {}
             torch.testing.assert_close(got, want.to(dtype), equal_nan=True, **close)
 
 
-def test_nothing_outside_the_image_is_read() -> None:
+def test_pixels_outside_the_image_are_not_read() -> None:
     outside = F.grid_sample(on_device(torch.full((1, 1, 3, 3), float("inf"))), on_device(
         torch.full((1, 1, 1, 2), 5.0)), align_corners=True)  # fmt: skip
     assert outside.item() == 0

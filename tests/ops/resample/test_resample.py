@@ -1,4 +1,4 @@
-"""Interpolation, reflection and replication padding, 3-D average pooling: values, layouts, forms, gradients, errors."""
+"""Interpolation, reflection and replication padding, and 3-D average pooling: values, layouts, gradients, errors."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ INTERPOLATIONS = {
     "linear aligned": (3, {"scale_factor": 2.3, "mode": "linear", "align_corners": True}),
     "bilinear": (4, {"scale_factor": (2.5, 0.4), "mode": "bilinear"}),
     "bilinear aligned": (4, {"size": (9, 17), "mode": "bilinear", "align_corners": True}),
-    "bilinear, scale kept": (4, {"scale_factor": 1.9, "mode": "bilinear", "recompute_scale_factor": True}),
-    "bilinear, smooth": (4, {"size": (3, 4), "mode": "bilinear", "antialias": True}),
+    "bilinear, recomputed scale": (4, {"scale_factor": 1.9, "mode": "bilinear", "recompute_scale_factor": True}),
+    "bilinear, antialias": (4, {"size": (3, 4), "mode": "bilinear", "antialias": True}),
     "trilinear": (5, {"size": (7, 3, 9), "mode": "trilinear"}),
     "trilinear aligned": (5, {"scale_factor": 1.5, "mode": "trilinear", "align_corners": True}),
     "bicubic": (4, {"size": (11, 5), "mode": "bicubic"}),
     "bicubic aligned": (4, {"scale_factor": 2, "mode": "bicubic", "align_corners": True}),
-    "bicubic, smooth": (4, {"size": (4, 3), "mode": "bicubic", "antialias": True}),
+    "bicubic, antialias": (4, {"size": (4, 3), "mode": "bicubic", "antialias": True}),
     "area": (4, {"size": (3, 4), "mode": "area"}),
 }
 PADDINGS = {
     "1d": (3, (2, 3)),
-    "1d of one image": (2, (1, 0)),
+    "1d, unbatched": (2, (1, 0)),
     "2d": (4, (2, 1, 0, 3)),
-    "2d of one image": (3, (3, 3, 1, 1)),
-    "2d, cut off": (4, (-1, 2, 1, -2)),
+    "2d, unbatched": (3, (3, 3, 1, 1)),
+    "2d, negative": (4, (-1, 2, 1, -2)),
     "3d": (5, (1, 2, 2, 0, 1, 1)),
-    "3d of one image": (4, (1, 1, 0, 2, 1, 0)),
+    "3d, unbatched": (4, (1, 1, 0, 2, 1, 0)),
 }
 POOLINGS = {
-    "of 3": lambda x: F.avg_pool3d(x, 3),
+    "size 3": lambda x: F.avg_pool3d(x, 3),
     "overlapping": lambda x: F.avg_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 0)),
-    "without the padding": lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False),
-    "beyond the edge": lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
+    "excluding padding": lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False),
+    "ceil mode": lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
     "with a divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=5),
     "adaptive": lambda x: F.adaptive_avg_pool3d(x, (2, 4, 3)),
-    "adaptive, of all": lambda x: F.adaptive_avg_pool3d(x, 1),
-    "adaptive, larger": lambda x: F.adaptive_avg_pool3d(x, (9, 7, 8)),
+    "adaptive, whole image": lambda x: F.adaptive_avg_pool3d(x, 1),
+    "adaptive, upsampling": lambda x: F.adaptive_avg_pool3d(x, (9, 7, 8)),
 }
 
 
@@ -68,12 +68,12 @@ def image(dims: int, dtype: torch.dtype, layout: str = "contiguous") -> torch.Te
 
 
 def compare(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-    """Values and gradients: in float32 as PyTorch's, in half types as float64's rounded."""
+    """Compare values and gradients with float64, rounded to the dtype."""
     leaf = x.detach().to("mpsx").requires_grad_()
     wide = x.detach().double().requires_grad_()
     result, exact = function(leaf), function(wide)
     assert result.shape == exact.shape
-    assert result.stride() == function(x.float()).stride()  # CPU kernels lack half types
+    assert result.stride() == function(x.float()).stride()  # the CPU kernels do not support half precision
     torch.testing.assert_close(result.detach().cpu(), exact.detach().to(x.dtype))
     g = torch.randn(result.shape).to(x.dtype)
     result.backward(g.to("mpsx"))
@@ -100,25 +100,25 @@ def test_pad(name: str, mode: str) -> None:
     for dtype in FLOAT:
         for layout in layouts(dims):
             compare(lambda x: F.pad(x, padding, mode=mode), image(dims, dtype, layout))
-    whole = torch.randint(-9, 9, image(dims, torch.float32).shape)
+    integers = torch.randint(-9, 9, image(dims, torch.float32).shape)
     for dtype in (torch.int64, torch.int32, torch.bool):
-        x = whole.to(dtype)
+        x = integers.to(dtype)
         try:
             expected = F.pad(x, padding, mode=mode)
-        except RuntimeError:  # the CPU has no such type for this operator: nothing to compare with
+        except RuntimeError:  # the CPU lacks this dtype for this operator, so there is no reference
             continue
         assert torch.equal(F.pad(x.to("mpsx"), padding, mode=mode).cpu(), expected)
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
 @pytest.mark.parametrize("name", POOLINGS)
-def test_average(name: str, dtype: torch.dtype) -> None:
+def test_avg_pool3d(name: str, dtype: torch.dtype) -> None:
     for layout in layouts(5):
         compare(POOLINGS[name], image(5, dtype, layout))
     compare(POOLINGS[name], image(4, dtype))
 
 
-def test_signs_of_zero_and_infinities_are_copied() -> None:
+def test_signed_zeros_and_infinities_are_copied() -> None:
     x = torch.tensor([[-0.0, float("inf"), 0.0, -float("inf"), float("nan"), -0.0]])
     for function in (
         lambda x: F.pad(x, (2, 2), mode="reflect"),
@@ -130,7 +130,7 @@ def test_signs_of_zero_and_infinities_are_copied() -> None:
         torch.testing.assert_close(result, expected, equal_nan=True, rtol=0, atol=0)
 
 
-def test_out_forms() -> None:
+def test_out() -> None:
     x = torch.randn(2, 3, 6, 7)
     y = x.to("mpsx")
     for overload, arguments in (
@@ -148,23 +148,23 @@ def test_out_forms() -> None:
 
 
 @pytest.mark.parametrize("fmt", [torch.contiguous_format, torch.channels_last], ids=["planes", "channels_last"])
-@pytest.mark.parametrize("channels", [3, 7])  # of which PyTorch has two implementations
+@pytest.mark.parametrize("channels", [3, 7])  # PyTorch has a separate implementation for each
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
-def test_pictures_of_bytes(mode: str, channels: int, fmt: torch.memory_format) -> None:
-    """To the last digit: PyTorch rounds after each dimension, with weights of fifteen bits."""
+def test_uint8_images(mode: str, channels: int, fmt: torch.memory_format) -> None:
+    """Results are exact: PyTorch rounds after each dimension and uses 15-bit weights."""
     x = torch.randint(0, 256, (2, channels, 13, 17), dtype=torch.uint8).contiguous(memory_format=fmt)
     y = x.to("mpsx")
     for size in ((26, 34), (7, 5), (13, 51), (27, 6)):
-        forms = [{}]
+        variants = [{}]
         if mode.startswith("bi"):
-            forms += [{"align_corners": True}, {"antialias": True}]
-        for form in forms:
-            got, want = (F.interpolate(t, size, mode=mode, **form) for t in (y, x))
+            variants += [{"align_corners": True}, {"antialias": True}]
+        for options in variants:
+            got, want = (F.interpolate(t, size, mode=mode, **options) for t in (y, x))
             assert torch.equal(got.cpu(), want)
             assert got.stride() == want.stride()
 
 
-def test_no_images() -> None:
+def test_empty_batch() -> None:
     x = torch.empty(0, 3, 6, 7, device="mpsx")
     assert F.interpolate(x, scale_factor=2, mode="bilinear").shape == (0, 3, 12, 14)
     assert F.pad(x, (1, 1, 1, 1), mode="reflect").shape == (0, 3, 8, 9)

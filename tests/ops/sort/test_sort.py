@@ -1,4 +1,4 @@
-"""sort, topk, kthvalue, median, nanmedian: values, places, layouts, dimensions, special values, out= forms."""
+"""sort, topk, kthvalue, median and nanmedian: values, indices, layouts, dimensions, special values and out=."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 INF, NAN = float("inf"), float("nan")
-SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # around the sizes at which the algorithm changes
+SIZES = [1, 2, 127, 128, 129, 255, 256, 1000, 4097]  # around the thresholds between algorithms
 ORDERED = [dtype for dtype in DTYPES["ALL"] if dtype != torch.bool]
 
 
 def distinct(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """No two elements of a row are equal, so that places can be compared."""
+    """Return rows of distinct elements, so that indices can be compared."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(shape[-1], generator=generator) for _ in range(torch.Size(shape[:-1]).numel())]
     return (torch.stack(rows).reshape(shape) - shape[-1] // 2).to(dtype)
@@ -42,7 +42,7 @@ def test_sort(layout: str) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 16])
 def test_short_columns(size: int) -> None:
-    """They are sorted where they lie."""
+    """Short columns are sorted without a transpose."""
     for dtype in DTYPES["ALL"]:
         x = torch.randint(0, 5, (3, size, 130)).to(dtype)
         if dtype.is_floating_point:
@@ -72,7 +72,7 @@ def test_sizes_and_ties(size: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
-def test_extreme_integers(dtype: torch.dtype) -> None:
+def test_integer_limits(dtype: torch.dtype) -> None:
     info = torch.iinfo(dtype)
     x = torch.tensor([info.max, info.min, 0, info.max - 1, info.min + 1, 1, -1 if info.min else 7] * 30, dtype=dtype)
     assert torch.equal(x.to("mpsx").sort().values.cpu(), x.sort().values)
@@ -96,8 +96,8 @@ def test_special_values(dtype: torch.dtype) -> None:
             ours, theirs = function(x.to("mpsx"), 0), function(x, 0)
             torch.testing.assert_close(ours.values.cpu(), theirs.values, equal_nan=True)
             torch.testing.assert_close(x[ours.indices.cpu()], theirs.values, equal_nan=True)
-    nothing = torch.full((5,), NAN, dtype=dtype)
-    assert torch.isnan(nothing.to("mpsx").nanmedian()).item()
+    all_nan = torch.full((5,), NAN, dtype=dtype)
+    assert torch.isnan(all_nan.to("mpsx").nanmedian()).item()
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
@@ -113,9 +113,9 @@ def test_topk(layout: str) -> None:
                     assert torch.equal(ours.values.cpu(), theirs.values)
                     picked = torch.gather(x, dim, ours.indices.cpu()) if x.dim() else x
                     assert torch.equal(picked if k else theirs.values, theirs.values)
-                    if k:  # each place once
-                        places = ours.indices.cpu().sort(dim if x.dim() else 0).values
-                        assert k == 1 or (places.diff(dim=dim) > 0).all()
+                    if k:  # each index occurs once
+                        indices = ours.indices.cpu().sort(dim if x.dim() else 0).values
+                        assert k == 1 or (indices.diff(dim=dim) > 0).all()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -131,8 +131,8 @@ def test_topk_sizes(size: int) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 8, 31, 32, 33])
-def test_topk_of_equals(k: int) -> None:
-    """Of equal elements the first ones, in order; rows in order and against it, rows of one value, NaN."""
+def test_topk_with_ties(k: int) -> None:
+    """The first of equal elements are selected, in order. Include sorted, reversed and constant rows, and NaN."""
     few = torch.randint(0, 4, (3, 1265), generator=torch.Generator().manual_seed(k))
     steps = torch.arange(1265)[None]
     rows = torch.cat([few, steps, steps.flip(1), torch.full((1, 1265), 9)])
@@ -169,11 +169,11 @@ def test_kthvalue_and_medians(size: int) -> None:
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != "empty"])
-def test_medians_of_layouts(layout: str) -> None:
+def test_layouts_of_median_and_kthvalue(layout: str) -> None:
     for dtype in ORDERED:
         x = make(layout, dtype)
         d = on_device(x)
-        x = x.contiguous()  # the CPU's median of an expanded tensor reads beyond its memory
+        x = x.contiguous()  # the CPU's median of an expanded tensor reads out of bounds
         for dim in range(max(x.dim(), 1)):
             for keepdim in (False, True):
                 ours, theirs = torch.median(d, dim, keepdim), torch.median(x, dim, keepdim)
@@ -182,27 +182,27 @@ def test_medians_of_layouts(layout: str) -> None:
                 assert torch.equal(ours.values.cpu(), theirs.values) and ours.indices.shape == theirs.indices.shape
 
 
-def test_out_forms() -> None:
+def test_out() -> None:
     x = distinct(5, 7)
     d = x.to("mpsx")
     for function in (lambda t, **o: torch.sort(t, 1, **o), lambda t, **o: torch.topk(t, 3, 1, **o),
                      lambda t, **o: torch.kthvalue(t, 3, 1, **o), lambda t, **o: torch.median(t, 1, **o)):
         values, indices = function(x)
         transposed = torch.empty(values.t().shape if values.dim() == 2 else (10,), device="mpsx")
-        given = transposed.t() if values.dim() == 2 else transposed[::2]
-        places = torch.empty(0, dtype=torch.long, device="mpsx")
-        result = function(d, out=(given, places))
-        assert result[0] is given and result[1] is places
-        assert torch.equal(given.cpu(), values) and torch.equal(places.cpu(), indices)
+        out = transposed.t() if values.dim() == 2 else transposed[::2]
+        out_indices = torch.empty(0, dtype=torch.long, device="mpsx")
+        result = function(d, out=(out, out_indices))
+        assert result[0] is out and result[1] is out_indices
+        assert torch.equal(out.cpu(), values) and torch.equal(out_indices.cpu(), indices)
     y = d.clone()
     torch.sort(y, 1, out=(y, torch.empty(0, dtype=torch.long, device="mpsx")))
     assert torch.equal(y.cpu(), x.sort(1).values)
-    whole = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # whose places take the input's memory
-    values, places = torch.sort(whole, out=(torch.empty_like(whole), whole))
-    assert values.tolist() == [[1, 3, 5, 7, 9]] and places.tolist() == [[3, 1, 0, 4, 2]]
+    integers = torch.tensor([[5, 3, 9, 1, 7]], device="mpsx")  # also the out= tensor of the indices
+    values, indices = torch.sort(integers, out=(torch.empty_like(integers), integers))
+    assert values.tolist() == [[1, 3, 5, 7, 9]] and indices.tolist() == [[3, 1, 0, 4, 2]]
 
 
-def test_relatives() -> None:
+def test_argsort_msort_and_quantile() -> None:
     x = distinct(6, 40)
     d = x.to("mpsx")
     assert torch.equal(torch.argsort(d, 1).cpu(), torch.argsort(x, 1))
