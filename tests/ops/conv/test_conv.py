@@ -1,4 +1,4 @@
-"""Convolutions by kernels, forward and backward, against float64 and the CPU."""
+"""Convolution kernels, forward and backward, against float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = [  # transposed, batch, in, out, size, kernel, stride, padding, dilation
     (False, 2, 4, 8, [11, 20], [3, 3], [2, 2], [1, 1], [1, 1], 4),
     (False, 1, 10, 10, [9, 9], [4, 4], [4, 4], [0, 0], [1, 1], 2),
     (False, 1, 3, 4, [5, 6, 7], [3, 2, 3], [1, 2, 1], [1, 0, 1], [1, 1, 2], 1),
-    (False, 2, 130, 6, [5, 4], [3, 3], [2, 1], [1, 1], [1, 1], 1),  # deep, so that sums are of parts
+    (False, 2, 130, 6, [5, 4], [3, 3], [2, 1], [1, 1], [1, 1], 1),  # large K, for split-K
     (False, 2, 1040, 12, [5, 4], [1, 1], [1, 1], [0, 0], [1, 1], 2),
     (True, 2, 3, 5, [9], [3], [2], [1], [1], 1),
     (True, 2, 6, 4, [7, 6], [3, 3], [2, 2], [1, 1], [1, 1], 2),
@@ -36,16 +36,17 @@ LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
 def check(case: tuple, dtype: torch.dtype, layout: str = "contiguous", bias: bool = True) -> None:
-    """The result and its three gradients."""
-    transposed, batch, inside, outside, size, kernel, stride, padding, dilation, groups = case
-    weight_size = (inside, outside // groups) if transposed else (outside, inside // groups)
-    x = torch.randn(batch, inside, *size).to(dtype)
+    """Compare the result and its three gradients."""
+    transposed, batch, in_channels, out_channels, size, kernel, stride, padding, dilation, groups = case
+    weight_size = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+    x = torch.randn(batch, in_channels, *size).to(dtype)
     last = LAST[len(size)] if layout == "channels_last" else torch.contiguous_format
     if layout == "channels_last":
         x = x.contiguous(memory_format=last)
     if layout == "slice":
-        x = torch.randn(batch, inside, *(2 * n for n in size)).to(dtype)[(..., *(slice(1, None, 2) for _ in size))]
-    w, b = torch.randn(*weight_size, *kernel).to(dtype), torch.randn(outside).to(dtype) if bias else None
+        strided = (..., *(slice(1, None, 2) for _ in size))
+        x = torch.randn(batch, in_channels, *(2 * n for n in size)).to(dtype)[strided]
+    w, b = torch.randn(*weight_size, *kernel).to(dtype), torch.randn(out_channels).to(dtype) if bias else None
     if layout == "channels_last":
         w = w.contiguous(memory_format=last)
     extra = [s - 1 if transposed else 0 for s in stride]
@@ -73,7 +74,7 @@ def test_convolution(case: tuple) -> None:
         check(case, dtype, "channels_last")
 
 
-def test_nothing() -> None:
+def test_empty_batch() -> None:
     x, w = torch.randn(0, 3, 5, 5, device="mpsx"), torch.randn(4, 3, 3, 3, device="mpsx", requires_grad=True)
     y = F.conv2d(x, w)
     assert y.shape == (0, 4, 3, 3)
@@ -90,7 +91,7 @@ def test_errors() -> None:
 
 
 @pytest.mark.sweep
-def test_any_convolution() -> None:
+def test_random_convolutions() -> None:
     n = random.Random(0)
     for _ in range(200):
         dims, groups, transposed = n.randint(1, 3), n.choice([1, 1, 2, 3, 8]), n.random() < 0.3

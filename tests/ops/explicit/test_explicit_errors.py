@@ -1,4 +1,4 @@
-"""torch.ops.mpsx: what is refused, and in which words."""
+"""torch.ops.mpsx: errors and their messages."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_mixed_devices(c: Case) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @each
-def test_float64_is_refused(c: Case, device: str) -> None:
+def test_float64_raises(c: Case, device: str) -> None:
     arguments = leaves(c, device, torch.float64, grad=False)
     if all(a.dtype != torch.float64 for a in tensors(arguments)):
         arguments = [a.double() if isinstance(a, torch.Tensor) else a for a in leaves(c, "cpu", grad=False)]
         arguments = [a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments]
     if c.name in ("embedding", "cross_entropy", "scaled_dot_product_attention", *NORMS):
-        name = "mpsx::"  # composites: the operator below says so
+        name = "mpsx::"  # composite operators: the message names the operator they call
     else:
         name = f"mpsx::{c.name}"
     with pytest.raises(RuntimeError, match=rf"{name}\w*: expected float32, float16(,| or) bfloat16.*, got Double"):
@@ -71,6 +71,6 @@ def test_other_errors() -> None:
 def test_indices_out_of_range(device: str) -> None:
     weight, bad = torch.randn(4, 3, device=device), torch.tensor([0, 4], device=device)
     with pytest.raises(IndexError):
-        mpsx.ops.embedding(bad, weight).cpu()  # a GPU's errors surface at the next wait
+        mpsx.ops.embedding(bad, weight).cpu()  # a GPU raises errors at the next synchronization
     with pytest.raises(IndexError):
         mpsx.ops.cross_entropy(weight[:2], bad).cpu()

@@ -1,4 +1,4 @@
-"""torch.ops.mpsx: values and gradients against PyTorch, both devices, torch.library.opcheck, transforms."""
+"""torch.ops.mpsx: values and gradients against PyTorch on both devices, torch.library.opcheck, and transforms."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_values_and_gradients(c: Case, device: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT[1:])
 @pytest.mark.parametrize("c", NN, ids=LABELS[: len(NN)])
-def test_half_types(c: Case, dtype: torch.dtype) -> None:
-    """Against float64 results of the rounded arguments: as near as the type allows."""
+def test_half_precision(c: Case, dtype: torch.dtype) -> None:
+    """Compare with float64 results of the rounded arguments, with a tolerance of a few epsilons."""
     exact_arguments = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
                        for a in leaves(c, "cpu", dtype, grad=False)]  # fmt: skip
     keywords = {k: v for k, v in c.keywords.items() if k != "dtype"}
@@ -72,13 +72,13 @@ def test_opcheck(c: Case, device: str) -> None:
     op = overload(c)
     checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
     if device == "cpu" and any(t.requires_grad for t in tensors(arguments)):
-        checks.append("test_autograd_registration")  # torch's check knows no other device, so here by hand
+        checks.append("test_autograd_registration")  # opcheck does not support mpsx, so the lines below check it
     keys = ("Autograd", "CompositeImplicitAutograd")
     assert not expected.requires_grad or any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k) for k in keys)
     torch.library.opcheck(op, tuple(arguments), c.keywords, test_utils=checks)
 
 
-def test_every_row_is_an_operator() -> None:
+def test_every_table_row_is_an_operator() -> None:
     names = set(dir(mpsx.ops))
     for c in UNARY + BINARY + COMPARE:
         assert c.name in names
@@ -88,18 +88,18 @@ def test_every_row_is_an_operator() -> None:
 
 @pytest.mark.parametrize("c", NN, ids=LABELS[: len(NN)])
 def test_cpu_tensors_are_not_copied(c: Case) -> None:
-    """CPU tensors and mpsx tensors go through the same kernels, to the same bits."""
+    """CPU and mpsx tensors use the same kernels and give bitwise equal results."""
     with mpsx.profiler.launch_log() as on_cpu:
         a = getattr(mpsx.ops, c.name)(*leaves(c, "cpu", grad=False), **c.keywords)
     with mpsx.profiler.launch_log() as on_mpsx:
         b = getattr(mpsx.ops, c.name)(*leaves(c, "mpsx", grad=False), **c.keywords)
     assert len(list(on_cpu)) > 0
-    copies = ("kernel:copy", "kernel:fill")  # made by composites for themselves, on the CPU by the CPU
+    copies = ("kernel:copy", "kernel:fill")  # temporaries of composite operators, created by the CPU for CPU tensors
     assert [r for r in on_cpu if not r.startswith(copies)] == [r for r in on_mpsx if not r.startswith(copies)]
     assert torch.equal(a, b.cpu())
 
 
-def test_memory_of_a_result_is_the_kernels() -> None:
+def test_results_own_their_memory() -> None:
     x = torch.randn(1000)
     before = x.data_ptr()
     y = torch.ops.mpsx.exp(x)
@@ -143,7 +143,7 @@ def test_opcheck_fused_adamw(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_attention_dropout(device: str) -> None:
-    """Every weight is either dropped or scaled up: with one key, so is the value."""
+    """Every probability is either dropped or scaled, so with a single key, so is the value."""
     query, value = torch.zeros(64, 4, 1, 8, device=device), torch.ones(64, 4, 1, 8, device=device, requires_grad=True)
     out = mpsx.ops.scaled_dot_product_attention(query, query, value, dropout_p=0.75)
     assert set(out.detach().flatten().tolist()) == {0.0, 4.0}
@@ -181,12 +181,12 @@ def test_in_place_bumps_versions() -> None:
 @pytest.mark.filterwarnings("ignore:Using padding:UserWarning")
 def test_conv2d_padding(kernel: tuple[int, int], padding: object, device: str) -> None:
     weight = randn(3, 4, *kernel)
-    with mpsx.fallback.using_mode("silent"):  # an uneven padding is F.pad's
+    with mpsx.fallback.using_mode("silent"):  # asymmetric padding calls F.pad
         result = mpsx.ops.conv2d(IMAGE.to(device), weight.to(device), padding=padding)
     torch.testing.assert_close(result.cpu(), F.conv2d(IMAGE, weight, padding=padding))
 
 
-# ---- transforms
+# Transforms
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -210,7 +210,7 @@ def test_compile(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_compile_keeps_the_operators(device: str) -> None:
-    """The graph names our operators: nothing is decomposed behind the compiler's back."""
+    """The graph contains the explicit operators, without decompositions."""
     seen: list[str] = []
 
     def backend(graph: torch.fx.GraphModule, _: object) -> object:
@@ -226,7 +226,7 @@ def test_compile_keeps_the_operators(device: str) -> None:
 
 @each
 def test_meta(c: Case) -> None:
-    """On meta tensors: shape, type and strides of the real result."""
+    """A meta tensor has the shape, dtype and strides of the real result."""
     real = getattr(mpsx.ops, c.name)(*leaves(c, "mpsx", grad=False), **c.keywords)
     meta = getattr(mpsx.ops, c.name)(*[on_meta(a) for a in leaves(c, "cpu", grad=False)], **c.keywords)
     assert meta.device.type == "meta"
@@ -250,7 +250,7 @@ def test_vmap(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_second_derivatives(device: str) -> None:
-    """Formulas are explicit operators themselves, so the elementwise family can be derived again; others say no."""
+    """The formulas are explicit operators, so elementwise operators can be differentiated twice; others raise."""
     x = X.to(device).requires_grad_()
     (first,) = torch.autograd.grad(torch.ops.mpsx.exp(x * 2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
@@ -260,7 +260,7 @@ def test_second_derivatives(device: str) -> None:
         first.sum().backward()
 
 
-def test_saved_tensors_are_guarded() -> None:
+def test_modified_saved_tensors_raise() -> None:
     x = torch.randn(5, device="mpsx", requires_grad=True)
     y = torch.ops.mpsx.exp(x)
     y.detach().add_(1)
@@ -272,7 +272,7 @@ def test_saved_tensors_are_guarded() -> None:
         y.sum().backward()
 
 
-def test_forward_mode_is_refused() -> None:
+def test_forward_mode_raises() -> None:
     import torch.autograd.forward_ad as fwad
 
     with fwad.dual_level(), pytest.raises(NotImplementedError, match="mpsx::exp: forward-mode"):
@@ -281,7 +281,7 @@ def test_forward_mode_is_refused() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_of_lerp_mm_and_cat(device: str) -> None:
-    """Operators that mpsx.ops has no name for."""
+    """Call operators that mpsx.ops does not export."""
     calls = {
         "lerp": lambda op, x, y: op(x, y, 0.3),
         "mm": lambda op, x, y: op(x, y.t()),

@@ -1,4 +1,4 @@
-"""Products with weights of four bits, against float64 products of the weights that they stand for."""
+"""Matmuls with 4-bit weights, against float64 matmuls with the dequantized weights."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import mpsx
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
-def quantised(columns: int, depth: int, group: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Weights as bytes of two, scales and zeros, and what they stand for, in float64."""
-    generator = torch.Generator().manual_seed(columns + depth + group)
-    weight = torch.randint(0, 16, (columns, depth), generator=generator)
-    scales = torch.rand(depth // group, columns, 2, generator=generator).sub(0.3).to(dtype)
+def quantized(columns: int, k: int, group: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Return weights packed two per byte, scales and zeros, and the dequantized weights in float64."""
+    generator = torch.Generator().manual_seed(columns + k + group)
+    weight = torch.randint(0, 16, (columns, k), generator=generator)
+    scales = torch.rand(k // group, columns, 2, generator=generator).sub(0.3).to(dtype)
     packed = (weight[:, ::2] << 4 | weight[:, 1::2]).to(torch.uint8)
-    factor, zero = (s.double().t().repeat_interleave(group, 1) for s in scales.unbind(-1))
-    return packed, scales, (weight - 8).double() * factor + zero
+    scale, zero = (s.double().t().repeat_interleave(group, 1) for s in scales.unbind(-1))
+    return packed, scales, (weight - 8).double() * scale + zero
 
 
 @pytest.mark.parametrize("group", [32, 64, 128, 256])
 @pytest.mark.parametrize("dtype", FLOAT)
-def test_products(dtype: torch.dtype, group: int) -> None:
-    for rows, columns, depth, tiles in ((1, 8, 256, 2), (3, 40, 512, 4), (5, 264, 256, 8), (70, 72, 768, 8)):
-        packed, scales, exact = quantised(columns, depth, group, dtype)
-        x = torch.randn(rows, depth, generator=torch.Generator().manual_seed(rows)).to(dtype)
+def test_values(dtype: torch.dtype, group: int) -> None:
+    for rows, columns, k, tiles in ((1, 8, 256, 2), (3, 40, 512, 4), (5, 264, 256, 8), (70, 72, 768, 8)):
+        packed, scales, exact = quantized(columns, k, group, dtype)
+        x = torch.randn(rows, k, generator=torch.Generator().manual_seed(rows)).to(dtype)
         weight = torch._convert_weight_to_int4pack(packed.to("mpsx"), tiles)
         assert weight.dtype == torch.int32
-        assert weight.shape == (columns // 8, depth // (16 * tiles), 32, tiles // 2)
+        assert weight.shape == (columns // 8, k // (16 * tiles), 32, tiles // 2)
         with mpsx.profiler.launch_log() as log:
             result = torch._weight_int4pack_mm(x.to("mpsx"), weight, group, scales.to("mpsx"))
         assert log == [f"kernel:matmul_int4_{'rows_' if rows <= 4 else ''}{TAGS[dtype]}"]
@@ -38,25 +38,26 @@ def test_products(dtype: torch.dtype, group: int) -> None:
         assert_as_accurate(result, cpu, torch.mm(x.double(), exact.t()))
         column_major = x.t().contiguous().t()
         assert torch.equal(torch._weight_int4pack_mm(column_major.to("mpsx"), weight, group, scales.to("mpsx")), result)
-        odd = torch.empty(x.numel() + 1, dtype=dtype, device="mpsx")[1:].view(x.shape).copy_(x)
-        off = torch.empty(weight.numel() + 1, dtype=torch.int32, device="mpsx")[1:].view(weight.shape).copy_(weight)
-        assert torch.equal(torch._weight_int4pack_mm(odd, off, group, scales.to("mpsx")), result)
+        x_unaligned = torch.empty(x.numel() + 1, dtype=dtype, device="mpsx")[1:].view(x.shape).copy_(x)
+        storage = torch.empty(weight.numel() + 1, dtype=torch.int32, device="mpsx")
+        unaligned = storage[1:].view(weight.shape).copy_(weight)
+        assert torch.equal(torch._weight_int4pack_mm(x_unaligned, unaligned, group, scales.to("mpsx")), result)
 
 
-def test_as_cpus_have_it() -> None:
-    """The same weights in the form of PyTorch's operator for CPUs, whose bytes have others halves first."""
-    packed, scales, _ = quantised(64, 128, 32, torch.float32)
-    whole = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
+def test_against_the_cpu_operator() -> None:
+    """Use the same weights in the format of PyTorch's CPU operator, which packs nibbles in another order."""
+    packed, scales, _ = quantized(64, 128, 32, torch.float32)
+    unpacked = torch.stack([packed >> 4, packed & 15], -1).view(64, 128).int()
     x = torch.randn(7, 128)
-    weight = torch._convert_weight_to_int4pack_for_cpu(whole, 2)
+    weight = torch._convert_weight_to_int4pack_for_cpu(unpacked, 2)
     expected = torch._weight_int4pack_mm_for_cpu(x, weight, 32, scales)
-    there = torch._convert_weight_to_int4pack(packed.to("mpsx"), 2)
-    result = torch._weight_int4pack_mm(x.to("mpsx"), there, 32, scales.to("mpsx"))
-    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)  # the CPU's rounds more than ours
+    on_mpsx = torch._convert_weight_to_int4pack(packed.to("mpsx"), 2)
+    result = torch._weight_int4pack_mm(x.to("mpsx"), on_mpsx, 32, scales.to("mpsx"))
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)  # the CPU rounds more often
 
 
 def test_errors() -> None:
-    packed, scales, _ = quantised(16, 64, 32, torch.float32)
+    packed, scales, _ = quantized(16, 64, 32, torch.float32)
     device = packed.to("mpsx")
     with pytest.raises(RuntimeError, match="expected a weight of uint8"):
         torch._convert_weight_to_int4pack(device.int(), 2)

@@ -1,4 +1,4 @@
-"""Products of matrices by kernels: every operator made of them, against float64 and the CPU."""
+"""Matmul kernels: every operator that uses them, against float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.usefixtures("only_kernels")
 
 aten = torch.ops.aten
 SIZES = [(1, 1, 1), (5, 7, 3), (64, 64, 64), (65, 33, 100), (1, 200, 50), (50, 200, 1), (2, 300, 2), (70, 17, 129)]
-MANY_TILES = (520, 21, 517)  # of lines that are not aligned
+MANY_TILES = (520, 21, 517)  # with unaligned rows
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tuple[int, ...] = ()) -> torch.Tensor:
-    """Random, or small whole, numbers in memory as `layout` says."""
+    """Return random numbers, or small integers, in the given layout."""
 
     def fresh(*shape: int) -> torch.Tensor:
         if not dtype.is_floating_point:
@@ -39,14 +39,14 @@ def matrix(rows: int, columns: int, dtype: torch.dtype, layout: str, batch: tupl
 
 
 def check(function: Callable[..., torch.Tensor], *inputs: object) -> None:
-    """`function` of the tensors among `inputs` on the device, the CPU, and in float64."""
+    """Compare `function` on the device with the CPU and with float64."""
 
-    def place(change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        return function(*(change(x) if isinstance(x, torch.Tensor) else x for x in inputs))
+    def call(convert: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        return function(*(convert(x) if isinstance(x, torch.Tensor) else x for x in inputs))
 
-    got, cpu = place(on_device), place(torch.Tensor.clone)
+    got, cpu = call(on_device), call(torch.Tensor.clone)
     if cpu.dtype.is_floating_point:
-        assert_as_accurate(got, cpu, place(torch.Tensor.double))
+        assert_as_accurate(got, cpu, call(torch.Tensor.double))
     else:
         assert torch.equal(got.cpu(), cpu)
 
@@ -61,8 +61,7 @@ def test_mm(size: tuple[int, int, int], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", INT, ids=str)
-def test_whole_numbers(dtype: torch.dtype) -> None:
-    """They wrap around."""
+def test_integers_wrap_around(dtype: torch.dtype) -> None:
     for m, k, n in ((5, 7, 3), (33, 65, 300), (1, 40, 9), (9, 40, 1), (0, 3, 2), (2, 0, 3)):
         for right in ("rows", "columns"):
             a, b = matrix(m, k, dtype, "rows"), matrix(k, n, dtype, right)
@@ -83,7 +82,7 @@ def test_empty(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
-def test_sums_of_products(dtype: torch.dtype) -> None:
+def test_addmm_and_vectors(dtype: torch.dtype) -> None:
     m, k, n = 37, 50, 70
     a, b = matrix(m, k, dtype, "rows"), matrix(k, n, dtype, "columns")
     for c in (matrix(m, n, dtype, "columns"), torch.randn(n).to(dtype), torch.randn(m, 1).to(dtype),
@@ -105,14 +104,14 @@ def test_sums_of_products(dtype: torch.dtype) -> None:
         check(lambda c, a, b: torch.addr(torch.full_like(c, torch.nan), a, b, beta=0), start, u, v)
         check(lambda c, a, b: c.expand(10, 9).clone().t().addr_(b, a, alpha=0.5), start, u, v)
     check(F.linear, torch.randn(2, 3, k).to(dtype), matrix(n, k, dtype, "rows"), c)
-    # A factor that is multiplied by zero is not read.
+    # With beta = 0, the input is not read.
     nothing = torch.full((m, n), torch.nan, device="mpsx", dtype=dtype)
     assert not torch.addmm(nothing, on_device(a), on_device(b), beta=0).isnan().any()
 
 
 @pytest.mark.parametrize("dtypes", ["bbb", "lib", "fbf"])
 def test_addr_without_a_kernel(dtypes: str) -> None:
-    """Types that no kernel takes, or that differ: addr of the composed operators, in all three forms."""
+    """For dtypes without a kernel, or mixed dtypes, addr is composed of other operators, in all three variants."""
     types = {"b": torch.bool, "f": torch.float32, "l": torch.int64, "i": torch.int32}
     c, a, b = (torch.randint(0, 2, size).to(types[t]) for t, size in zip(dtypes, [(4, 3), (4,), (3,)], strict=True))
     check(torch.addr, c, a, b)
@@ -124,7 +123,7 @@ def test_addr_without_a_kernel(dtypes: str) -> None:
 
 
 def test_addr_multiplies_in_the_common_type() -> None:
-    a, b = torch.tensor([4.5625]), torch.tensor([-1.8125, 3.0])  # whose first product bfloat16 rounds
+    a, b = torch.tensor([4.5625]), torch.tensor([-1.8125, 3.0])  # bfloat16 rounds the first product
     for self_type, type_ in ((torch.float32, torch.bfloat16), (torch.bfloat16, torch.float16)):
         check(torch.addr, torch.ones(1, 2, dtype=self_type), a.to(type_), b.to(type_))
 
@@ -142,7 +141,7 @@ def test_batches(layout: str, dtype: torch.dtype) -> None:
     check(torch.matmul, torch.randn(2, 1, 5, 20).to(dtype), b)
 
 
-def test_results_go_where_they_are_asked() -> None:
+def test_out_and_in_place() -> None:
     a, b, c = torch.randn(20, 30), torch.randn(30, 40), torch.randn(20, 40)
     x, y, z = (t.to("mpsx") for t in (a, b, c))
     for out in (torch.empty(20, 40, device="mpsx"), torch.empty(40, 20, device="mpsx").t(),
@@ -151,7 +150,7 @@ def test_results_go_where_they_are_asked() -> None:
         torch.testing.assert_close(out.cpu(), a @ b)
     z.addmm_(x, y, beta=2)
     torch.testing.assert_close(z.cpu(), torch.addmm(c, a, b, beta=2))
-    # A factor that is the result.
+    # An operand that is also the result.
     square = torch.randn(40, 40)
     s = square.to("mpsx")
     torch.mm(s, s, out=s)
@@ -179,8 +178,8 @@ def test_errors() -> None:
 def test_gradients(dtype: torch.dtype) -> None:
     c, a, b = torch.randn(70), torch.randn(33, 50), torch.randn(70, 50)
 
-    def gradients(device: str, of: torch.dtype) -> list[torch.Tensor]:
-        leaves = [t.to(dtype).to(of).to(device).requires_grad_() for t in (c, a, b)]
+    def gradients(device: str, compute_dtype: torch.dtype) -> list[torch.Tensor]:
+        leaves = [t.to(dtype).to(compute_dtype).to(device).requires_grad_() for t in (c, a, b)]
         y = F.linear(leaves[1], leaves[2], leaves[0])
         return [y.detach(), *torch.autograd.grad(y.square().sum() / 2, leaves)]
 
@@ -189,7 +188,7 @@ def test_gradients(dtype: torch.dtype) -> None:
         assert_as_accurate(got, cpu, exact)
 
 
-def test_weights_of_eight_bits() -> None:
+def test_int8_weights() -> None:
     for dtype in FLOAT:
         for rows in (1, 40):
             x, scales = torch.randn(rows, 64).to(dtype), (torch.rand(48) / 100).to(dtype)
@@ -203,7 +202,7 @@ def test_weights_of_eight_bits() -> None:
 
 
 @pytest.mark.sweep
-def test_any_size() -> None:
+def test_random_sizes() -> None:
     numbers = random.Random(0)
     for _ in range(300):
         m, k, n = (numbers.choice([1, numbers.randint(1, 40), numbers.randint(1, 300)]) for _ in range(3))
@@ -212,8 +211,8 @@ def test_any_size() -> None:
               matrix(m, k, dtype, left, (2,)), matrix(k, n, dtype, right, (2,)))  # fmt: skip
 
 
-def test_long_sums() -> None:
-    """Errors do not grow with their length."""
+def test_large_k() -> None:
+    """The error does not grow with K."""
     for m, n in ((3, 3), (1, 3), (3, 1), (1, 1)):
         check(torch.mm, torch.rand(m, 20000), torch.rand(20000, n))
         check(torch.mm, torch.rand(m, 20000), torch.rand(n, 20000).t())
@@ -224,13 +223,13 @@ def complex_matrix(rows: int, columns: int, layout: str, batch: tuple[int, ...] 
     return torch.complex(*parts)
 
 
-def close(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
-    """Both parts as near as the CPU's."""
+def assert_complex_as_accurate(ours: torch.Tensor, cpu: torch.Tensor, exact: torch.Tensor) -> None:
+    """Require both parts to be as accurate as the CPU's."""
     assert_as_accurate(*(torch.view_as_real(t.resolve_conj()) for t in (ours, cpu, exact)))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_complex_products(size: tuple[int, int, int]) -> None:
+def test_complex_matmuls(size: tuple[int, int, int]) -> None:
     m, k, n = size
     a, b, c = complex_matrix(m, k, "rows"), complex_matrix(k, n, "columns"), complex_matrix(m, n, "rows")
     batches = complex_matrix(m, k, "rows", (3,)), complex_matrix(k, n, "gaps", (3,))
@@ -244,14 +243,15 @@ def test_complex_products(size: tuple[int, int, int]) -> None:
         "mv": (lambda x, y: torch.mv(x, y[:, 0]), a, b),
         "dot": (lambda x, y: torch.dot(x[0], y[:, 0]), a, b),
         "vdot": (lambda x, y: torch.vdot(x[0], y[:, 0]), a, b),
-        "over itself": (lambda x, y: torch.addmm(x, y, y.mH, out=x), complex_matrix(m, m, "rows"), a),
+        "in place": (lambda x, y: torch.addmm(x, y, y.mH, out=x), complex_matrix(m, m, "rows"), a),
     }
     for function, *inputs in calls.values():
-        ours = function(*(on_device(x).clone() for x in inputs))
-        close(ours.cpu(), function(*(x.clone() for x in inputs)), function(*(x.cdouble() for x in inputs)))
+        ours = function(*(on_device(x).clone() for x in inputs)).cpu()
+        cpu, exact = function(*(x.clone() for x in inputs)), function(*(x.cdouble() for x in inputs))
+        assert_complex_as_accurate(ours, cpu, exact)
 
 
-def test_gradients_of_complex_products() -> None:
+def test_gradients_of_complex_matmuls() -> None:
     a, b = complex_matrix(7, 30, "rows"), complex_matrix(30, 5, "rows")
 
     def gradients(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -261,4 +261,4 @@ def test_gradients_of_complex_products() -> None:
 
     for triple in zip(gradients(on_device(a), on_device(b)), gradients(a, b), gradients(a.cdouble(), b.cdouble()),
                       strict=True):  # fmt: skip
-        close(*(t.cpu() for t in triple))
+        assert_complex_as_accurate(*(t.cpu() for t in triple))

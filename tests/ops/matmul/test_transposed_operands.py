@@ -1,4 +1,4 @@
-"""Binary operators whose operands lie in different orders: one is copied first."""
+"""Binary operators on operands with different layouts: one operand is copied first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 @pytest.mark.parametrize("shape", [(7, 142), (142, 7), (3, 5, 31), (40, 50), (2, 130)], ids=str)
-def test_transposed_of_any_shape(shape: tuple[int, ...]) -> None:
-    """Thin and small ones too, which are copied element by element."""
+def test_small_transposed_operands(shape: tuple[int, ...]) -> None:
+    """Thin and small operands are copied element by element."""
     for dtype in (*FLOAT, torch.int64, torch.uint8):
-        a, turned = torch.randint(1, 9, shape).to(dtype), torch.randint(1, 9, shape[::-1]).to(dtype)
-        b = turned.permute(*range(len(shape))[::-1])
+        a, reversed_shape = torch.randint(1, 9, shape).to(dtype), torch.randint(1, 9, shape[::-1]).to(dtype)
+        b = reversed_shape.permute(*range(len(shape))[::-1])
         for first, second in ((a, b), (b, a)):
             for function in (torch.maximum, torch.mul, torch.lt):
                 expected = function(first, second)
@@ -27,11 +27,12 @@ def test_transposed_of_any_shape(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(180, 190), (3, 130, 90), (17, 2000)], ids=str)
-def test_large_ones_are_copied(shape: tuple[int, ...]) -> None:
-    """Of each matrix of a batch, of one for all of a batch, and as either of three inputs, or as all there are."""
+def test_large_transposed_operands_are_copied(shape: tuple[int, ...]) -> None:
+    """Transpose each matrix of a batch, one matrix broadcast over a batch, one of three inputs, or the only input."""
     for dtype in (*FLOAT, torch.int64, torch.uint8, torch.bool):
-        a, turned = torch.randint(0, 9, shape).to(dtype), torch.randint(0, 9, (*shape[:-2], *shape[:-3:-1])).to(dtype)
-        b, a_d = turned.transpose(-1, -2), on_device(a)
+        a = torch.randint(0, 9, shape).to(dtype)
+        transposed = torch.randint(0, 9, (*shape[:-2], *shape[:-3:-1])).to(dtype)
+        b, a_d = transposed.transpose(-1, -2), on_device(a)
         b_d, more, more_d = on_device(b), a.expand(2, *shape).contiguous(), a_d.expand(2, *shape).contiguous()
         for function in (torch.maximum, torch.mul, torch.lt):
             for cpu, device in (((a, b), (a_d, b_d)), ((b, more), (b_d, more_d))):

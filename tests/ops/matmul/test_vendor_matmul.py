@@ -1,4 +1,4 @@
-"""Matrix products of float32 by either of the CPU's libraries: MPSX_GEMM."""
+"""float32 matmuls in either of the CPU's libraries, chosen by MPSX_GEMM."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from processes import run_in_subprocess
 
 import mpsx
 
-pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other drivers have no library to choose")
+pytestmark = pytest.mark.skipif(mpsx.driver()["name"] != "host", reason="other drivers use no GEMM library")
 
 
 def has_avx512() -> bool:
-    """Whether this CPU runs ATen's kernels of oneDNN."""
+    """Return whether this CPU can run ATen's oneDNN kernels."""
     flags = Path("/proc/cpuinfo")
     return not flags.exists() or {"avx512bw", "avx512dq", "avx512vl"} <= set(flags.read_text().split())
 
 
 @pytest.mark.parametrize("gemm", ["onednn", "mkl", None])
-def test_products_of_either_library(gemm: str | None) -> None:
-    """Matrix products of float32 of every layout are the same whichever of the CPU's libraries multiplies."""
+def test_matmuls_in_either_library(gemm: str | None) -> None:
+    """Results do not depend on the library, for any layout."""
     code = """
 import itertools
 torch.manual_seed(0)
@@ -41,10 +41,10 @@ for (m, k, n), batch, ta, tb in itertools.product(
     A, B, C = on(a), on(b), c.to("mpsx")
     want = a.double() @ b.double()
     check(A @ B, want)
-    product, add = (torch.bmm, torch.baddbmm) if batch else (torch.mm, torch.addmm)
+    matmul, add = (torch.bmm, torch.baddbmm) if batch else (torch.mm, torch.addmm)
     out = torch.empty(0, device="mpsx")
-    check(product(A, B, out=out), want)
-    check(product(A, B, out=torch.full((*batch, n, m), torch.nan, device="mpsx").mT), want)
+    check(matmul(A, B, out=out), want)
+    check(matmul(A, B, out=torch.full((*batch, n, m), torch.nan, device="mpsx").mT), want)
     for alpha, beta in [(1, 1), (1, 0), (1, 0.5), (2, 1), (0, 1)]:
         check(add(C, A, B, alpha=alpha, beta=beta), alpha * want + beta * c.double())
     check(add(bias.to("mpsx"), A, B), want + bias.double())
@@ -69,6 +69,6 @@ print("same")
         assert run.stdout == "same\n", run.stderr
 
 
-def test_an_unknown_library_for_products_is_refused() -> None:
+def test_unknown_gemm_library_raises() -> None:
     run = run_in_subprocess("x = torch.ones(20, 20, device='mpsx')\nx @ x", MPSX_GEMM="blas", MPSX_VENDOR="on")
     assert run.returncode > 0 and 'MPSX_GEMM: expected "onednn" or "mkl", got "blas"' in run.stderr

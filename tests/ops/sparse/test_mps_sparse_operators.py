@@ -13,7 +13,7 @@ import mpsx
 
 @pytest.mark.parametrize("name", read_list())
 def test_no_fallback(name: str) -> None:
-    """The operator runs without a fallback and gives the CPU's result."""
+    """Compare the result with the CPU's."""
     if overload(name) is None:
         pytest.skip(f"PyTorch {torch.__version__} has no such overload")
     call = call_of(name)

@@ -1,4 +1,4 @@
-"""Sparse tensors of coordinates: values, types, coalesced flags, errors, all without the CPU's kernels."""
+"""Sparse COO tensors: values, dtypes, coalesced flags and errors, without the CPU's kernels."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ pytestmark = [
 
 SHAPES = {
     "matrix": lambda d: coo(6, 7, dtype=d),
-    "ordered": lambda d: coo(6, 7, dtype=d, coalesced=True),
+    "coalesced": lambda d: coo(6, 7, dtype=d, coalesced=True),
     "hybrid": lambda d: coo(5, 4, 3, nnz=9, dtype=d),
     "vector": lambda d: coo(9, sparse_dim=1, dtype=d),
-    "nothing": lambda d: coo(6, 7, nnz=0, dtype=d),
+    "empty": lambda d: coo(6, 7, nnz=0, dtype=d),
     "one": lambda d: coo(6, 7, nnz=1, dtype=d),
     "no_sparse_dims": lambda d: coo(3, sparse_dim=0, nnz=4, dtype=d),
     "no_size": lambda d: coo(5, 0, sparse_dim=1, nnz=4, dtype=d),
@@ -31,7 +31,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_whole_tensors(shape: str) -> None:
+def test_unary_operators(shape: str) -> None:
     for dtype in DTYPES:
         x = SHAPES[shape](dtype)
         for function in (
@@ -53,8 +53,8 @@ def test_whole_tensors(shape: str) -> None:
             compare(function, x)
 
 
-def test_a_sum_is_rounded_once() -> None:
-    """bfloat16: 256 + 1 + 1 is 258 and no 256."""
+def test_coalesce_rounds_sums_once() -> None:
+    """256 + 1 + 1 in bfloat16 is 258, but 256 if rounded after each addition."""
     x = torch.sparse_coo_tensor([[3, 3, 3]], torch.tensor([256.0, 1.0, 1.0], dtype=torch.bfloat16), (5,))
     assert x.to("mpsx").coalesce().values().item() == 258
 
@@ -64,20 +64,20 @@ def test_arithmetic(dtype: torch.dtype) -> None:
     for coalesced in (True, False):
         x, y = coo(6, 7, dtype=dtype, coalesced=coalesced), coo(6, 7, nnz=20, dtype=dtype, coalesced=coalesced)
         h, k = coo(5, 4, 3, dtype=dtype, coalesced=coalesced), coo(5, 4, 3, nnz=20, dtype=dtype)
-        dense, nothing = numbers((6, 7), dtype), coo(6, 7, nnz=0, dtype=dtype)
+        dense, empty = numbers((6, 7), dtype), coo(6, 7, nnz=0, dtype=dtype)
         compare(torch.add, dense, x)
         compare(lambda a, b: a.clone().add_(b), dense, x)
         compare(lambda a, b: a.t().add(b), dense.t().contiguous(), x)
-        if dtype is torch.bool:  # which the CPU adds to dense tensors alone
+        if dtype is torch.bool:  # the CPU adds sparse bool tensors only to dense ones
             continue
-        for a, b in ((x, y), (y, x), (h, k), (k, h), (x, nothing), (nothing, x)):
+        for a, b in ((x, y), (y, x), (h, k), (k, h), (x, empty), (empty, x)):
             compare(torch.add, a, b)
         compare(lambda a, b: a.clone().add_(b), x, y)
         compare(lambda a, b: torch.add(a, b, alpha=3), x, y)
         compare(lambda a, b: torch.add(a, b, alpha=3), dense, x)
         compare(torch.sub, x, y)
         compare(lambda a, b: a.clone().sub_(b), x, y)
-        for a, b in ((x, y), (y, x), (h, k), (x, nothing), (nothing, x), (x, dense), (dense, x), (x, dense[1])):
+        for a, b in ((x, y), (y, x), (h, k), (x, empty), (empty, x), (x, dense), (dense, x), (x, dense[1])):
             compare(torch.mul, a, b)
         compare(lambda a: a * 3, x)
         compare(torch.neg, x)
@@ -86,7 +86,7 @@ def test_arithmetic(dtype: torch.dtype) -> None:
         compare(lambda a, b: torch.mul(a, b, out=torch.empty_like(a)), x, y)
 
 
-def test_types_are_promoted() -> None:
+def test_type_promotion() -> None:
     for a, b in ((torch.int32, torch.float32), (torch.bfloat16, torch.float32), (torch.int8, torch.int64)):
         x, y = coo(6, 7, dtype=a, coalesced=True), coo(6, 7, dtype=b, coalesced=True)
         for function in (torch.add, torch.mul):
@@ -94,7 +94,7 @@ def test_types_are_promoted() -> None:
             compare(function, y.to_dense(), x) if function is torch.add else compare(function, x, y.to_dense())
 
 
-def test_products_keep_infinities_where_nothing_meets_them() -> None:
+def test_mul_ignores_infinities_without_a_counterpart() -> None:
     x = torch.sparse_coo_tensor([[0, 0, 1]], [float("inf"), 1.0, 2.0], (3,))
     y = torch.sparse_coo_tensor([[1, 1]], [5.0, 6.0], (3,))
     compare(torch.mul, x, y)
@@ -102,11 +102,11 @@ def test_products_keep_infinities_where_nothing_meets_them() -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not torch.bool], ids=str)
-def test_matrix_products(dtype: torch.dtype) -> None:
-    wide = dtype if dtype.is_complex else torch.float64  # the CPU has not every product of the others
+def test_matmuls(dtype: torch.dtype) -> None:
+    wide = dtype if dtype.is_complex else torch.float64  # the CPU does not support every matmul in other dtypes
     for coalesced in (True, False):
         x, y = coo(6, 7, dtype=dtype, coalesced=coalesced), coo(7, 5, nnz=9, dtype=dtype, coalesced=coalesced)
-        dense, added = numbers((7, 130), dtype), numbers((6, 130), dtype)
+        dense, bias = numbers((7, 130), dtype), numbers((6, 130), dtype)
         batches = coo(3, 4, 5, sparse_dim=3, nnz=20, dtype=dtype, coalesced=coalesced)
         matrices = numbers((3, 5, 2), dtype)
         for function, *arguments in (
@@ -116,10 +116,10 @@ def test_matrix_products(dtype: torch.dtype) -> None:
             (torch.sparse.mm, x, dense[:, ::2]),
             (torch.sparse.mm, x, dense.t().contiguous().t()),
             (torch.sparse.mm, coo(6, 7, nnz=0, dtype=dtype), dense),
-            (lambda c, a, b: torch.sparse.addmm(c, a, b, beta=3, alpha=2), added, x, dense),
-            (torch.addmm, added[0], x, dense),
-            (lambda c, a, b: c.clone().addmm_(a, b), added, x, dense),
-            (lambda c, a, b: torch.addmm(c, a, b, out=torch.empty_like(c)), added, x, dense),
+            (lambda c, a, b: torch.sparse.addmm(c, a, b, beta=3, alpha=2), bias, x, dense),
+            (torch.addmm, bias[0], x, dense),
+            (lambda c, a, b: c.clone().addmm_(a, b), bias, x, dense),
+            (lambda c, a, b: torch.addmm(c, a, b, out=torch.empty_like(c)), bias, x, dense),
             (torch.bmm, batches, matrices),
             (torch.hspmm, x, dense),
             (torch.smm, x, dense),
@@ -132,19 +132,19 @@ def test_matrix_products(dtype: torch.dtype) -> None:
             check(got, want.to(dtype))
 
 
-def test_product_beta_0_ignores_what_was_there() -> None:
+def test_addmm_with_beta_0_ignores_the_input() -> None:
     nan = torch.full((6, 5), float("nan"), device="mpsx")
     x, dense = coo(6, 7).to("mpsx"), torch.randn(7, 5, device="mpsx")
     assert not torch.addmm(nan, x, dense, beta=0).isnan().any()
 
 
-def test_products_launch_a_kernel() -> None:
+def test_sparse_mm_launches_a_kernel() -> None:
     with mpsx.profiler.launch_log() as log:
         torch.sparse.mm(coo(6, 7).to("mpsx"), torch.randn(7, 5, device="mpsx"))
     assert "kernel:embedding_bag_f32" in log
 
 
-def test_indices_outside_of_a_product_are_refused() -> None:
+def test_matmul_with_out_of_range_indices_raises() -> None:
     with torch.sparse.check_sparse_tensor_invariants(enable=False):
         x = torch.sparse_coo_tensor([[0, 1], [1, 1]], [1.0, 1.0], (2, 2)).to("mpsx")
     x._indices()[1, 0] = 9
@@ -165,7 +165,7 @@ def test_softmax(dim: int) -> None:
     compare(lambda t: torch.sparse.softmax(t, 1), special)
 
 
-def test_selections_and_masks() -> None:
+def test_selection_and_masks() -> None:
     for x in (coo(6, 7, 3), coo(6, 7, 3, coalesced=True), coo(6, 7, 3, nnz=0)):
         for dim, index in ((0, [1, 1, 4, -1]), (1, [0, 6, 0]), (2, [2, 0]), (0, []), (1, [5])):
             compare(lambda t, i, d=dim: t.index_select(d, i), x, torch.tensor(index, dtype=torch.long))
@@ -190,13 +190,13 @@ def test_selections_and_masks() -> None:
         for mask in (coo(6, 7, 3, nnz=30), coo(6, 7, 3, nnz=30, coalesced=True)):
             for accumulate in (False, True):
                 got = torch.ops.aten._sparse_mask_projection(x.to("mpsx"), mask.to("mpsx"), accumulate)
-                # (the CPU counts a repeated coordinate of the mask once if it had to order it)
+                # The CPU counts a repeated coordinate of the mask once if it had to coalesce the mask.
                 want = torch.ops.aten._sparse_mask_projection(x, mask, accumulate and not x.is_coalesced())
                 if not accumulate or mask.is_coalesced():
                     check(got, want)
 
 
-def test_reductions_and_pointwise() -> None:
+def test_reductions_and_elementwise() -> None:
     x = coo(6, 7, 3)
     for function in (
         torch.sum,
@@ -234,39 +234,39 @@ OPINFOS = [op for op in op_db if op.name in ("sum", "masked.sum", "masked.amax")
 
 
 @pytest.mark.parametrize("op", OPINFOS, ids=lambda op: op.formatted_name)
-def test_samples_of_torch(op: OpInfo) -> None:
-    """The sparse samples of PyTorch's own tests: broadcasts, dense dimensions, batches."""
+def test_opinfo_samples(op: OpInfo) -> None:
+    """Use PyTorch's own sparse samples: broadcasting, dense dimensions and batches."""
     compared = 0
     for sample in islice(op.sample_inputs_sparse_coo("cpu", torch.float32), 60):
-        given = (sample.input, *sample.args)
-        if torch.float64 in {sample.kwargs.get("dtype"), *(t.dtype for t in given if torch.is_tensor(t))}:
+        args = (sample.input, *sample.args)
+        if torch.float64 in {sample.kwargs.get("dtype"), *(t.dtype for t in args if torch.is_tensor(t))}:
             continue
         options = tree_map(on_device, sample.kwargs)
-        check(op(*map(on_device, given), **options), op(*given, **sample.kwargs))
+        check(op(*map(on_device, args), **options), op(*args, **sample.kwargs))
         compared += 1
     assert compared > 5
 
 
-def test_mixed_devices_are_refused() -> None:
+def test_mixed_devices_raise() -> None:
     x, dense = coo(6, 7), torch.randn(6, 7)
-    there = x.to("mpsx")
+    on_mpsx = x.to("mpsx")
     for function in (
-        lambda: there + x,
-        lambda: there * x,
-        lambda: x * there,
+        lambda: on_mpsx + x,
+        lambda: on_mpsx * x,
+        lambda: x * on_mpsx,
         lambda: dense.to("mpsx") + x,
-        lambda: torch.sparse.mm(there, dense.t()),
-        lambda: torch.sparse.mm(there, x.t()),
-        lambda: torch.cat([there, x]),
+        lambda: torch.sparse.mm(on_mpsx, dense.t()),
+        lambda: torch.sparse.mm(on_mpsx, x.t()),
+        lambda: torch.cat([on_mpsx, x]),
         lambda: dense.to("mpsx").sparse_mask(x),
-        lambda: there.index_select(0, torch.tensor([0])),
+        lambda: on_mpsx.index_select(0, torch.tensor([0])),
     ):
         with pytest.raises(RuntimeError, match="same device"):
             function()
 
 
 def sparse_2_by_2(indices: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Made with all checks."""
+    """Create a tensor with all checks enabled."""
     return torch.sparse_coo_tensor(indices, values, (2, 2), check_invariants=True)
 
 
@@ -285,11 +285,11 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_the_cpus(name: str) -> None:
+def test_error_messages_match_the_cpu(name: str) -> None:
     function, arguments = ERRORS[name]
-    given = arguments()
+    args = arguments()
     with pytest.raises((RuntimeError, IndexError)) as expected:
-        function(*given)
+        function(*args)
     with mpsx.fallback.using_mode("silent"), pytest.raises(expected.type) as raised:
-        function(*map(on_device, given))
+        function(*map(on_device, args))
     assert str(raised.value).splitlines()[0][:40] == str(expected.value).splitlines()[0][:40]

@@ -1,4 +1,4 @@
-"""Sparse tensors in use: gradients, optimizers, compressed rows, files."""
+"""Using sparse tensors: gradients, optimizers, CSR tensors and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRADIENTS = {
     "to_sparse_1": (lambda a: a.to_sparse(1), lambda: (coo(6, 7).to_dense(),)),
     "values": (lambda a: a.coalesce().values(), lambda: (coo(6, 7),)),
     "mm": (torch.sparse.mm, lambda: (coo(6, 7), torch.randn(7, 5))),
-    "mm_ordered": (torch.sparse.mm, lambda: (coo(6, 7, coalesced=True), torch.randn(7, 5))),
+    "mm_coalesced": (torch.sparse.mm, lambda: (coo(6, 7, coalesced=True), torch.randn(7, 5))),
     "mm_sparse": (torch.sparse.mm, lambda: (coo(6, 7, coalesced=True), coo(7, 5, coalesced=True))),
     "addmm": (torch.sparse.addmm, lambda: (torch.randn(6, 5), coo(6, 7, coalesced=True), torch.randn(7, 5))),
     "mv": (torch.mv, lambda: (coo(6, 7, coalesced=True), torch.randn(7))),
@@ -29,7 +29,7 @@ GRADIENTS = {
     "add": (torch.add, lambda: (coo(6, 7, coalesced=True), coo(6, 7, coalesced=True))),
     "add_dense": (torch.add, lambda: (torch.randn(6, 7), coo(6, 7))),
     "mul": (torch.mul, lambda: (coo(6, 7, coalesced=True), coo(6, 7, nnz=30, coalesced=True))),
-    "mul_unordered": (torch.mul, lambda: (coo(6, 7), coo(6, 7, nnz=30))),
+    "mul_uncoalesced": (torch.mul, lambda: (coo(6, 7), coo(6, 7, nnz=30))),
     "mul_dense": (torch.mul, lambda: (coo(6, 7, coalesced=True), torch.randn(6, 7))),
     "sum": (torch.sparse.sum, lambda: (coo(6, 7, 3),)),
     "sum_rows": (lambda a: torch.sparse.sum(a, (0, 2)), lambda: (coo(6, 7, 3),)),
@@ -46,10 +46,10 @@ GRADIENTS = {
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     function, arguments = GRADIENTS[name]
-    given = arguments()
+    args = arguments()
     results = []
     for device in ("cpu", "mpsx"):
-        leaves = [t.detach().clone().to(device).requires_grad_() for t in given]
+        leaves = [t.detach().clone().to(device).requires_grad_() for t in args]
         out = function(*leaves)
         weights = torch.arange(1.0, out.numel() + 1, device=device).view(out.shape)
         total = (out.to_dense() if out.layout != torch.strided else out).mul(weights).sum()
@@ -95,29 +95,29 @@ def test_training_an_embedding(name: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
-def test_travels(layout: str) -> None:
+def test_copy_pickle_and_save(layout: str) -> None:
     x = coo(6, 7) if layout == "coo" else coo(6, 7).to_sparse_csr()
-    there = x.to("mpsx")
-    for way in (copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t)), saved):
-        back = way(there)
+    on_mpsx = x.to("mpsx")
+    for copy_of in (copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t)), saved):
+        back = copy_of(on_mpsx)
         assert back.device.type == "mpsx"
-        assert back.layout == there.layout
+        assert back.layout == on_mpsx.layout
         torch.testing.assert_close(back.cpu(), x)
-    assert saved(there, map_location="cpu").device.type == "cpu"
+    assert saved(on_mpsx, map_location="cpu").device.type == "cpu"
     assert saved(x, map_location="mpsx").device.type == "mpsx"
-    text = "".join(repr(there).split()).replace(",device='mpsx:0'", "")
+    text = "".join(repr(on_mpsx).split()).replace(",device='mpsx:0'", "")
     assert text == "".join(repr(x).split())
 
 
 def saved(t: torch.Tensor, map_location: str | None = None) -> torch.Tensor:
-    """Through torch.save and torch.load."""
+    """Save to a buffer and load again."""
     file = io.BytesIO()
     torch.save(t, file)
     file.seek(0)
     return torch.load(file, map_location=map_location)
 
 
-def test_through_a_data_loader() -> None:
+def test_data_loader() -> None:
     rows = list(coo(8, 7).to_dense())
     loader = torch.utils.data.DataLoader(
         rows, batch_size=4, collate_fn=lambda batch: torch.stack([row.to_sparse() for row in batch])
@@ -126,7 +126,7 @@ def test_through_a_data_loader() -> None:
     assert torch.equal(got.to_dense().cpu(), torch.stack(rows))
 
 
-def test_compressed_rows() -> None:
+def test_csr() -> None:
     x = coo(6, 7, coalesced=True)
     csr, dense = x.to_sparse_csr(), x.to_dense()
     for function in (
@@ -160,16 +160,16 @@ def test_compressed_rows() -> None:
     compare(torch.addmv, torch.ones(6), csr, torch.ones(7))
 
 
-def test_the_cpu_does_the_rest(loud_fallback: None) -> None:
-    """float64 and what compressed tensors have no operator for: right, with a warning."""
+def test_fallbacks_warn(loud_fallback: None) -> None:
+    """float64 and operators without a kernel for CSR tensors fall back with a warning and a correct result."""
     x = coo(6, 7, dtype=torch.float64)
-    for function, given, name in (
+    for function, operand, name in (
         (torch.Tensor.coalesce, x, "_coalesce"),
         (lambda t: torch.sparse.softmax(t, 0), x, "_sparse_softmax"),
         (lambda t: t @ t.t(), coo(6, 7).to_sparse_csr(), "addmm"),
         (lambda t: torch.sum(t, dim=1, keepdim=True), coo(6, 7).to_sparse_csr(), "_sparse_csr_sum"),
     ):
-        there = given.to("mpsx")
+        on_mpsx = operand.to("mpsx")
         with pytest.warns(UserWarning, match=name):
-            got = function(there)
-        torch.testing.assert_close(got.cpu(), function(given))
+            got = function(on_mpsx)
+        torch.testing.assert_close(got.cpu(), function(operand))
