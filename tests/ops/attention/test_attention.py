@@ -1,4 +1,4 @@
-"""Attention by kernels, forward and backward, against float64 and the CPU."""
+"""Attention kernels, forward and backward, against float64 and the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("only_kernels")
 aten = torch.ops.aten
 fused = aten._scaled_dot_product_fused_attention_overrideable
 OVERRIDEABLE = torch.nn.attention.SDPBackend.OVERRIDEABLE
-CASES = [  # batch, heads, heads of the key, queries, keys, size, size of the value, causal, mask
+CASES = [  # batch, query heads, KV heads, queries, keys, head dim, value dim, causal, mask
     (2, 3, 3, 70, 33, 32, 32, False, None),
     (1, 2, 2, 40, 40, 64, 64, True, None),
     (2, 4, 2, 17, 150, 40, 40, False, "float"),
@@ -32,7 +32,7 @@ CASES = [  # batch, heads, heads of the key, queries, keys, size, size of the va
 
 
 def make_mask(kind: str | None, batch: int, heads: int, queries: int, keys: int, dtype: torch.dtype) -> torch.Tensor:
-    """Of every way to spread over the scores."""
+    """Return a mask or attention bias that broadcasts to the scores in one of several ways."""
     if kind == "float":
         return torch.randn(batch, 1, queries, keys).to(dtype)
     if kind == "bool":
@@ -41,23 +41,23 @@ def make_mask(kind: str | None, batch: int, heads: int, queries: int, keys: int,
 
 
 def formula(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, causal: bool, scale: float,
-            weights_factor: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The result and the logarithms of the sums, step by step."""
-    shared = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
+            dropout: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Compute the result and the logsumexp step by step. `dropout` multiplies the probabilities."""
+    gqa_factor = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(gqa_factor, 1), v.repeat_interleave(gqa_factor, 1)
     scores = q @ k.transpose(-1, -2) * scale
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    weights = torch.softmax(scores, -1).nan_to_num()
-    if weights_factor is not None:
-        weights = weights * weights_factor
-    return weights @ v, scores.logsumexp(-1)
+    probs = torch.softmax(scores, -1).nan_to_num()
+    if dropout is not None:
+        probs = probs * dropout
+    return probs @ v, scores.logsumexp(-1)
 
 
 def inputs(case: tuple, dtype: torch.dtype) -> tuple:
-    """Query, key, value (heads beside each other in memory, as models have them), mask and the gradient."""
+    """Return Q, K and V (with heads adjacent in memory, as in models), the mask, and the gradient of the result."""
     batch, heads, key_heads, queries, keys, size, value_size, _, mask = case
     q, k, v, g = (
         torch.randn(batch, n, h, e).to(dtype).transpose(1, 2)
@@ -68,7 +68,7 @@ def inputs(case: tuple, dtype: torch.dtype) -> tuple:
 
 
 def check(case: tuple, dtype: torch.dtype) -> None:
-    """The result, its gradients, and the logarithms of the sums."""
+    """Compare the result, its gradients and the logsumexp."""
     q, k, v, mask, g = inputs(case, dtype)
     causal, scale = case[7], 0.7 / math.sqrt(case[5])
     results = []
@@ -76,19 +76,19 @@ def check(case: tuple, dtype: torch.dtype) -> None:
         leaves = [on_device(t) if kind == "kernel" else t.double() if kind == "exact" else t.clone() for t in (q, k, v)]
         leaves = [t.detach().requires_grad_() for t in leaves]
         if kind == "kernel":
-            added = None if mask is None else mask.to("mpsx")
-            y, logs, *_ = fused(*leaves, added, 0.0, causal, scale=scale)
-        elif kind == "same" and not (causal and mask is not None):  # PyTorch's function takes one of them
+            attn_bias = None if mask is None else mask.to("mpsx")
+            y, lse, *_ = fused(*leaves, attn_bias, 0.0, causal, scale=scale)
+        elif kind == "same" and not (causal and mask is not None):  # PyTorch accepts is_causal or a mask, not both
             y = F.scaled_dot_product_attention(*leaves, mask, is_causal=causal, scale=scale, enable_gqa=True)
         else:
-            own = mask if mask is None or mask.dtype == torch.bool else mask.to(leaves[0].dtype)
-            y, logs = formula(*leaves, own, causal, scale)
+            attn_bias = mask if mask is None or mask.dtype == torch.bool else mask.to(leaves[0].dtype)
+            y, lse = formula(*leaves, attn_bias, causal, scale)
         grads = torch.autograd.grad(y, leaves, g.to("mpsx") if kind == "kernel" else g.to(y.dtype))
         results.append([y.detach(), *grads])
         if kind == "kernel":
-            sums = logs
+            kernel_lse = lse
         elif kind == "exact":
-            torch.testing.assert_close(sums.cpu(), logs.float(), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(kernel_lse.cpu(), lse.float(), rtol=1e-5, atol=1e-5)
     for got, cpu, exact in zip(*results, strict=True):
         assert_as_accurate(got, cpu, exact)
 
@@ -100,14 +100,15 @@ def test_attention(case: tuple) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT, ids=str)
-def test_through_the_function(dtype: torch.dtype) -> None:
-    """torch's function chooses these kernels."""
+def test_scaled_dot_product_attention(dtype: torch.dtype) -> None:
+    """PyTorch's public function selects these kernels."""
     q, k, v = (torch.randn(2, h, 20, 16).to(dtype) for h in (4, 2, 2))
     mask = torch.rand(20, 20) < 0.6
-    mask[3] = False  # a query that sees nothing has a result of zeros
+    mask[3] = False  # the result for a query without keys is zero
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}, {"scale": 0.3}):
-        here = {n: o.to("mpsx") if isinstance(o, torch.Tensor) else o for n, o in options.items()}
-        got = F.scaled_dot_product_attention(q.to("mpsx"), k.to("mpsx"), v.to("mpsx"), enable_gqa=True, **here)
+        device_options = {n: o.to("mpsx") if isinstance(o, torch.Tensor) else o for n, o in options.items()}
+        inputs_on_device = (t.to("mpsx") for t in (q, k, v))
+        got = F.scaled_dot_product_attention(*inputs_on_device, enable_gqa=True, **device_options)
         cpu = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
         exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), enable_gqa=True, **options)
         assert_as_accurate(got, cpu, exact)
@@ -115,7 +116,7 @@ def test_through_the_function(dtype: torch.dtype) -> None:
 
 
 def test_dropout() -> None:
-    """The same weights are dropped in every pass: with values that are the identity the result shows which."""
+    """Every pass drops the same probabilities. With V = I, the result shows which."""
     torch.manual_seed(3)
     n, p = 64, 0.3
     q, k = torch.randn(2, 2, n, 16), torch.randn(2, 2, n, 16)
@@ -126,11 +127,11 @@ def test_dropout() -> None:
         leaves = [t.to("mpsx").requires_grad_() for t in (q, k, value)]
         return F.scaled_dot_product_attention(*leaves, dropout_p=p), leaves
 
-    shown, _ = run(v)
-    weights = formula(q.double(), k.double(), v.double(), None, False, 0.25)[0]
-    kept = shown.cpu() != 0
+    probs_after_dropout, _ = run(v)
+    probs = formula(q.double(), k.double(), v.double(), None, False, 0.25)[0]
+    kept = probs_after_dropout.cpu() != 0
     assert abs(kept.double().mean().item() - (1 - p)) < 0.02
-    torch.testing.assert_close(shown.detach().cpu(), (weights * kept / (1 - p)).float())
+    torch.testing.assert_close(probs_after_dropout.detach().cpu(), (probs * kept / (1 - p)).float())
     v = torch.randn(2, 2, n, n)
     y, leaves = run(v)
     exact = [t.double().requires_grad_() for t in (q, k, v)]
@@ -142,7 +143,7 @@ def test_dropout() -> None:
         torch.testing.assert_close(a.cpu(), b.float(), rtol=1e-4, atol=1e-5)
 
 
-def test_what_has_no_kernel_is_composed() -> None:
+def test_unsupported_cases_are_decomposed() -> None:
     q = torch.randn(1, 2, 5, 300)
     got = F.scaled_dot_product_attention(q.to("mpsx"), q.to("mpsx"), q.to("mpsx"))
     torch.testing.assert_close(got.cpu(), F.scaled_dot_product_attention(q, q, q))
@@ -161,7 +162,7 @@ def test_nan_stays_in_its_row() -> None:
 
 
 @pytest.mark.sweep
-def test_any_attention() -> None:
+def test_random_cases() -> None:
     n = random.Random(0)
     for _ in range(60):
         heads = n.choice([1, 2, 3])

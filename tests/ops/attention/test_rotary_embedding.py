@@ -1,4 +1,4 @@
-"""torch.ops.mpsx.rotary_embedding: pairings, layouts of angles and heads, gradients, errors."""
+"""torch.ops.mpsx.rotary_embedding: pairings, layouts of angles and heads, gradients and errors."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def angles(time: int, features: int, dtype: torch.dtype = torch.float32) -> tupl
 
 
 def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
-    """As complex numbers, in float64: the pair a + ib times exp(i angle)."""
+    """Rotate in float64 as complex numbers: multiply the pair a + ib by exp(i angle)."""
     wide = x.double()
     if interleaved:
         a, b = wide[..., 0::2], wide[..., 1::2]
     else:
         a, b = wide.chunk(2, dim=-1)
-    turned = torch.complex(a, b) * torch.complex(cos.double(), sin.double())
-    joined = torch.stack([turned.real, turned.imag], dim=-1 if interleaved else -2)
+    rotated = torch.complex(a, b) * torch.complex(cos.double(), sin.double())
+    joined = torch.stack([rotated.real, rotated.imag], dim=-1 if interleaved else -2)
     return joined.flatten(-2)
 
 
 def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor, bool]:
-    """An input, and whether its heads come after the time."""
+    """Return an input, and whether its heads come after the time dimension."""
     batch, heads, features = 2, 3, 16
     if layout == "BHTD":
         return torch.randn(batch, heads, time, features).to(dtype), False
@@ -41,7 +41,7 @@ def sample(layout: str, dtype: torch.dtype, time: int = 5) -> tuple[torch.Tensor
         return torch.randn(batch, time, heads, features).to(dtype), True
     if layout == "BTHD as BHTD":
         return torch.randn(batch, time, heads, features).to(dtype).transpose(1, 2), False
-    if layout == "qkv":  # the second of three, side by side in memory
+    if layout == "qkv":  # K of a packed QKV projection
         return torch.randn(batch, time, 3, heads, features).to(dtype)[:, :, 1].transpose(1, 2), False
     return torch.randn(batch, heads, time, 2 * features).to(dtype)[..., ::2], False
 
@@ -61,7 +61,7 @@ def test_values(device: str, layout: str, interleaved: bool, dtype: torch.dtype)
         assert result.device.type == device
         assert result.dtype == dtype
         torch.testing.assert_close(result.cpu(), expected)
-        # An angle an element, as Transformers lays them out.
+        # One angle per element, as in Transformers.
         if interleaved:
             cos, sin = cos.repeat_interleave(2, -1), sin.repeat_interleave(2, -1)
         else:
@@ -70,14 +70,14 @@ def test_values(device: str, layout: str, interleaved: bool, dtype: torch.dtype)
         torch.testing.assert_close(result.cpu(), expected)
 
 
-def test_layout_of_the_result() -> None:
+def test_result_keeps_the_layout() -> None:
     x = torch.randn(2, 5, 3, 16, device="mpsx").transpose(1, 2)
     cos, sin = (t.to("mpsx") for t in angles(5, 16))
     assert mpsx.ops.rotary_embedding(x, cos, sin).stride() == x.stride()
 
 
 def test_batched_positions() -> None:
-    """Angles that differ between sequences, as with left padding: [B, 1, T, D/2]."""
+    """Use angles that differ between sequences, as with left padding: [B, 1, T, D/2]."""
     x = torch.randn(2, 3, 5, 16)
     cos, sin = (torch.stack([t[:5], t[3:8]])[:, None] for t in angles(8, 16))
     result = mpsx.ops.rotary_embedding(x, cos, sin)
@@ -96,16 +96,16 @@ def test_any_number_of_dimensions(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
-@pytest.mark.parametrize("by_element", [False, True])
+@pytest.mark.parametrize("per_element", [False, True])
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("device", ["mpsx", "cpu"])
-def test_gradient(device: str, interleaved: bool, by_element: bool, dtype: torch.dtype) -> None:
+def test_gradient(device: str, interleaved: bool, per_element: bool, dtype: torch.dtype) -> None:
     x, _ = sample("BTHD as BHTD", dtype)
     cos, sin = angles(5, 16)
     weight = torch.randn(x.shape).to(dtype)
     wide = [t.double().requires_grad_() for t in (x, cos, sin)]
     reference(*wide, interleaved).backward(weight.double())
-    if by_element:
+    if per_element:
         repeat = (lambda t: t.repeat_interleave(2, -1)) if interleaved else (lambda t: torch.cat([t, t], -1))
         cos, sin = repeat(cos), repeat(sin)
     device_x = on_device(x, device).detach().requires_grad_()
@@ -114,19 +114,19 @@ def test_gradient(device: str, interleaved: bool, by_element: bool, dtype: torch
     torch.testing.assert_close(device_x.grad.cpu(), wide[0].grad.to(dtype))
 
 
-@pytest.mark.parametrize("by_element", [False, True])
+@pytest.mark.parametrize("per_element", [False, True])
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_gradient_of_angles(interleaved: bool, by_element: bool) -> None:
+def test_gradient_of_angles(interleaved: bool, per_element: bool) -> None:
     x = torch.randn(2, 3, 5, 16)
     cos, sin = angles(5, 16)
     wide = [t.double().requires_grad_() for t in (x, cos, sin)]
     reference(*wide, interleaved).sum().backward()
     leaves = [t.to("mpsx").requires_grad_() for t in (x, cos, sin)]
-    given = leaves[1:]
-    if by_element:
-        given = [t.repeat_interleave(2, -1) if interleaved else torch.cat([t, t], -1) for t in given]
-    with mpsx.fallback.using_mode("silent"):  # repeat_interleave here is the test's own
-        out = mpsx.ops.rotary_embedding(leaves[0], *given, interleaved)
+    cos_sin = leaves[1:]
+    if per_element:
+        cos_sin = [t.repeat_interleave(2, -1) if interleaved else torch.cat([t, t], -1) for t in cos_sin]
+    with mpsx.fallback.using_mode("silent"):  # the test itself calls repeat_interleave
+        out = mpsx.ops.rotary_embedding(leaves[0], *cos_sin, interleaved)
         out.backward(torch.ones(out.shape, device="mpsx"))
     for leaf, exact in zip(leaves, wide, strict=True):
         torch.testing.assert_close(leaf.grad.cpu(), exact.grad.float(), rtol=1e-5, atol=1e-5)
