@@ -1,4 +1,4 @@
-"""Operators made of others (src/ops/composed*.cpp, searchsorted.cpp, gated.cpp): values, forms, errors; no fallback."""
+"""Operators composed of others (src/ops/composed*.cpp, searchsorted.cpp, gated.cpp), without fallbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
-# Whose every sample in OpInfo has kernels.
+# Operators whose OpInfo samples all run in kernels.
 OPERATORS = (
     "equal", "eye", "trace", "complex", "polar", "cross", "linalg.cross", "logspace", "renorm", "isin",
     "masked_scatter", "put", "histc", "nonzero_static", "searchsorted", "bucketize", "repeat_interleave",
@@ -25,10 +25,10 @@ OPERATORS = (
     "nn.functional.hardshrink", "nn.functional.softshrink", "cov", "corrcoef", "linspace",
     "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.relu6",
 )  # fmt: skip
-# Sums of many products, in another order than the CPU's: as near to float64 as those.
-PRODUCTS = ("cov", "corrcoef")
+# Sums of many products, in a different order than on the CPU: compare their errors against float64.
+SUMS_OF_PRODUCTS = ("cov", "corrcoef")
 NO_KERNEL = {("logspace", torch.int32), ("round", torch.int32)}
-# Of complex numbers.
+# Operators that support complex numbers.
 COMPLEX = (
     "addcmul", "addcdiv", "lerp", "cumsum", "cumprod", "prod", "var", "std", "var_mean", "std_mean", "any", "all",
     "count_nonzero", "equal", "cross", "linalg.cross", "renorm", "linspace", "linalg.vander", "sinc",
@@ -67,7 +67,7 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
             continue
         for a, b in zip(*((r,) if isinstance(r, torch.Tensor) else r for r in (result, expected)), strict=True):
             assert a.stride() == b.stride() or b.numel() <= 1
-            if op.name in PRODUCTS and b.is_floating_point() and b.isfinite().all():
+            if op.name in SUMS_OF_PRODUCTS and b.is_floating_point() and b.isfinite().all():
                 args, kwargs = tree_map(lambda x: x.double() if is_float(x) else x, (sample.args, sample.kwargs))
                 assert_as_accurate(on("cpu", a), b, op(sample.input.double(), *args, **kwargs))
                 continue
@@ -75,18 +75,18 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
 
 
 def test_histc_of_integers() -> None:
-    """As CUDA has it, by division of integers; the CPU has none. Mixtures of experts count their tokens so."""
+    """CUDA bins integers with integer division, and the CPU does not support them. MoE models count tokens this way."""
     x = torch.randint(-20, 20, (5, 301))
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
         for bins, low, high in ((7, -9, 11), (40, -20, 19), (3, 0, 0), (5, -1.5, 8.5)):
             first, last = (int(low), int(high)) if low != high else (int(x.min()), int(x.max()))
             inside = x[(x >= first) & (x <= last)]
-            part = ((inside - first) * bins // (last - first)).clamp_max(bins - 1)
+            bin_index = ((inside - first) * bins // (last - first)).clamp_max(bins - 1)
             ours = torch.histc(x.to("mpsx", dtype), bins, low, high)
             assert ours.dtype == dtype
-            assert torch.equal(ours.cpu(), torch.bincount(part, minlength=bins).to(dtype))
+            assert torch.equal(ours.cpu(), torch.bincount(bin_index, minlength=bins).to(dtype))
     large = torch.tensor([2**30, 2**30 + 1, 2**30 + 2], dtype=torch.int32, device="mpsx")
-    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float has no such numbers
+    assert torch.histc(large, 3).tolist() == [1, 1, 1]  # float32 cannot represent these numbers
     assert torch.histc(large[:0], 3, 0, 2).tolist() == [0, 0, 0]
 
 
@@ -125,31 +125,31 @@ def test_sequences(dtype: torch.dtype) -> None:
         assert torch.equal(torch.linspace(start, end, steps, dtype=dtype, device="mpsx").cpu(), expected)
 
 
-def test_rarer_forms() -> None:
+def test_less_common_overloads() -> None:
     x = torch.tensor([[1, 3, 3], [1, 3, 3], [0, 2, 9]])
-    there = x.to("mpsx")
+    on_mpsx = x.to("mpsx")
     for number in (3, 7):
-        assert torch.isin(number, there).item() == torch.isin(number, x).item()
-        assert torch.isin(number, there, invert=True).item() == torch.isin(number, x, invert=True).item()
+        assert torch.isin(number, on_mpsx).item() == torch.isin(number, x).item()
+        assert torch.isin(number, on_mpsx, invert=True).item() == torch.isin(number, x, invert=True).item()
     ordered = torch.arange(0, 20, 2, device="mpsx")
     out = torch.empty((), dtype=torch.int64, device="mpsx")
     assert torch.searchsorted(ordered, 7, out=out) is out
     assert out.item() == 4
     found = torch.empty(0, 2, dtype=torch.int64, device="mpsx")
-    torch.nonzero_static(there, size=12, fill_value=-1, out=found)
+    torch.nonzero_static(on_mpsx, size=12, fill_value=-1, out=found)
     assert torch.equal(found.cpu(), torch.nonzero_static(x, size=12, fill_value=-1))
-    for a, b in zip(torch._unique(there, return_inverse=True), torch._unique(x, return_inverse=True), strict=True):
+    for a, b in zip(torch._unique(on_mpsx, return_inverse=True), torch._unique(x, return_inverse=True), strict=True):
         assert torch.equal(a.cpu(), b)
-    for forms in zip(*(torch.unique_consecutive(t, True, True, dim=0) for t in (there, x)), strict=True):
+    for forms in zip(*(torch.unique_consecutive(t, True, True, dim=0) for t in (on_mpsx, x)), strict=True):
         assert torch.equal(forms[0].cpu(), forms[1])
-    torch._assert_async(there[0, 0])
+    torch._assert_async(on_mpsx[0, 0])
     with pytest.raises(RuntimeError, match="nonzero"):
-        torch._assert_async(there[2, 0])
-    with pytest.raises(RuntimeError, match="my words"):
-        torch._assert_async(there[2, 0], "my words")
+        torch._assert_async(on_mpsx[2, 0])
+    with pytest.raises(RuntimeError, match="custom message"):
+        torch._assert_async(on_mpsx[2, 0], "custom message")
 
 
-def test_activations_of_whole_numbers() -> None:
+def test_activations_of_integers() -> None:
     for dtype in INT:
         x = make("transposed", dtype, high=9)
         for function in (F.relu6, lambda t: F.threshold(t, 2, 7), lambda t: F.hardtanh(t, 0, 3), torch.logit,
@@ -217,31 +217,31 @@ def test_unique(dtype: torch.dtype, layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES["REAL"])
-def test_searches(dtype: torch.dtype) -> None:
+def test_searchsorted_and_bucketize(dtype: torch.dtype) -> None:
     rows = make("contiguous", dtype).sort(-1).values
     x = make("transposed", dtype, seed=1)
     for right in (False, True):
         assert torch.equal(torch.searchsorted(rows.to("mpsx"), x.contiguous().to("mpsx"), right=right).cpu(),
                            torch.searchsorted(rows, x.contiguous(), right=right))  # fmt: skip
-        line = rows[0, 0]
-        assert torch.equal(torch.bucketize(x.to("mpsx"), line.to("mpsx"), right=right, out_int32=True).cpu(),
-                           torch.bucketize(x, line, right=right, out_int32=True))  # fmt: skip
+        row = rows[0, 0]
+        assert torch.equal(torch.bucketize(x.to("mpsx"), row.to("mpsx"), right=right, out_int32=True).cpu(),
+                           torch.bucketize(x, row, right=right, out_int32=True))  # fmt: skip
     unsorted = make("contiguous", dtype)
     order = unsorted.argsort(-1)
     assert torch.equal(torch.searchsorted(unsorted.to("mpsx"), rows.to("mpsx"), sorter=order.to("mpsx")).cpu(),
                        torch.searchsorted(unsorted, rows, sorter=order))  # fmt: skip
 
 
-def test_searches_of_nan_and_nothing() -> None:
-    line = torch.tensor([0.0, 1.0, 2.0, float("inf"), float("nan")])
+def test_searchsorted_with_nan_and_empty_input() -> None:
+    boundaries = torch.tensor([0.0, 1.0, 2.0, float("inf"), float("nan")])
     x = torch.tensor([float("nan"), float("-inf"), float("inf"), 1.0, -0.0])
     for right in (False, True):
-        assert torch.equal(torch.searchsorted(line.to("mpsx"), x.to("mpsx"), right=right).cpu(),
-                           torch.searchsorted(line, x, right=right))  # fmt: skip
+        assert torch.equal(torch.searchsorted(boundaries.to("mpsx"), x.to("mpsx"), right=right).cpu(),
+                           torch.searchsorted(boundaries, x, right=right))  # fmt: skip
     empty = torch.empty(0, device="mpsx")
     assert torch.searchsorted(empty, x.to("mpsx")).cpu().tolist() == [0] * 5
-    assert torch.searchsorted(line.to("mpsx"), empty).shape == (0,)
-    assert torch.searchsorted(line.to("mpsx"), 1.5).item() == 2
+    assert torch.searchsorted(boundaries.to("mpsx"), empty).shape == (0,)
+    assert torch.searchsorted(boundaries.to("mpsx"), 1.5).item() == 2
 
 
 @pytest.mark.parametrize("dtype", FLOAT)
@@ -282,7 +282,7 @@ def test_rrelu() -> None:
     assert torch.equal(first, F.rrelu(x, training=True))
 
 
-def test_embedding_with_a_longest_norm() -> None:
+def test_embedding_with_max_norm() -> None:
     weight, index = torch.randn(10, 4) * 3, torch.tensor([1, 3, 3, 7])
     device = weight.to("mpsx")
     result = F.embedding(index.to("mpsx"), device, max_norm=1.0)
@@ -291,7 +291,7 @@ def test_embedding_with_a_longest_norm() -> None:
     torch.testing.assert_close(device.cpu(), weight)
 
 
-def test_out_forms_of_other_layouts() -> None:
+def test_out_with_other_layouts() -> None:
     a, b = torch.randn(4, 3), torch.randn(4, 3)
     x, y = a.to("mpsx"), b.to("mpsx")
     out = torch.empty(3, 4, device="mpsx").t()
@@ -330,8 +330,8 @@ def test_errors(call: Callable[[torch.Tensor], object], message: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5, 33, 64, 100])
-def test_searchsorted_takes_the_cpus_steps(count: int) -> None:
-    """Also where boundaries end in NaN, which a search by halves finds or not as its steps fall, and by a sorter."""
+def test_searchsorted_steps_match_the_cpu(count: int) -> None:
+    """If boundaries end in NaN, the result of a binary search depends on its steps. Also search with a sorter."""
     values = torch.randn(3, 77) * 20
     for dtype in (torch.float32, torch.float16, torch.int64, torch.int8):
         x = values.to(dtype)
@@ -349,14 +349,15 @@ def test_searchsorted_takes_the_cpus_steps(count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64, torch.bfloat16, torch.complex64], ids=str)
-def test_masked_scatter_of_all_sizes(dtype: torch.dtype) -> None:
-    """Few elements by one thread, and more."""
+def test_masked_scatter_sizes(dtype: torch.dtype) -> None:
+    """A single thread handles small inputs; larger ones run in parallel."""
     for size in (1, 200, 1000, 40000):
         x = torch.randn(size).to(dtype)
         mask, source = torch.rand(size) < 0.4, torch.randn(size).to(dtype)
         for a, m in ((x, mask), (x.repeat(2, 1).t(), mask[:, None]), (x, torch.zeros_like(mask)), (x[::2], mask[::2])):
-            on = a.masked_scatter(m, source.repeat(2))
-            assert torch.equal(a.to("mpsx").masked_scatter(m.to("mpsx"), source.repeat(2).to("mpsx")).cpu(), on)
+            expected = a.masked_scatter(m, source.repeat(2))
+            result = a.to("mpsx").masked_scatter(m.to("mpsx"), source.repeat(2).to("mpsx"))
+            assert torch.equal(result.cpu(), expected)
     few = x.to("mpsx")[:50]
     with pytest.raises(RuntimeError, match="as many as mask selects"):
         few.masked_scatter_(torch.ones(50, dtype=torch.bool, device="mpsx"), few[:49].clone())
@@ -367,15 +368,15 @@ def test_trace() -> None:
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64):
         wide = torch.randn(70, 90) * 9
         for x in (wide, wide.t()[:, :3], wide[:0], wide[:1, :1], wide[:, ::2]):
-            given = x.to(dtype)  # whose trace the CPU of torch 2.11 does not have in halves
-            expected = given.float().trace().to(dtype) if dtype.is_floating_point else given.trace()
+            typed = x.to(dtype)  # torch 2.11's CPU trace does not support half precision
+            expected = typed.float().trace().to(dtype) if dtype.is_floating_point else typed.trace()
             result = x.to("mpsx").to(dtype).trace()
             assert result.dtype == expected.dtype and result.shape == expected.shape
             torch.testing.assert_close(result.cpu(), expected)
     assert torch.eye(5, dtype=torch.bool, device="mpsx").trace().item() == 5
 
 
-def test_refusals_are_the_cpu_s() -> None:
+def test_error_messages_match_the_cpu() -> None:
     def ints(d: str) -> torch.Tensor:
         return torch.ones(2, dtype=torch.int32, device=d)
 

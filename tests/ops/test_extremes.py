@@ -1,5 +1,7 @@
-"""Operators at the ends of their types' ranges, against the CPU and float64: a part every time, and, in a sweep, all
-with new values."""
+"""Compare operators at the limits of their dtypes' ranges with the CPU and float64.
+
+Some fixed cases run by default, and all cases with new values in a sweep.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from extremes.reasons import reason
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
-# Of how many cases of a family one is tried every time.
+# One of every N cases of a family runs by default.
 EVERY = {"unary": 4, "binary": 5, "ternary": 7, "complex_unary": 5, "complex_binary": 1, "reductions": 8, "norms": 16,
          "losses": 32}  # fmt: skip
 
 
 def wrong(family: str, seed: int, every: int = 1) -> list[str]:
-    """The results without a reason."""
+    """Return the wrong results without a known reason."""
     found = []
     for i, case in enumerate(FAMILIES[family](torch.Generator().manual_seed(seed))):
         case.seed = seed + i
@@ -30,13 +32,13 @@ def wrong(family: str, seed: int, every: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_fixed(family: str) -> None:
+def test_fixed_seed(family: str) -> None:
     assert wrong(family, 7, EVERY[family]) == []
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 40), (1, 6, 8, 8), (2, 4, 80, 90)])
-def test_sum_of_squares_beyond_range(shape: tuple[int, ...]) -> None:
-    """The deviation is in range, while the root of the sum of squared distances is not."""
+def test_sum_of_squares_overflows(shape: tuple[int, ...]) -> None:
+    """The standard deviation is representable, but the root of the sum of squared deviations is not."""
     x = torch.randn(shape).clamp(-4, 4) * (torch.finfo(torch.float32).max / 8)
     result = F.batch_norm(x.to("mpsx"), None, None, training=True)
     expected = F.batch_norm(x.double(), None, None, training=True)
@@ -45,7 +47,7 @@ def test_sum_of_squares_beyond_range(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)
-def test_new(family: str) -> None:
+def test_new_seeds(family: str) -> None:
     first = int(time.time())
     for seed in range(first, first + 20):
         assert wrong(family, seed) == [], f"seed {seed}"

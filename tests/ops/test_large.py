@@ -1,4 +1,4 @@
-"""Tensors of more than 2^31 elements, as small types in real memory: no kernel is given an index cut to 32 bits."""
+"""Tensors of more than 2^31 elements of a small dtype: no kernel truncates an index to 32 bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("no_fallback")]
 COUNT = 2**31 + 1000
-FREE = 10  # GiB that a case may take
+FREE = 10  # GiB that a case may use
 MARKS = {0: 3, 12345: 4, 2**31 - 1: 5, 2**31: 6, 2**31 + 77: 7, COUNT - 1: 9}  # element: value
 
 
@@ -25,21 +25,21 @@ def large() -> torch.Tensor:
     return x
 
 
-def marked(x: torch.Tensor, expect: Callable[[int], int]) -> None:
-    """x has what `expect` makes of the marks, at their places."""
+def assert_marks(x: torch.Tensor, expect: Callable[[int], int]) -> None:
+    """Check that the marked elements have the values `expect` returns for them."""
     for i, value in MARKS.items():
         assert x[i].item() == expect(value), i
 
 
-PLACES = list(MARKS)
+POSITIONS = list(MARKS)
 VALUES = list(MARKS.values())
 
 
 def test_elementwise(large: torch.Tensor) -> None:
-    marked(large + 1, lambda v: v + 1)
-    marked(large * large, lambda v: v * v)
-    marked((large > 4).to(torch.uint8), lambda v: int(v > 4))
-    marked(torch.where(large == 6, -1, large).to(torch.int8), lambda v: -1 if v == 6 else v)
+    assert_marks(large + 1, lambda v: v + 1)
+    assert_marks(large * large, lambda v: v * v)
+    assert_marks((large > 4).to(torch.uint8), lambda v: int(v > 4))
+    assert_marks(torch.where(large == 6, -1, large).to(torch.int8), lambda v: -1 if v == 6 else v)
 
 
 def test_broadcast_and_strides(large: torch.Tensor) -> None:
@@ -63,34 +63,34 @@ def test_reductions(large: torch.Tensor) -> None:
 
 
 def test_indexing(large: torch.Tensor) -> None:
-    index = torch.tensor(PLACES, device="mpsx")
+    index = torch.tensor(POSITIONS, device="mpsx")
     expected = torch.tensor(VALUES, dtype=torch.int8)
     assert torch.equal(large[index].cpu(), expected)
     assert torch.equal(large.gather(0, index).cpu(), expected)
     assert torch.equal(large.index_select(0, index).cpu(), expected)
     assert torch.equal(large.take(index).cpu(), expected)
-    assert torch.equal(large.nonzero().view(-1).cpu(), torch.tensor(PLACES))
+    assert torch.equal(large.nonzero().view(-1).cpu(), torch.tensor(POSITIONS))
     assert torch.equal(large[large != 0].cpu(), expected)
 
 
 def test_writes(large: torch.Tensor) -> None:
     x = large.clone()
-    index = torch.tensor(PLACES, device="mpsx")
+    index = torch.tensor(POSITIONS, device="mpsx")
     x[index] = 1
     assert x.sum().item() == len(MARKS)
     x.scatter_(0, index, torch.full((len(MARKS),), 2, dtype=torch.int8, device="mpsx"))
     assert x.sum().item() == 2 * len(MARKS)
     x.index_add_(0, index, torch.ones(len(MARKS), dtype=torch.int8, device="mpsx"))
-    marked(x, lambda _: 3)
+    assert_marks(x, lambda _: 3)
     x.masked_fill_(x == 3, 4)
-    marked(x, lambda _: 4)
+    assert_marks(x, lambda _: 4)
     x[2**31 - 5 : 2**31 + 5].fill_(7)
     assert x.sum().item() == 4 * (len(MARKS) - 2) + 7 * 10
 
 
-def test_joins_and_flips(large: torch.Tensor) -> None:
+def test_cat_flip_and_roll(large: torch.Tensor) -> None:
     both = torch.cat([large[: 2**30], large[2**30 :]])
-    marked(both, lambda v: v)
+    assert_marks(both, lambda v: v)
     turned = large.flip(0)
     for i, value in MARKS.items():
         assert turned[COUNT - 1 - i].item() == value
@@ -98,8 +98,8 @@ def test_joins_and_flips(large: torch.Tensor) -> None:
     assert rolled[2**31 + 77 - COUNT + 1000].item() == 7
 
 
-def test_embedding_rows_past_the_limit() -> None:
-    """Rows whose elements lie past 2^31 (pytorch/pytorch issue 188756), forward and backward."""
+def test_embedding_rows_past_31_bits() -> None:
+    """Look up rows whose elements are past 2^31 (pytorch/pytorch issue 188756)."""
     weight = torch.zeros(2**16 + 8, 2**15, dtype=torch.bfloat16, device="mpsx")
     weight[2**16 + 5, 17] = 2.0
     index = torch.tensor([2**16 + 5, 3], device="mpsx")
@@ -108,7 +108,7 @@ def test_embedding_rows_past_the_limit() -> None:
 
 
 def test_copies_to_and_from_the_cpu(large: torch.Tensor) -> None:
-    there = large.cpu()
+    back = large.cpu()
     for i, value in MARKS.items():
-        assert there[i].item() == value
-    marked(there.to("mpsx"), lambda v: v)
+        assert back[i].item() == value
+    assert_marks(back.to("mpsx"), lambda v: v)

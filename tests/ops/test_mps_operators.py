@@ -1,4 +1,4 @@
-"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU: a call of each one of
+"""Overloads for which PyTorch's MPS backend has a kernel do not fall back to the CPU. Calls each overload of
 mps_operators.txt."""
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import mpsx
 import vendor
 
 TESTS = Path(__file__).resolve().parents[1]
-RECORDED = "2.13."  # the version of torch whose samples mps_operators.txt numbers
-# The part of the overloads of version 2.13 that PyTorch 2.11 may lack.
+RECORDED = "2.13."  # the version of torch whose sample numbers mps_operators.txt contains
+# The fraction of version 2.13's overloads that PyTorch 2.11 may lack.
 RECENT = 0.05
 
 
 def failures() -> list[str]:
-    """The overloads whose call falls back or fails, with the error, and those that no sample reached."""
+    """Return the overloads that fell back or failed, with the error, and those that no sample reached."""
     found, called = [], set()
     for name, run in replay():
         called.add(name)
@@ -30,31 +30,29 @@ def failures() -> list[str]:
             warnings.simplefilter("ignore")
             try:
                 run()
-            except Exception as error:  # every failure is reported at once
+            except Exception as error:  # report all failures at once
                 found.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
-    if not torch.__version__.startswith(RECORDED):  # OpInfo's samples are others there
+    if not torch.__version__.startswith(RECORDED):  # OpInfo's samples differ in other versions
         return found
     due = {name for name, source in read_list().items() if overload(name) is not None and not source.startswith("none")}
     return found + [f"{name}: not reached" for name in sorted(due - called)]
 
 
 def test_list() -> None:
-    """PyTorch has the overloads, but for a few that are newer than this version. What nothing calls has a reason."""
+    """PyTorch has the overloads, except for a few new ones, and overloads that are not called have a reason."""
     names = read_list()
     assert sum(overload(name) is None for name in names) <= RECENT * len(names)
     assert not [name for name, source in names.items() if source == "none"]
 
 
 def test_no_fallback() -> None:
-    """On this driver."""
     found = failures()
     assert not found, "\n".join(found)
 
 
 if vendor.is_preferred():
 
-    def test_no_fallback_of_kernels() -> None:
-        """Where no library of the CPU takes operators over."""
+    def test_no_fallback_without_vendor_libraries() -> None:
         path = os.pathsep.join([str(TESTS / "support"), str(TESTS), os.environ.get("PYTHONPATH", "")])
         run = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False,
                              env=os.environ | {"MPSX_VENDOR": "off", "PYTHONPATH": path})  # fmt: skip

@@ -1,8 +1,8 @@
-"""Every public function of torch that OpInfo does not name does on mpsx what it does on the CPU.
+"""Compare every public function of torch without an OpInfo with the CPU.
 
-OpInfo's are in tests/opinfo. Among the calls are all composite kernels of torch that call a DispatchStub themselves
-(the aten.* calls, kaiser_window, cdist, max_pool1d, ...): a device without a kernel in the stub fails there, whatever
-operators it registers.
+tests/opinfo covers functions with an OpInfo. The calls include all composite kernels of torch that call a DispatchStub
+directly (the aten.* calls, kaiser_window, cdist, max_pool1d, ...): these fail on a device without a kernel in the stub,
+whatever operators it registers.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from torch.utils._pytree import tree_leaves
 
 CALLS: dict[str, Call] = public_calls.CALLS | public_layouts.CALLS | public_methods.CALLS
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8)
-FUSED = {"gru_cell"}  # one kernel, whose result is contiguous as CUDA's, whatever the strides of its inputs
+FUSED = {"gru_cell"}  # one kernel, whose result is contiguous regardless of its inputs' strides, as on CUDA
 LAYOUTS = ("contiguous", "transposed", "sliced")
 
 pytestmark = [pytest.mark.usefixtures("silent_fallback"), pytest.mark.filterwarnings("ignore")]
 
 
 def weighted_sum(x: torch.Tensor) -> torch.Tensor:
-    """A sum whose gradient does not vanish after a normalization."""
+    """Return a sum whose gradient does not vanish after a normalization."""
     x = x.reshape(-1).abs() if x.is_complex() else x.reshape(-1)
     return (x.double() * torch.arange(x.numel(), device=x.device).double().cos()).sum()
 
 
 def outcome(call: Call, inputs: Inputs) -> tuple[list[object], list[object]] | Exception:
-    """The results and gradients of a call, or its error."""
+    """Return the results and gradients of a call, or its exception."""
     torch.default_generator.manual_seed(1)
     torch.mpsx.manual_seed(1)
     try:
         result = tree_leaves(call(inputs))
         smooth = [weighted_sum(t) for t in result if isinstance(t, torch.Tensor) and t.requires_grad]
         gradients = torch.autograd.grad(sum(smooth), inputs.leaves, allow_unused=True) if smooth else ()
-        torch.mpsx.synchronize()  # where a GPU's errors surface
+        torch.mpsx.synchronize()  # raises the errors of an asynchronous driver
         return result, list(gradients)
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, AssertionError) as error:
         return error
 
 
 def error(got: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest difference from the exact result where that is finite."""
+    """Return the largest difference from the exact result where that is finite."""
     return torch.where(exact.isfinite(), got.to(exact.dtype) - exact, 0).abs().nan_to_num(nan=torch.inf).max().item()
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:
-    """As close to the CPU's result as PyTorch asks.
+    """Require torch's default tolerance to the CPU result.
 
-    In 16 bits, where each step rounds, a result may also have twice the CPU's error and one rounding of the largest
-    number.
+    16-bit results, which are rounded after each step, may instead have an error against float64 of twice the CPU's plus
+    one rounding error of the largest value.
     """
     try:
         torch.testing.assert_close(got, want, equal_nan=True)
@@ -102,7 +102,7 @@ def compare(name: str, *form: object) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_same_as_cpu(name: str) -> None:
     compare(name)
-    assert not isinstance(outcome(CALLS[name], Inputs("cpu")), Exception)  # the table has a mistake
+    assert not isinstance(outcome(CALLS[name], Inputs("cpu")), Exception)  # otherwise, the call itself is wrong
 
 
 @pytest.mark.sweep
@@ -125,8 +125,10 @@ def opinfo_names() -> set[str]:
 
 
 def public_names() -> set[str]:
-    """Functions by the name of their module below torch; methods as Tensor.name. In-place methods whose function is an
-    OpInfo's are tested along with it."""
+    """Return functions by name below torch, and methods as Tensor.name, without those that OpInfo covers.
+
+    OpInfo tests an in-place method along with its function.
+    """
     known = opinfo_names()
     names = set()
     modules = {

@@ -1,4 +1,4 @@
-"""Python numbers that do not fit a tensor's type: the CPU's result, or an error as on the CPU; never something else."""
+"""Python scalars that a tensor's dtype cannot represent: the CPU's result, or an error where the CPU raises one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DTYPES = (
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool, torch.float32, torch.float16,
     torch.bfloat16,
 )  # fmt: skip
-NUMBERS = (
+SCALARS = (
     300, -1, -200, 70000, 2**40, -(2**40), 2**63 - 1, 1e5, 1e39, math.inf, -math.inf, math.nan, 2.75, -2.75, True,
     1 + 2j, 0,
 )  # fmt: skip
 
 
 def written(x: torch.Tensor, where: object, v: object) -> torch.Tensor:
-    """x with x[where] = v."""
+    """Return a copy of x after x[where] = v."""
     x = x.clone()
     x[where] = v
     return x
@@ -74,7 +74,7 @@ OPERATORS: dict[str, Callable[[torch.Tensor, object], torch.Tensor]] = {
 
 
 def outcome(function: Callable[..., torch.Tensor], x: torch.Tensor, v: object) -> torch.Tensor | None:
-    """The result; None for an error."""
+    """Return the result, or None for an error."""
     try:
         return function(x, v).cpu()
     except (RuntimeError, ValueError, TypeError, OverflowError, NotImplementedError):
@@ -83,21 +83,21 @@ def outcome(function: Callable[..., torch.Tensor], x: torch.Tensor, v: object) -
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", OPERATORS)
-def test_numbers(name: str) -> None:
+def test_scalars(name: str) -> None:
     for dtype in DTYPES:
         x = torch.tensor([0, 1, 3]).to(dtype)
-        for v in NUMBERS:
+        for v in SCALARS:
             is_nan = isinstance(v, float) and math.isnan(v)
             if is_nan and name in ("clamp", "clamp_max") and torch.__version__ < "2.13":
-                continue  # the CPU's earlier kernels ignore a bound that is NaN
+                continue  # the CPU's kernels before 2.13 ignore a NaN bound
             want, got = outcome(OPERATORS[name], x, v), outcome(OPERATORS[name], x.to("mpsx"), v)
-            said = f"{name} of {dtype} and {v}: {want}, on mpsx {got}"
-            assert (got is None) == (want is None), said
+            message = f"{name} of {dtype} and {v}: {want}, on mpsx {got}"
+            assert (got is None) == (want is None), message
             if want is not None:
-                torch.testing.assert_close(got, want, equal_nan=True, msg=said)
+                torch.testing.assert_close(got, want, equal_nan=True, msg=message)
 
 
-def test_arange_of_integers_counts_in_integers() -> None:
+def test_arange_of_integers_uses_integer_arithmetic() -> None:
     for dtype in (torch.int64, torch.int32, torch.uint8):
         for start, end, step in ((0, 5.5, 1.5), (0.5, 7, 2), (0.9, 9.9, 3.9), (10, 0.5, -2.5), (0, 3, 0.5)):
             if dtype == torch.int64 and abs(step) < 1:
@@ -111,8 +111,8 @@ def test_arange_of_integers_counts_in_integers() -> None:
         torch.arange(0, 3, 0.5, dtype=torch.int64, device="mpsx")
 
 
-def test_any_and_all_over_no_dimension() -> None:
-    """A new tensor of truth values, not the input."""
+def test_any_and_all_over_no_dimensions() -> None:
+    """The result is a new bool tensor, not the input."""
     for dtype in DTYPES:
         x = torch.tensor([0, 5, 1]).to(dtype)
         for operator in (torch.ops.aten.any.dims, torch.ops.aten.all.dims):
@@ -123,8 +123,8 @@ def test_any_and_all_over_no_dimension() -> None:
             assert got.data_ptr() != d.data_ptr()
 
 
-def test_zeros_without_memory() -> None:
-    """Forward-mode derivatives are full of torch's ZeroTensors."""
+def test_zerotensors() -> None:
+    """ZeroTensors, which have no storage, are common in forward-mode derivatives."""
     zeros, x = torch._efficientzerotensor((2, 3), device="mpsx"), torch.ones(2, 3, device="mpsx")
     assert torch.equal(x.clone().copy_(zeros).cpu(), torch.zeros(2, 3))
     assert torch.equal(zeros.clone().cpu(), torch.zeros(2, 3))

@@ -1,4 +1,4 @@
-"""Calls whose results, types and refusals must be the CPU's, and once were not: one expression a line."""
+"""Regression tests: calls whose results, dtypes or errors used to differ from the CPU, one expression per line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def index_add(dtype: torch.dtype, alpha: complex, *shape: int) -> Call:
 for alpha in (0.5, 2.7, -1, 2, 300, 10**6, 10**12, True, 0, 1e39, 1j):
     for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool, torch.float16, torch.float32):
         add("index_add", **{f"{dtype}-{alpha}".replace(".", "_"): index_add(dtype, alpha)})
-add("index_add", matrix=index_add(torch.int32, 0.5, 3, 2), whole_matrix=index_add(torch.int32, 3, 3, 2))
+add("index_add", matrix=index_add(torch.int32, 0.5, 3, 2), integer_alpha=index_add(torch.int32, 3, 3, 2))
 
 
 def mask(d: str) -> torch.Tensor:
@@ -107,7 +107,7 @@ def pooled(size: int, stride: int, padding: int, dilation: int, gradient: bool) 
 
 
 for size, stride, dilation in ((1, 1, 2), (2, 3, 3), (1, 2, 2), (3, 4, 4), (5, 4, 3)):
-    # The smaller ones have indices beyond the volume, with which PyTorch's CPU writes gradients over its heap.
+    # The smaller ones have indices beyond the volume, with which PyTorch's CPU kernel writes past its buffers.
     for gradient in (False, True) if size == 5 else (False,):
         add("max_pool3d", **{f"{size}-{stride}-{dilation}-{gradient}": pooled(size, stride, 1, dilation, gradient)})
 
@@ -140,10 +140,10 @@ for op in (torch.floor_divide, torch.remainder, torch.fmod):
     )
 for name in ("abs neg floor ceil round trunc sign sgn frac bitwise_not conj_physical isposinf isneginf signbit sin "
              "logical_not nan_to_num relu").split():  # fmt: skip
-    for given in (torch.float32, torch.int32) if name != "frac" else (torch.float32,):
+    for in_dtype in (torch.float32, torch.int32) if name != "frac" else (torch.float32,):
         for out in (torch.float16, torch.int64, torch.bool, torch.float32):
-            add(f"{name}_out", **{f"{given}-{out}": lambda d, name=name, given=given, out=out:
-                getattr(torch, name)(ones(d, given), out=torch.empty(3, dtype=out, device=d))})  # fmt: skip
+            add(f"{name}_out", **{f"{in_dtype}-{out}": lambda d, name=name, in_dtype=in_dtype, out=out:
+                getattr(torch, name)(ones(d, in_dtype), out=torch.empty(3, dtype=out, device=d))})  # fmt: skip
 
 
 def in_place_slope(op: Callable[..., torch.Tensor]) -> Call:
@@ -184,8 +184,8 @@ add(
 )
 
 
-ENDLESS = [complex(INF, 1), complex(-INF, 0), complex(0, INF), complex(2, -INF), complex(NAN, 1)]
-add("complex_power", **{str(e): lambda d, e=e: torch.pow(t(ENDLESS, d), e) for e in (2.5, 3, 0.5)},
+INFINITE = [complex(INF, 1), complex(-INF, 0), complex(0, INF), complex(2, -INF), complex(NAN, 1)]
+add("complex_power", **{str(e): lambda d, e=e: torch.pow(t(INFINITE, d), e) for e in (2.5, 3, 0.5)},
     exponents=lambda d: torch.pow(t([complex(INF, 1), 2 + 1j, 1 + 0j], d), t([1 + 1j, complex(INF, 0), INF * 1j], d)),
     exp=lambda d: torch.exp(t([complex(INF, INF), complex(INF, NAN), complex(-INF, NAN)], d)))  # fmt: skip
 add("squares_overflow", var=lambda d: torch.var(t([1e20, -1e20, 3e20, 1e19], d)),
@@ -196,13 +196,13 @@ add("nan", mode=lambda d: torch.mode(t([-1.0, NAN], d)))
 add("out_type", nonzero_static=lambda d: torch.nonzero_static(t([1, 0, 1], d), size=2, out=zeros(d, torch.int32, 2, 1)))
 for name in ("gelu", "hardtanh", "softplus", "elu", "leaky_relu", "silu", "mish", "log_sigmoid", "hardsigmoid",
              "hardswish", "softshrink", "hardshrink"):  # fmt: skip
-    for given in (torch.float16, torch.float64, torch.int32):
-        add(f"{name}_out", **{str(given): lambda d, name=name, given=given:
-            getattr(torch.ops.aten, name).out(ones(d), out=zeros(d, given))})  # fmt: skip
+    for in_dtype in (torch.float16, torch.float64, torch.int32):
+        add(f"{name}_out", **{str(in_dtype): lambda d, name=name, in_dtype=in_dtype:
+            getattr(torch.ops.aten, name).out(ones(d), out=zeros(d, in_dtype))})  # fmt: skip
 
 
 def overlapping(op: Callable[..., object], *shape: int) -> Call:
-    """`out` begins an element behind the operand."""
+    """Call `op` with an out= that starts one element after the operand."""
 
     def call(d: str) -> object:
         base, n = torch.arange(1.0, 20, device=d), torch.Size(shape).numel()
@@ -339,7 +339,7 @@ for dtype in (torch.int32, torch.bfloat16):
 def outcome(call: Call, device: str) -> object:
     try:
         result = call(device)
-        torch.mpsx.synchronize()  # where a GPU's errors surface
+        torch.mpsx.synchronize()  # raises the errors of an asynchronous driver
         return result
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
         return error
@@ -376,14 +376,14 @@ def test_resize_fills_memory_in_deterministic_mode() -> None:
         assert missing.all() and not x[:3].any()
 
 
-def test_householder_product_is_as_accurate() -> None:
+def test_householder_product_accuracy() -> None:
     a, tau = torch.geqrf(torch.randn(60, 40, dtype=torch.double, generator=torch.Generator().manual_seed(0)))
     exact = torch.linalg.householder_product(a, tau)
-    wrong = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
+    errors = [(torch.linalg.householder_product(a.float().to(d), tau.float().to(d)).cpu() - exact).abs().max().item()
              for d in ("cpu", "mpsx")]  # fmt: skip
-    assert wrong[1] <= 1.5 * wrong[0]
+    assert errors[1] <= 1.5 * errors[0]
 
 
-def test_dilated_padding_is_minus_infinity() -> None:
-    """A window of padding alone."""
+def test_max_pool_of_padding_is_minus_infinity() -> None:
+    """The window covers only padding."""
     assert pooled(1, 1, 1, 2, False)("mpsx").item() == -INF

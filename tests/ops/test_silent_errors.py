@@ -1,6 +1,6 @@
-"""Where PyTorch's MPS backend was silently wrong: each such issue of pytorch/pytorch is a test here.
+"""Issues of pytorch/pytorch in which the MPS backend was silently wrong, one test per issue number.
 
-The numbers are those of the issues. What could not be told from a right result there must be right here, or raise.
+Results that were wrong without notice on MPS must be right here, or raise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ dtypes = pytest.mark.parametrize("dtype", FLOAT, ids=str)
 
 
 def on_device(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers with the same strides, in the middle of a storage full of NaN."""
+    """Copy to the device with the same strides, surrounded by NaN in the storage."""
     if not x.is_floating_point():
         return x.to(DEVICE)
     needed = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) + 1
@@ -34,7 +34,7 @@ def on_device(x: torch.Tensor) -> torch.Tensor:
 
 
 @dtypes
-def test_192212_convolution_with_a_slice_of_weights(dtype: torch.dtype) -> None:
+def test_192212_convolution_with_sliced_weights(dtype: torch.dtype) -> None:
     weights = torch.randn(3, 16, 3, 3, 3).to(dtype)
     x = torch.randn(2, 16, 12, 10).to(dtype)
     for k in range(3):
@@ -86,7 +86,7 @@ def test_150967_operators_read_strides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["normal_", "uniform_", "exponential_", "bernoulli_", "random_", "fill_", "zero_"])
-def test_150967_in_place_forms_write_strides(name: str) -> None:
+def test_150967_in_place_operators_write_strided(name: str) -> None:
     base = torch.full((8, 6), -7.0, device=DEVICE)
     view = base.t()[1:5, ::2]
     getattr(view, name)(*([3.0] if name == "fill_" else []))
@@ -101,7 +101,7 @@ def test_150967_in_place_forms_write_strides(name: str) -> None:
 @dtypes
 @pytest.mark.parametrize("inner", [32769, 40001])
 def test_177116_long_inner_dimensions(dtype: torch.dtype, inner: int) -> None:
-    """Memory behind the operands (NaN, here) must not enter the sum."""
+    """Memory after the operands, which is NaN here, must not contribute to the sum."""
     a, b = torch.randn(17, inner).to(dtype), torch.randn(inner, 19).to(dtype)
     exact = a.double() @ b.double()
     results = (
@@ -115,12 +115,12 @@ def test_177116_long_inner_dimensions(dtype: torch.dtype, inner: int) -> None:
         assert wrong <= max(2 * ((a @ b).double() - exact).abs().max().item(), 1e-2)
 
 
-ROWS = 2**31 // 64 + 8  # of 64: more elements than 32 bits can count
+ROWS = 2**31 // 64 + 8  # with 64 columns, more elements than 31 bits can index
 
 
 @pytest.fixture(scope="module")
 def long_table() -> torch.Tensor:
-    """4 GiB of address space, of which only what is written takes memory."""
+    """Allocate 4 GiB of address space, of which only written pages use memory."""
     table = torch.empty(ROWS, 64, dtype=torch.float16, device=DEVICE)
     rows = torch.randn(16, 64, dtype=torch.float16)
     table[:8], table[-8:] = rows[:8].to(DEVICE), rows[8:].to(DEVICE)
@@ -167,7 +167,7 @@ def test_188756_writes_past_31_bits(long_table: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("stride", [2**31 + 3, 2**32 + 5])
 def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
-    """Operators on a view whose rows lie far apart."""
+    """Use a view whose rows are far apart."""
     size = 2 * stride + 1024
     if size > torch.mpsx.recommended_max_memory():
         pytest.skip("the device recommends less memory than one buffer of that size")
@@ -189,7 +189,7 @@ def test_197636_strides_past_31_and_32_bits(stride: int) -> None:
 
 @pytest.mark.sweep
 def test_197636_results_past_32_bits() -> None:
-    """Every element of 4 GiB, written and read."""
+    """Write and read every element of 4 GiB."""
     count = 2**32 + 77
     x = torch.ones(count, dtype=torch.uint8, device=DEVICE)
     assert x.sum(dtype=torch.int64).item() == count
@@ -201,8 +201,8 @@ def test_197636_results_past_32_bits() -> None:
 
 
 @pytest.mark.sweep
-def test_197636_batched_products_past_32_bits() -> None:
-    """The issue's own case: bmm of a transposed view, 8 GiB of results."""
+def test_197636_bmm_results_past_32_bits() -> None:
+    """bmm with a transposed view and an 8 GiB result, as in the issue."""
     batch, length = 65536 + 16, 256
     q = torch.randn(batch, length, 1, device=DEVICE).half()
     k = torch.randn(batch, length, 1, device=DEVICE).half()
@@ -218,20 +218,20 @@ def test_197636_batched_products_past_32_bits() -> None:
 
 @dtypes
 @pytest.mark.parametrize("of_input", [True, False])
-def test_183825_layer_norm_of_an_input_without_gradient(dtype: torch.dtype, of_input: bool) -> None:
+def test_183825_layer_norm_without_input_gradient(dtype: torch.dtype, of_input: bool) -> None:
     x = torch.randn(6, 4, 33).to(dtype)
     weights = torch.randn(2, 33).to(dtype)
     upstream = torch.randn(6, 4, 33).to(dtype)
 
     def run(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
-        own = x.detach().to(device, dtype).requires_grad_(of_input)
+        leaf = x.detach().to(device, dtype).requires_grad_(of_input)
         weight, bias = (w.detach().to(device, dtype).requires_grad_() for w in weights)
-        leaves = [weight, bias] + ([own] if of_input else [])
-        found = torch.autograd.grad(F.layer_norm(own, (33,), weight, bias), leaves, upstream.to(device, dtype))
+        leaves = [weight, bias] + ([leaf] if of_input else [])
+        found = torch.autograd.grad(F.layer_norm(leaf, (33,), weight, bias), leaves, upstream.to(device, dtype))
         return [g.cpu() for g in found]
 
     first = run(DEVICE, dtype)
-    # The CPU adds up in half types: what is right is said by float64.
+    # The CPU accumulates in half precision, so compare with float64.
     for got, exact in zip(first, run("cpu", torch.float64), strict=True):
         scale = exact.abs().max().item()
         torch.testing.assert_close(got.double(), exact, rtol=0, atol=scale * torch.finfo(dtype).eps * 4)
@@ -244,7 +244,7 @@ def test_183825_layer_norm_of_an_input_without_gradient(dtype: torch.dtype, of_i
 
 @dtypes
 @pytest.mark.parametrize(("queries", "keys", "size"), [(64, 64, 64), (37, 37, 33), (5, 9, 16), (9, 5, 16), (1, 7, 8)])
-def test_195910_causal_attention_sees_no_future(dtype: torch.dtype, queries: int, keys: int, size: int) -> None:
+def test_195910_causal_attention_ignores_the_future(dtype: torch.dtype, queries: int, keys: int, size: int) -> None:
     q = torch.randn(2, 4, queries, size).to(dtype)
     k, v = (torch.randn(2, 4, keys, size).to(dtype) for _ in range(2))
 
@@ -311,10 +311,10 @@ BAD_INDICES = {
 @pytest.mark.parametrize("bad", [4, 5, 2**33, -5, -(2**33)])
 @pytest.mark.parametrize("name", BAD_INDICES)
 def test_144824_154235_indices_out_of_range(name: str, bad: int) -> None:
-    """As on the CPU: an error, and what comes after it is right."""
+    """As on the CPU, the call raises, and later calls are correct."""
     weight = torch.arange(16.0).reshape(4, 4)
-    for place in ([bad], [0, bad], [bad, 1, 2]):
-        index = torch.tensor(place)
+    for values in ([bad], [0, bad], [bad, 1, 2]):
+        index = torch.tensor(values)
         with pytest.raises((IndexError, RuntimeError)):
             BAD_INDICES[name](weight.clone(), index)
         with pytest.raises((IndexError, RuntimeError)):
@@ -326,7 +326,7 @@ def test_144824_154235_indices_out_of_range(name: str, bad: int) -> None:
 # Copies: 189690.
 
 
-def test_189690_copies_that_do_not_block_keep_their_source() -> None:
+def test_189690_non_blocking_copies_keep_their_source() -> None:
     def numbers(seed: int) -> torch.Tensor:
         return torch.randn(4097, generator=torch.Generator().manual_seed(seed))
 
@@ -335,11 +335,11 @@ def test_189690_copies_that_do_not_block_keep_their_source() -> None:
         source = numbers(seed)
         copies.append(source.to(DEVICE, non_blocking=True))
         source.fill_(torch.nan) if seed % 2 else None
-        del source  # its memory is the next one's
+        del source  # the next source may reuse its memory
     for seed, copy in enumerate(copies):
         want = numbers(seed)
         assert seed % 2 or torch.equal(copy.cpu(), want)
-        # A source that is written over before synchronize() may be seen either way, as with CUDA; freed memory may not.
+        # A source overwritten before synchronize() may be copied before or after, as on CUDA; freed memory may not.
         assert torch.equal(copy.cpu(), want) or copy.isnan().all()
     back = [copy.to("cpu", non_blocking=True) for copy in copies]
     torch.mpsx.synchronize()
@@ -349,11 +349,11 @@ def test_189690_copies_that_do_not_block_keep_their_source() -> None:
 # Determinism: 97574.
 
 
-def test_97574_equal_indices_have_one_result() -> None:
+def test_97574_duplicate_indices_are_deterministic() -> None:
     index = torch.randint(3, (4000,))
     values = torch.arange(4000)
-    # The last one wins, as on the CPU with one thread (with several, the CPU's result is an accident too). On a GPU,
-    # which runs threadgroups in any order, it does when deterministic algorithms are asked for.
+    # The last value is stored, as on the CPU with one thread (with several threads, the CPU is not deterministic). A
+    # GPU runs threadgroups in any order, so it guarantees that only in deterministic mode.
     in_order = torch.mpsx.get_device_properties().driver not in ("cuda", "metal")
     expected = torch.stack([(index == i).nonzero().max() for i in range(3)])
     floats = torch.randn(4000)
@@ -362,8 +362,8 @@ def test_97574_equal_indices_have_one_result() -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            for asked in (False, True) if in_order else (True,):
-                torch.use_deterministic_algorithms(asked)
+            for deterministic in (False, True) if in_order else (True,):
+                torch.use_deterministic_algorithms(deterministic)
                 got = torch.zeros(3, dtype=torch.long, device=DEVICE)
                 got[index.to(DEVICE)] = values.to(DEVICE)
                 assert torch.equal(got.cpu(), expected)

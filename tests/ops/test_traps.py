@@ -1,4 +1,4 @@
-"""Mistakes that an out-of-tree device is easily led into; each of these cost a real failure once."""
+"""Common mistakes of out-of-tree devices, each of which once caused a failure here."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.usefixtures("silent_fallback")
 
 
 def fell_back(function: object) -> set[str]:
-    """The operators that fall back while `function` runs."""
+    """Return the operators that fall back while `function` runs."""
     with mpsx.profiler.launch_log() as log:
         function()
     return {name.removeprefix("fallback:") for name in log if name.startswith("fallback:")}
 
 
 def test_01_copying_a_conjugate_view_does_not_recurse() -> None:
-    """torch's copy_ resolves the bit by cloning, which copies."""
+    """torch's copy_ resolves the conjugate bit by cloning, which calls copy_ again."""
     z = torch.randn(3, dtype=torch.complex64).to("mpsx")
     assert torch.equal(z.conj().clone().cpu(), z.cpu().conj().resolve_conj())
     assert torch.equal(z.conj().cpu(), z.cpu().conj())
@@ -36,8 +36,8 @@ def has_kernel(name: str, key: str) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
-def test_02_operators_with_a_cpu_kernel_do_not_take_the_composite() -> None:
-    """Where both exist, torch would decompose the operator on any device it does not know."""
+def test_02_operators_with_a_cpu_kernel_do_not_decompose() -> None:
+    """If an operator has both a CPU and a composite kernel, torch decomposes it on any device it does not know."""
     composite = {"CompositeExplicitAutograd", "CompositeImplicitAutograd"}
     both = [
         name
@@ -49,24 +49,24 @@ def test_02_operators_with_a_cpu_kernel_do_not_take_the_composite() -> None:
 
 
 @pytest.mark.parametrize("layout", ["Sparse", "SparseCsr", "NestedTensor", "Quantized"])
-def test_03_nor_for_other_layouts(layout: str) -> None:
+def test_03_operators_of_other_layouts_do_not_decompose(layout: str) -> None:
     names = torch._C._dispatch_get_registrations_for_dispatch_key(f"{layout}CPU")
     assert len(names) > 90
-    # torchvision registers some of its operators for quantized tensors, whenever it is imported.
+    # Ignore torchvision's operators for quantized tensors, which exist once it is imported.
     own = [name for name in names if not name.startswith("torchvision::")]
     assert [name for name in own if not has_kernel(name, f"{layout}PrivateUse1")] == []
 
 
 def test_04_kernels_see_requires_grad() -> None:
-    """_sparse_mm_reduce_impl computes what the backward needs only if somebody requires a gradient."""
+    """_sparse_mm_reduce_impl computes what the backward needs only if an input requires grad."""
     csr = torch.tensor([[0.0, 2.0], [3.0, 1.0]], device="mpsx").to_sparse_csr().requires_grad_()
     dense = torch.rand(2, 3, device="mpsx", requires_grad=True)
     torch.sparse.mm(csr, dense, "amax").sum().backward()
     assert dense.grad.count_nonzero().item() > 0
 
 
-def test_05_conj_bits_of_outputs_come_back() -> None:
-    """linalg.lu_solve toggles the bit of its output."""
+def test_05_conj_bits_of_outputs_are_copied_back() -> None:
+    """linalg.lu_solve toggles the conjugate bit of its output."""
     torch.manual_seed(0)
     a, b = torch.randn(3, 3, dtype=torch.complex64), torch.randn(3, 2, dtype=torch.complex64)
     factors, pivots = torch.linalg.lu_factor(a)
@@ -86,7 +86,7 @@ def test_05_conj_bits_of_outputs_come_back() -> None:
         lambda x, y: torch.logaddexp(y, x),
         torch.igamma,
         lambda x, y: torch.igamma(y, x),
-        torch.ops.aten._add_relu.Tensor,  # which has no kernel
+        torch.ops.aten._add_relu.Tensor,  # has no kernel
         lambda x, y: torch.ops.aten._add_relu.Tensor(y, x),
         torch.linalg.solve,
         torch.mm,
@@ -96,13 +96,13 @@ def test_05_conj_bits_of_outputs_come_back() -> None:
         torch.cdist,
     ],
 )
-def test_06_tensors_of_two_devices_are_refused(call: object) -> None:
-    """The fallback sees both as CPU tensors, so nobody else would notice."""
+def test_06_tensors_on_two_devices_raise(call: object) -> None:
+    """The fallback passes both as CPU tensors, so the CPU kernel would not notice."""
     with pytest.raises(RuntimeError, match=r"(?i)device"):
         call(torch.eye(3, device="mpsx"), torch.eye(3))
 
 
-def test_06_but_not_where_torch_takes_them() -> None:
+def test_06_cpu_tensors_that_torch_accepts() -> None:
     x = torch.arange(4.0, device="mpsx")
     assert x[torch.tensor([True, False, False, True])].tolist() == [0, 3]
     assert torch.logaddexp(x, torch.tensor(0.0)).device.type == "mpsx"
@@ -122,8 +122,8 @@ torch.autograd.grad((x @ x).sum(), x)
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs to pin a process to one core")
 @pytest.mark.parametrize("program", [EXIT, EXIT.replace("torch.autograd.grad((x @ x).sum(), x)", "x + 1")])
-def test_07_processes_end_without_abort(program: str) -> None:
-    """Autograd's thread may still drop Python objects when the interpreter goes (pytorch issue 190489)."""
+def test_07_processes_exit_without_abort(program: str) -> None:
+    """Autograd's thread may still release Python objects while the interpreter exits (pytorch issue 190489)."""
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120, check=False,
@@ -132,9 +132,9 @@ def test_07_processes_end_without_abort(program: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.sweep  # a bar on time: it wants a machine to itself
+@pytest.mark.sweep  # measures time, so it needs an idle machine
 def test_08_long_lists_take_linear_time() -> None:
-    """A search for tensors that are already aliased must not be linear each."""
+    """Searching for already aliased tensors must not take linear time per tensor."""
 
     def seconds(count: int) -> float:
         tensors = [torch.empty(2, device="mpsx") for _ in range(count)]
@@ -148,10 +148,10 @@ def test_08_long_lists_take_linear_time() -> None:
         seconds(100)
         short = min(seconds(500) for _ in range(5))
         long = min(seconds(16000) for _ in range(3))
-    assert long < 200 * short  # 1024 times if it were quadratic
+    assert long < 200 * short  # 1024 times if quadratic
 
 
-def test_09_locations_in_files_are_not_taken_for_mps() -> None:
+def test_09_file_locations_are_not_mistaken_for_mps() -> None:
     buffer = io.BytesIO()
     torch.save(torch.ones(2, device="mpsx"), buffer)
     buffer.seek(0)
@@ -168,15 +168,15 @@ def test_10_autocast_leaves_unlisted_operators_alone() -> None:
         assert torch.linalg.inv(x + torch.eye(4, device="mpsx")).dtype == torch.float32
 
 
-def test_11_arrays_without_a_copy() -> None:
-    """Core refuses .numpy() for this device; numpy_view is the way."""
+def test_11_numpy_view_shares_memory() -> None:
+    """torch rejects .numpy() for this device; numpy_view is the replacement."""
     x = torch.arange(3.0, device="mpsx")
     array = mpsx.numpy_view(x)
     array[0] = 5
     assert x.tolist() == [5, 1, 2]
 
 
-def test_12_one_warning_an_operator(loud_fallback: None) -> None:
+def test_12_one_warning_per_operator(loud_fallback: None) -> None:
     x = torch.rand(4, device="mpsx")
     with pytest.warns(UserWarning) as caught:
         for _ in range(3):
@@ -186,15 +186,15 @@ def test_12_one_warning_an_operator(loud_fallback: None) -> None:
     assert len([w for w in caught if "_linalg_eigh" in str(w.message)]) == 1
 
 
-def test_13_one_registration_serves_all_forms() -> None:
-    """Of a structured operator the out= form is enough: the fallback, too, is reached through it alone."""
+def test_13_one_registration_serves_all_variants() -> None:
+    """Registering the out= variant of a structured operator suffices; the fallback is also called only through it."""
     x, values = torch.rand(4, device="mpsx"), torch.empty(0, dtype=torch.uint64, device="mpsx")
     assert fell_back(lambda: torch.hash_tensor(x)) == {"aten::hash_tensor.out"}
     assert fell_back(lambda: torch.hash_tensor(x, out=values)) == {"aten::hash_tensor.out"}
 
 
-def test_fused_attention_is_taken() -> None:
-    """Without a word from the device, scaled_dot_product_attention silently takes the unfused path."""
+def test_fused_attention_is_used() -> None:
+    """Unless the device opts in, scaled_dot_product_attention silently uses the unfused path."""
     q = torch.randn(1, 2, 8, 16, device="mpsx", requires_grad=True)
     with mpsx.profiler.launch_log() as log:
         torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()

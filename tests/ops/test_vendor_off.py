@@ -1,6 +1,6 @@
-"""Tests of kernels that a vendor's library replaces on the host driver, run with MPSX_VENDOR=off; the variable itself.
+"""Run the tests of kernels that a vendor library replaces on the host driver with MPSX_VENDOR=off.
 
-By hand: MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest tests/ops/matmul.
+To run them directly: MPSX_VENDOR=off python -m pytest tests/ops/matmul, or MPSX_DRIVER=simt python -m pytest ….
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ print(log)
 
 
 def run(*command: str, timeout: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A Python process with these variables of the environment; empty ones are not set."""
+    """Run Python with these environment variables; empty ones are unset."""
     environment = {k: v for k, v in (os.environ | variables).items() if v}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False,
                           timeout=timeout)  # fmt: skip
 
 
 def run_tests(*arguments: str) -> None:
-    """Runs pytest without vendor libraries."""
+    """Run pytest without vendor libraries."""
     done = run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments, MPSX_VENDOR="off", MPSX_DRIVER="host")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
@@ -44,11 +44,11 @@ def test_kernels(path: Path) -> None:
 
 
 def test_explicit_attention() -> None:
-    """The explicit operator's own cases, which on a machine with a vendor's library do not meet the kernels."""
+    """Run the explicit operator's attention cases, which otherwise use the vendor library."""
     run_tests(str(HERE / "explicit" / "test_explicit_ops.py"), "-k", "attention")
 
 
-def test_the_variable() -> None:
+def test_values_of_mpsx_vendor() -> None:
     assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="").stdout
     assert "'vendor:aten::mm.out'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="on").stdout
     assert "'kernel:matmul_f32'" in run("-c", SCRIPT, MPSX_DRIVER="host", MPSX_VENDOR="off").stdout
