@@ -38,7 +38,7 @@ PHRASES = {
     r"\bonce an? (?:operator|kernel|process|call|file|type)\b": "once per …",
     r"\b(?:in|with) the words of\b|\btorch's words\b|\bin (?:its|few|their) words\b": "the message of",
     r"\bneighbours?\b|\bneighbouring\b": "adjacent, contiguous",
-    r"\b(?:tensors?|memory|files?|kernels?|data|errors?|code|values?|elements?|buffers?|folders?) (?:lies?|lay) ": "is, starts at",
+    r"\b(?:tensors?|memory|files?|kernels?|data|code|values?|elements?|buffers?|folders?) (?:lies?|lay) ": "starts at",
     r"\bmatrix products?\b|\bproducts? of matrices\b": "matrix multiplication, matmul, GEMM",
     r"\bfrom elsewhere\b|\bsomebody else's\b|\bother people's\b": "name the owner",
 }
