@@ -1,4 +1,4 @@
-// Roots of unity and transforms of a few points in registers.
+// Twiddle factors, and butterflies: transforms of a few points in registers.
 #pragma once
 
 #include "lib/complex.h"
@@ -41,7 +41,8 @@ template <> struct FirstRoot<7> { enum : uint { index = 3 }; };
 template <> struct FirstRoot<11> { enum : uint { index = 6 }; };
 template <> struct FirstRoot<13> { enum : uint { index = 11 }; };
 
-// The transform of R points, an odd prime: sums and differences of points k and R - k need half the products.
+// A butterfly of an odd prime radix R. Working on sums and differences of points k and R - k halves the
+// multiplications.
 template <uint R>
 struct Butterfly {
   static METAL_FUNC void transform(thread float2* v) {

@@ -5,7 +5,7 @@
 
 enum : uint32_t {
   kFftTile = 2048,      // complex numbers that a pass holds twice in threadgroup memory: 32 KiB
-  kFftSmallTile = 512,  // the same where that is enough: more threadgroups share a core
+  kFftSmallTile = 512,  // the smaller tile lets more threadgroups share a core
   kFftAxes = 8,         // dimensions of the columns of a pass
   kFftStages = 11       // radices of 2048 points
 };
@@ -13,17 +13,16 @@ enum : uint32_t {
 // Sources of the elements of the first pass.
 enum : uint32_t {
   kFftDirect = 0,
-  kFftHermitian = 1,  // the first half of a sequence that is the conjugate of its own reverse
+  kFftHermitian = 1,  // the first half of a Hermitian sequence
   kFftChirp = 2       // the convolution kernel of Bluestein's algorithm, computed in place of a load
 };
 // Factors of the elements before or after the transform.
 enum : uint32_t { kFftOne = 0, kFftByChirp = 1, kFftByTable = 2 };
 
-// A pass: transforms of `size` points of many columns. A transform of n points is one pass, or several whose sizes have
-// the product n; see pass.metal.
+// A pass transforms many columns of `size` points. A transform of n points is one pass, or several passes whose sizes
+// multiply to n; see pass.metal.
 struct FftParams {
-  // A column's index in each dimension, the one whose neighbours are adjacent first, times these gives its first
-  // element and its phase.
+  // Strides by which a column's index in each dimension (innermost first) gives its first element and its phase.
   int64_t in_stride[kFftAxes], out_stride[kFftAxes];
   uint32_t extent[kFftAxes], phase[kFftAxes];
   uint32_t axes, columns;

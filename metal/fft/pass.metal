@@ -79,7 +79,8 @@ struct FftTile {
     store_element(out + (column.out + long(r) * p.out_step), x * p.scale);
   }
 
-  // A step of radix R behind steps of product `before`, from `from` to `to`, or the device memory in place of these.
+  // One step of radix R, after steps whose radices multiply to `before`. Reads `from` and writes `to`, or device memory
+  // in the first and the last step.
   template <uint R>
   METAL_FUNC void step(threadgroup float2* to, threadgroup const float2* from, uint before, GroupThread g) const {
     const uint each = p.size / R, total = each * columns;

@@ -22,14 +22,14 @@ inline float imaginary_part(float2 a) { return a.y; }
 inline float squared_modulus(float a) { return a * a; }
 inline float squared_modulus(float2 a) { return a.x * a.x + a.y * a.y; }
 typedef Indexed<float, uint> Pivot;
-// The size by which LAPACK chooses a pivot.
+// |x|, or |re| + |im| as LAPACK's cabs1: pivots are chosen by it.
 inline float pivot_size(float a) { return fabs(a); }
 inline float pivot_size(float2 a) { return fabs(a.x) + fabs(a.y); }
 template <typename T> inline T field_number(float real, float imaginary);
 template <> inline float field_number<float>(float real, float) { return real; }
 template <> inline float2 field_number<float2>(float real, float imaginary) { return float2(real, imaginary); }
 
-// Divides by one number, through its reciprocal unless that overflows.
+// Divides by one divisor many times: multiplies by its reciprocal unless that overflows.
 template <typename T>
 struct Divisor {
   T value, reciprocal;
@@ -45,8 +45,8 @@ inline Divisor<T> divisor(T value) {
 template <typename T> struct Block { enum : uint { rows = kFloatBlock }; };
 template <> struct Block<float2> { enum : uint { rows = kComplexBlock }; };
 
-// A thread's position in a threadgroup seen as rows of at most `width` threads. Threads beyond the last whole row get a
-// row beyond every matrix.
+// A thread's (row, column) in a threadgroup arranged as rows of at most `width` threads. Threads past the last complete
+// row get an out-of-range row and exit early.
 struct Spread {
   uint row, column, rows, columns;
 };
@@ -89,7 +89,7 @@ inline TileWalk tile_walk(uint rows, uint columns, long row_stride, GroupThread 
   return {column_major, minor_size, column_major ? columns : rows, s, s.column, s.row};
 }
 
-// A matrix in device or threadgroup memory, whose rows from `split` on start `jump` elements later. P: a pointer.
+// A matrix in device or threadgroup memory. Rows from `split` on start `jump` elements later. P is the pointer type.
 template <typename P>
 struct MatrixView {
   P data;
@@ -144,10 +144,10 @@ inline void store_tile(device T* to, long row_stride, long column_stride, thread
   copy_tile(matrix_view(to, row_stride, column_stride), matrix_view(from, pitch, 1), rows, columns, row_stride == 1, g);
 }
 
-// Solves a x = b over b for a tile of right-hand sides by substitution, one barrier per row. `a` has n x n elements, of
-// which the lower or upper triangle is read. Products are summed before they are subtracted from b, kSums rows at a
-// time: subtracting one product after the other would round each time at the size of b.
-// sums: kSums rows of x_pitch elements. A thread has the same elements of them from beginning to end.
+// Solves a x = b in place in b for a tile of right-hand sides by substitution, with one barrier per row. Reads the
+// lower or upper triangle of the n x n matrix a. Sums the products of kSums rows before subtracting them from b,
+// because subtracting one at a time would round at the magnitude of b each time. sums: kSums rows of x_pitch elements.
+// Each thread owns the same elements throughout.
 template <typename T>
 inline void solve_tile(threadgroup const T* a, uint a_pitch, threadgroup T* x, uint x_pitch, threadgroup T* sums,
                        uint n, uint columns, bool upper, bool unit, GroupThread g) {

@@ -1,12 +1,12 @@
-// LU factors with partial pivoting, and systems solved with them.
+// LU factorization with partial pivoting, and solves with the factors.
 #include "lib/instantiate.h"
 #include "linalg/lu_panel.h"
 
 template <typename T> struct LuTile { enum : uint { elements = kTileBytes / sizeof(T) }; };
 
-// A whole matrix in threadgroup memory. Multipliers stay unscaled until the end. One threadgroup per matrix. The first
-// SIMD group chooses the pivot and copies the two rows that are exchanged, so that a step needs two barriers.
-// info: the first pivot that is zero, counted from 1, or 0.
+// Factors a matrix that fits into threadgroup memory, one threadgroup per matrix. Scales the multipliers at the end.
+// The first SIMD group chooses the pivot and copies the two rows to swap, so a step needs only two barriers. info: the
+// 1-based index of the first zero pivot, or 0.
 template <typename T>
 kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                     constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -71,8 +71,8 @@ kernel void lu_tile(device T* matrices [[buffer(0)]], device int* pivots [[buffe
   if (g.index == 0) info[batch] = int(singular);
 }
 
-// A panel of at most kPanel columns in device memory, of any number of rows. One threadgroup per matrix, one thread per
-// row. A row that was updated also says which of its column is the next pivot's candidate.
+// Factors a panel of at most kPanel columns and any number of rows in device memory, with one threadgroup per matrix
+// and one thread per row. While updating a row, a thread also tracks its candidate for the next pivot.
 template <typename T>
 kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buffer(1)]], device int* info [[buffer(2)]],
                      constant LuParams& p [[buffer(3)]], MPSX_GROUP_PARAMETERS) {
@@ -124,7 +124,7 @@ kernel void lu_panel(device T* matrices [[buffer(0)]], device int* pivots [[buff
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// The same with at most ROWS rows per thread, which stay in registers.
+// Like lu_panel, with at most ROWS rows per thread in registers.
 template <uint ROWS>
 [[max_total_threads_per_threadgroup(kPanelThreads)]]
 kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivots [[buffer(1)]],
@@ -144,7 +144,7 @@ kernel void lu_panel_held(device float* matrices [[buffer(0)]], device int* pivo
   if (g.index == 0 && (p.offset == 0 || (singular != 0 && info[batch] == 0))) info[batch] = int(singular);
 }
 
-// The row that comes to `row` when rows [0, count) are exchanged with pivots[…] - 1 - offset, one after the other.
+// Returns the row that moves to `row` when rows [0, count) are swapped with rows pivots[…] - 1 - offset in order.
 template <typename P>
 inline uint source_row(P pivots, uint count, uint offset, uint row) {
   uint source = row;
@@ -155,8 +155,8 @@ inline uint source_row(P pivots, uint count, uint offset, uint row) {
   return source;
 }
 
-// Exchanges the rows that a panel chose as pivots in the columns outside of it, and in those to its right solves for
-// the rows of U. Grid: (tiles of columns, batch).
+// Swaps the panel's pivot rows in all columns outside the panel, and solves for the rows of U in the columns to its
+// right. Grid: (tiles of columns, batch).
 template <typename T>
 kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [[buffer(1)]],
                     constant LuSwapParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -188,12 +188,12 @@ kernel void lu_swap(device T* matrices [[buffer(0)]], device const int* pivots [
   if (right) solve_tile(lower, kPitch, x, kXPitch, sums, panel, columns, false, true, g);
   for (uint e = g.index; e < 2 * panel * columns; e += g.count) {
     const uint i = down ? e % inner : e / inner, j = down ? e / inner : e % inner;
-    if (i >= panel && to[i] < panel) continue;  // among the first rows already
+    if (i >= panel && to[i] < panel) continue;  // already among the first rows
     a[long(to[i]) * p.a.row + long(j) * p.a.column] = x[i * kXPitch + j];
   }
 }
 
-// Solves with the factors of a matrix that fits into a block. Grid: (tiles of right-hand sides, batch).
+// Solves with the LU factors of a matrix that fits into one block. Grid: (tiles of right-hand sides, batch).
 template <typename T>
 kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factors [[buffer(1)]],
                            device const int* pivots [[buffer(2)]], constant LuSolveParams& p [[buffer(3)]],
@@ -219,7 +219,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
     x[i * kXPitch + j] = b[long(p.transposed ? i : from[i]) * p.b.row + long(j) * p.b.column];
   }
   tg_barrier();
-  // The strides of a transposed matrix are exchanged: U is then the lower triangle.
+  // A transposed matrix has swapped strides, so U is the lower triangle.
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, false, !p.transposed, g);
   solve_tile(a, kPitch, x, kXPitch, sums, n, columns, true, p.transposed, g);
   for (uint e = g.index; e < n * columns; e += g.count) {
@@ -228,7 +228,7 @@ kernel void lu_solve_block(device T* right [[buffer(0)]], device const T* factor
   }
 }
 
-// permutation[i]: the row of A that pivoting brings to row i. gid = (row, batch)
+// permutation[i]: the row of A that pivoting moves to row i. gid = (row, batch)
 kernel void pivots_to_permutation(device long* permutation [[buffer(0)]], device const int* pivots [[buffer(1)]],
                                   constant PermutationParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   permutation[ulong(gid.y) * p.size + gid.x] = source_row(pivots + ulong(gid.y) * p.pivots, p.pivots, 0, gid.x);

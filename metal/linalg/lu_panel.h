@@ -1,9 +1,9 @@
-// A panel of LU whose rows stay in registers, some columns at a time.
+// An LU panel whose rows stay in registers, a few columns at a time.
 #pragma once
 
 #include "linalg/field.h"
 
-// Rows that a thread holds, and how many columns of them: 32 numbers. The column to eliminate next comes first.
+// A thread holds ROWS rows of WIDTH columns, 32 numbers. The next column to eliminate comes first.
 template <uint ROWS>
 struct HeldRows {
   enum : uint { columns = 32 / ROWS };
@@ -43,8 +43,8 @@ struct LuPanel {
   uint rows, columns, offset;
 };
 
-// Columns [first, first + width) of a panel: subtracts what the columns before them eliminate, chooses pivots and
-// eliminates. Returns the first pivot that is zero, counted from 1, or 0.
+// Factors columns [first, first + width) of a panel after applying the updates of the columns before them. Returns the
+// 1-based index of the first zero pivot, or 0.
 template <uint ROWS>
 inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots, threadgroup float* pivot_row,
                            threadgroup float* other_row, threadgroup Pivot* scratch, GroupThread g) {
@@ -82,7 +82,7 @@ inline uint eliminate_held(LuPanel p, uint first, uint width, device int* pivots
     if (g.index == 0) pivots[k] = int(p.offset + row + 1);
     tg_all_barrier();
     held.replace(row, other_row, g);
-    // Row k is complete; columns that no thread holds are exchanged in device memory.
+    // Row k is complete; swap the columns that no thread holds in device memory.
     for (uint j = g.index; j < p.columns; j += g.count) {
       device float* upper = p.a + (long(k) * p.down + long(j) * p.across);
       device float* lower = p.a + (long(row) * p.down + long(j) * p.across);

@@ -11,7 +11,7 @@ enum : uint32_t {
   kSolveColumns = 32,  // right-hand sides per threadgroup
   kPanel = 32,         // columns of a panel of LU and QR
   kPanelThreads = 1024,
-  kSums = 8,           // rows of sums of products that a solve has at a time
+  kSums = 8,           // rows of dot products that a solve accumulates at a time
   kTileBytes = 16640   // a matrix of at most this size is factored in threadgroup memory, 64 x 65 floats
 };
 
@@ -39,7 +39,7 @@ struct CholeskyParams {
   uint32_t unused;
 };
 
-// X of op(A) X = B, over B.
+// Solves op(A) X = B in place in B.
 struct TriangularParams {
   MatrixStrides a, b;
   uint32_t n, columns;
@@ -79,7 +79,7 @@ struct QrParams {
   MatrixStrides a, v;
   int64_t tau, t;  // per matrix
   uint32_t rows, columns;
-  uint32_t keeps_block;  // whether v and t are written
+  uint32_t keeps_block;  // write v and t
   uint32_t unused;
 };
 

@@ -1,8 +1,8 @@
-// Householder QR: panels of columns, and the triangular factors of blocks of reflectors.
+// Blocked Householder QR: panels, and the triangular factors T of their reflectors.
 #include "lib/instantiate.h"
 #include "linalg/reflector.h"
 
-// The norm of x[0 .. count), of any magnitude.
+// Returns the norm of x[0 .. count) without overflow or underflow.
 template <typename T>
 inline float column_norm(device const T* x, long stride, uint first, uint end, threadgroup float* scratch,
                          GroupThread g) {
@@ -22,8 +22,8 @@ inline float column_norm(device const T* x, long stride, uint first, uint end, t
   return largest * precise::sqrt(tg_sum(sum, scratch, g));
 }
 
-// A panel of at most kPanel columns in device memory. One threadgroup per matrix. A SIMD group takes a column: right of
-// the reflector it applies it, left of it adds up the product of both reflectors for T.
+// Factors a panel of at most kPanel columns in device memory, with one threadgroup per matrix and one SIMD group per
+// column. Columns right of the reflector are updated; for those left of it, computes the dot product that T needs.
 template <typename T>
 kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1)]], device T* v [[buffer(2)]],
                      device T* t [[buffer(3)]], constant QrParams& p [[buffer(4)]], MPSX_GROUP_PARAMETERS) {
@@ -39,7 +39,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
     const T alpha = x[long(k) * down];
     const float norm = column_norm(x, down, k + 1, rows, scratch, g);
     const Reflector<T> h = reflector(alpha, norm);
-    tg_all_barrier();  // alpha was read
+    tg_all_barrier();  // every thread has read alpha
     for (uint i = k + 1 + g.index; i < rows; i += g.count) x[long(i) * down] = product(x[long(i) * down], h.scale);
     if (g.index == 0) {
       x[long(k) * down] = field_number<T>(h.beta, 0.0f);
@@ -74,7 +74,7 @@ kernel void qr_panel(device T* matrices [[buffer(0)]], device T* taus [[buffer(1
   block_factor(factor, gram, tau, reflectors, t + long(batch) * p.t, g);
 }
 
-// T of each block of kPanel reflectors, whose vectors v has in full. Grid: (blocks, batch).
+// Computes T for each block of kPanel reflectors from the complete vectors v. Grid: (blocks, batch).
 template <typename T>
 kernel void reflector_block(device T* t [[buffer(0)]], device const T* v [[buffer(1)]],
                             device const T* taus [[buffer(2)]], constant ReflectorParams& p [[buffer(3)]],

@@ -66,7 +66,7 @@ inline T inner_product(device const T* x, device const T* y, long stride, uint f
   return sum.value();
 }
 
-// A column of T at a time: T[i][j] = -tau[j] * sum of T[i][l] * gram[l][j] over i <= l < j, with gram = V^H V.
+// Computes T column by column: T[i][j] = -tau[j] * sum of T[i][l] * gram[l][j] over i <= l < j, with gram = V^H V.
 template <typename T>
 inline void block_factor(threadgroup T* t, threadgroup const T* gram, threadgroup const T* tau, uint columns,
                          device T* out, GroupThread g) {

@@ -1,8 +1,8 @@
-// Triangular systems whose matrix fits into a block.
+// Solves triangular systems whose matrix fits into one block.
 #include "lib/instantiate.h"
 #include "linalg/field.h"
 
-// A threadgroup solves for kSolveColumns right-hand sides of a matrix. Grid: (tiles of right-hand sides, batch).
+// Each threadgroup solves for kSolveColumns right-hand sides. Grid: (tiles of right-hand sides, batch).
 template <typename T>
 kernel void triangular_block(device T* right [[buffer(0)]], device const T* matrices [[buffer(1)]],
                              constant TriangularParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {

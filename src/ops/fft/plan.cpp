@@ -7,10 +7,10 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// A pass of a transform that takes several: threadgroups then hold eight adjacent columns, 64 bytes of device memory.
+// The limit for passes of a multi-pass transform: a threadgroup then holds eight adjacent columns, 64 bytes per row.
 constexpr int64_t kMaxOfSeveral = kFftTile / 8;
 
-// Appends `count` sizes of at most kMaxOfSeveral and product n, about as large as each other.
+// Appends `count` sizes of similar magnitude, at most kMaxOfSeveral each, that multiply to n.
 bool split(int64_t n, int count, std::vector<uint32_t>& sizes) {
   if (count == 1) {
     if (n > kMaxOfSeveral) return false;

@@ -6,13 +6,14 @@
 
 namespace mpsx::ops::fft {
 
-// Sizes of the passes of a transform of n points, whose product is n; empty where a prime factor of n has no radix.
+// Returns the sizes of the passes of an n-point transform, which multiply to n; empty if a prime factor of n has no
+// radix.
 std::vector<uint32_t> pass_sizes(int64_t n);
 
-// Radices of the steps of a pass.
+// Returns the radices of the steps of a pass.
 std::vector<uint32_t> radices(uint32_t size);
 
-// Points of the convolution that computes a transform of n points by Bluestein's algorithm.
+// Returns the length of the convolution by which Bluestein's algorithm computes an n-point transform.
 int64_t convolution_size(int64_t n);
 
 }  // namespace mpsx::ops::fft

@@ -12,7 +12,7 @@
 namespace mpsx::ops::fft {
 namespace {
 
-// Roots of unity of twice the length have 32-bit indices.
+// Twiddle factors of twice the length must have 32-bit indices.
 constexpr int64_t kMaxLength = int64_t(1) << 28;
 
 // A dimension of the columns of a pass.
@@ -21,7 +21,7 @@ struct Axis {
   uint32_t phase;
 };
 
-// Memory of transforms: strides of the batch's dimensions, and between the points.
+// A buffer of transforms, with strides for the batch dimensions and between the points.
 struct Lines {
   Tensor tensor;  // undefined: nothing is read
   std::vector<int64_t> strides;
@@ -38,7 +38,7 @@ struct Ends {
   Tensor table;
 };
 
-// Joins dimensions that are adjacent in both tensors, with the one first whose elements threads should share.
+// Joins dimensions that are adjacent in both tensors. Puts the dimension first that adjacent threads should traverse.
 std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   std::erase_if(axes, [](const Axis& a) { return a.size == 1; });
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
@@ -59,7 +59,7 @@ std::vector<Axis> arranged(std::vector<Axis> axes, bool by_output) {
   return result;
 }
 
-// Grids and columns have 32-bit indices: launches halves of a batch that has more columns.
+// Grids and columns have 32-bit indices: splits larger batches in half.
 void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const Tensor& table, FftParams p,
             std::vector<Axis> axes, int64_t in_offset, int64_t out_offset) {
   int64_t columns = 1;
@@ -97,7 +97,7 @@ void launch(const KernelSet& kernels, const Lines& in, const Lines& out, const T
       .run();
 }
 
-// One pass: of `size` points, behind passes of product `before`, of a transform of `length` points.
+// Launches one pass of `size` points of a `length`-point transform, after passes whose sizes multiply to `before`.
 void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length, int64_t before, int64_t size,
           const Ends& ends) {
   static const KernelSet large("fft_pass"), small("fft_pass_small");
@@ -130,14 +130,14 @@ void pass(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t leng
 
   int64_t columns = 1;
   for (const Axis& a : axes) columns *= a.size;
-  // Columns begin at different banks of threadgroup memory. Eight of them are enough for coalesced accesses.
+  // Pad the pitch so that columns start at different banks of threadgroup memory. Eight columns suffice for coalescing.
   const int64_t pitch = size | 1, tile = 8 * pitch <= kFftSmallTile ? kFftSmallTile : kFftTile;
   p.columns_per_group = uint32_t(std::clamp<int64_t>(tile / pitch, 1, columns));
   p.pitch = uint32_t(p.columns_per_group == 1 ? size : pitch);
   launch(tile == kFftSmallTile ? small : large, in, out, ends.table, p, std::move(axes), 0, 0);
 }
 
-// Memory for `length` points of each transform, with dimensions ordered as in `like`.
+// Allocates `length` points per transform, with dimensions ordered as in `like`.
 Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
   Lines result{{}, std::vector<int64_t>(batch.size()), 1};
   std::vector<size_t> order(batch.size() + 1);
@@ -153,7 +153,7 @@ Lines scratch(const Lines& like, at::IntArrayRef batch, int64_t length) {
   return result;
 }
 
-// The passes of a transform whose length has small prime factors. `first` and `last` are those ends' parameters.
+// Launches the passes of a transform whose length has only small prime factors.
 void run_passes(const Lines& in, const Lines& out, at::IntArrayRef batch, int64_t length,
                 const std::vector<uint32_t>& sizes, const Ends& ends) {
   const FftParams& e = ends.p;
@@ -230,7 +230,7 @@ void transform(const Tensor& in, const Tensor& out, int64_t dim, const Transform
   TORCH_CHECK(t.length <= kMaxLength, "fft: expected a length of at most 2^28, got ", t.length);
   if (out.numel() == 0) return;
   if (out.dim() > int64_t(kFftAxes) - 1) {
-    // The passes have few dimensions: join those of a batch.
+    // A pass supports few dimensions: join those of the batch.
     const Tensor rows = in.movedim(dim, -1), lines = rows.reshape({-1, rows.size(-1)});
     const Tensor result = at::empty({lines.size(0), out.size(dim)}, out.options());
     transform(lines, result, 1, t);

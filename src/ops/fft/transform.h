@@ -1,12 +1,12 @@
-// Fourier transforms of one dimension.
+// One-dimensional Fourier transforms.
 #pragma once
 
 #include "ops/op.h"
 
 namespace mpsx::ops::fft {
 
-// `length` points, which the input has in full, or by its first half if it is Hermitian. The output has all of them or
-// the first ones.
+// A transform of `length` points. A Hermitian input contains only its first half. The output has all points or the
+// first ones.
 struct Transform {
   int64_t length;
   bool inverse;
@@ -14,8 +14,8 @@ struct Transform {
   double scale;
 };
 
-// Transforms dimension `dim` of `in` to `out`, whose other sizes are the same: complex to complex, real to complex, or
-// complex to real, float32. `in` and `out` may be one tensor.
+// Transforms dimension `dim` of `in` into `out`, whose other sizes are equal: complex to complex, real to complex, or
+// complex to real, in float32. `in` and `out` may be the same tensor.
 void transform(const Tensor& in, const Tensor& out, int64_t dim, const Transform& t);
 
 }  // namespace mpsx::ops::fft

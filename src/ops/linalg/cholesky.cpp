@@ -12,8 +12,8 @@ namespace {
 
 uint32_t tiles_of(int64_t size, int64_t tile) { return uint32_t(ceil_div(uint64_t(size), uint64_t(tile))); }
 
-// Factors panel by panel. Threadgroups of a panel read its diagonal block while one of them writes the factor, which
-// therefore goes to memory of its own, but for the last block, which has no rows below.
+// Factors panel by panel. The threadgroups of a panel read its diagonal block while one of them writes the factor, so
+// the factor goes to scratch memory. The last block has no rows below and is factored in place.
 void cholesky(const Tensor& self, const Tensor& info, bool upper) {
   static const KernelSet kernels("cholesky_step");
   if (self.numel() == 0) return;
@@ -46,7 +46,7 @@ void cholesky(const Tensor& self, const Tensor& info, bool upper) {
       .copy_(column_major ? diagonals.mT() : diagonals);
 }
 
-// The inverse takes the place of the factor, all of it.
+// Overwrites the factor with the full inverse.
 Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
   info.zero_();
   if (result.numel() == 0) return result;
@@ -60,7 +60,7 @@ Tensor& cholesky_inverse(Tensor& result, Tensor& info, bool upper) {
 }  // namespace
 
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper) {
-  // L L^H, or U^H U, whose first factor is the transpose of conj(U).
+  // A is L L^H or U^H U. In the second case the first operand is the transpose of conj(U).
   if (upper) {
     solve_triangular(transposed(factor), b, false, false, true);
     solve_triangular(factor, b, true, false, false);

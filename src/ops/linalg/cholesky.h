@@ -1,11 +1,11 @@
-// Systems solved with a Cholesky factor.
+// Solves systems with a Cholesky factor.
 #pragma once
 
 #include "ops/op.h"
 
 namespace mpsx::ops::linalg {
 
-// Solves A X = b over b, from the factor of A; both have three dimensions.
+// Solves A X = b in place in b, given the factor of A. Both are 3-D.
 void solve_with_cholesky(const Tensor& factor, const Tensor& b, bool upper);
 
 }  // namespace mpsx::ops::linalg

@@ -9,7 +9,7 @@
 namespace mpsx::ops::linalg {
 namespace {
 
-// A view of the memory, without lazy conjugation, made without the dispatcher: a factorization takes hundreds of them.
+// Returns a view without the conjugate bit. Bypasses the dispatcher, because a factorization creates hundreds of views.
 Tensor view(const Tensor& t, int64_t offset, std::array<int64_t, 3> sizes, std::array<int64_t, 3> strides) {
   constexpr c10::DispatchKeySet lazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   Tensor result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(t.storage()),
@@ -55,7 +55,7 @@ int64_t panel_threads(const runtime::KernelEntry& kernel) {
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta) {
   if (out.numel() == 0) return;
   if (out.is_complex()) return matrix_product(out, a, b, {alpha, beta, out});
-  // The kernels write along rows.
+  // The matmul kernels write row-major results.
   if (out.stride(1) == 1 && out.stride(2) != 1)
     return multiply_add(transposed(out), transposed(b), transposed(a), alpha, beta);
   MatmulParams p{};

@@ -1,5 +1,5 @@
-// Batches of matrices for the launchers of this family. Every function takes tensors of three dimensions, of any
-// strides, that own their memory's layout: batch, rows, columns.
+// Batches of matrices for the launchers of this family. Every function accepts 3-D tensors (batch, rows, columns) of
+// any strides.
 #pragma once
 
 #include "linalg/params.h"
@@ -7,7 +7,7 @@
 
 namespace mpsx::ops::linalg {
 
-// Whether kernels have the type. Lazily conjugated tensors come to operators that PyTorch lets handle them.
+// Whether the kernels support the dtype. PyTorch passes lazily conjugated tensors to some of these operators.
 inline bool has_kernel(const Tensor& t) {
   return t.layout() == at::kStrided && t.device().type() == at::kPrivateUse1 &&
          (t.scalar_type() == at::kFloat || t.scalar_type() == at::kComplexFloat);
@@ -17,32 +17,32 @@ bool have_kernels(const Tensor& first, const Rest&... rest) {
   return has_kernel(first) && (true && ... && has_kernel(rest));
 }
 
-// A batch of matrices with one batch dimension; a copy where the batch's dimensions cannot be joined.
+// Flattens the batch dimensions into one; copies where they cannot be joined.
 Tensor matrices(const Tensor& t);
-// The same of a tensor that is written.
+// Like batched(), for a tensor that is written.
 Tensor written_matrices(const char* op, const Tensor& t);
 
-// rows x columns elements from (row, column) on.
+// The rows x columns submatrix at (row, column).
 Tensor part(const Tensor& t, int64_t row, int64_t column, int64_t rows, int64_t columns);
 Tensor transposed(const Tensor& t);
 // The conjugate transpose.
 Tensor adjoint(const Tensor& t);
 
 inline MatrixStrides strides_of(const Tensor& t) { return {t.stride(1), t.stride(2), t.stride(0)}; }
-// Rows of a diagonal block, which kernels hold in threadgroup memory.
+// Rows of the diagonal blocks that kernels hold in threadgroup memory.
 inline int64_t block_rows(const Tensor& t) { return t.is_complex() ? kComplexBlock : kFloatBlock; }
 inline uint32_t checked_size(const char* op, int64_t n) {
   TORCH_CHECK(n < (int64_t(1) << 30), op, ": expected sizes below 2^30, got ", n);
   return uint32_t(n);
 }
 
-// The threads of a threadgroup that is asked to have kPanelThreads.
+// The actual threadgroup size when kPanelThreads are requested.
 int64_t panel_threads(const runtime::KernelEntry& kernel);
 
 // out = alpha a b + beta out. `out` may share memory with a and b, but no elements.
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta);
 
-// Solves a X = b over b; a is triangular, its conjugate if `conjugate`.
+// Solves a X = b in place in b for a triangular a, or conj(a) if `conjugate`.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate);
 
 }  // namespace mpsx::ops::linalg

@@ -27,7 +27,7 @@ void factor_panel(const KernelSet& kernels, const Tensor& a, const Tensor& pivot
   launch.groups({uint32_t(a.size(0))}, threads).work(uint64_t(p.rows) * columns * columns / 2 + 1).run();
 }
 
-// The kernel for panels of so many rows: as many of them as threads hold in registers, else any.
+// Returns the kernel for panels with this many rows: one that keeps them in registers if they fit.
 const KernelSet& panel_kernels(const Tensor& a, int64_t rows) {
   static const KernelSet any("lu_panel"), two("lu_panel_2"), four("lu_panel_4"), eight("lu_panel_8");
   if (a.is_complex()) return any;
@@ -68,14 +68,14 @@ void lu_factor(const Tensor& self, const Tensor& all_pivots, const Tensor& info,
   }
 }
 
-// permutation[i]: the row of the matrix that pivoting brings to row i.
+// permutation[i]: the row of the matrix that pivoting moves to row i.
 void launch_permutation(int64_t* permutation, const int* pivots, uint32_t batch, uint32_t count, uint32_t size) {
   static const KernelSet kernel("pivots_to_permutation");
   const PermutationParams p{count, size};
   Launch(kernel.get()).pointer(permutation).pointer(pivots).bytes(p).threads(size, batch).work(count).run();
 }
 
-// op(A) X = B, over B.
+// Solves op(A) X = B in place in B.
 void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, at::native::TransposeType transpose) {
   static const KernelSet kernels("lu_solve_block");
   using at::native::TransposeType;
@@ -83,7 +83,7 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   const Tensor b = written_matrices("lu_solve", B);
   const int64_t n = b.size(1), batch = b.size(0);
   checked_size("lu_solve", std::max(n, b.size(2)));
-  // Batches are broadcast.
+  // Broadcast the batch dimensions.
   auto batch_sizes = B.sizes().vec();
   batch_sizes.resize(size_t(B.dim() - 2));
   auto sizes = batch_sizes, pivot_sizes = batch_sizes;
@@ -117,7 +117,7 @@ void lu_solve(const Tensor& factors, const Tensor& all_pivots, const Tensor& B, 
   }
 }
 
-// The iterator has a permutation of each matrix, which begins as the identity, and its pivots, both contiguous.
+// The iterator holds one permutation per matrix, initialized to the identity, and its pivots, both contiguous.
 void unpack_pivots(at::TensorIterator& iterator, int64_t count, int64_t size) {
   if (iterator.numel() == 0 || size == 0) return;
   launch_permutation(static_cast<int64_t*>(iterator.data_ptr(0)), static_cast<const int*>(iterator.data_ptr(1)),

@@ -10,16 +10,16 @@
 namespace mpsx::ops::linalg {
 namespace {
 
-// Column after column.
+// Column-major.
 Tensor empty_columns(int64_t batch, int64_t rows, int64_t columns, const Tensor& like) {
   return at::empty_strided({batch, rows, columns}, {rows * columns, 1, rows}, like.options());
 }
-// T of a block of reflectors, of `blocks` per matrix.
+// The T factor of one block of reflectors; a matrix has `blocks` of them.
 Tensor empty_factors(int64_t batch, int64_t blocks, const Tensor& like) {
   return at::empty({batch, blocks * kPanel, kPanel}, like.options().memory_format(std::nullopt));
 }
 
-// c -= V T V^H c, or with T^H.
+// c -= V T V^H c, or c -= V T^H V^H c.
 void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   const Tensor w = empty_columns(c.size(0), v.size(2), c.size(2), c);
   const Tensor tw = empty_columns(c.size(0), v.size(2), c.size(2), c);
@@ -28,7 +28,7 @@ void apply_block(const Tensor& v, const Tensor& t, const Tensor& c) {
   multiply_add(c, v, tw, -1, 1);
 }
 
-// A panel's reflectors; v and t are undefined where only tau and R are needed.
+// Computes a panel's reflectors. v and t are undefined if only tau and R are needed.
 void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t columns, const Tensor& v,
                   const Tensor& t) {
   static const KernelSet kernels("qr_panel");
@@ -44,7 +44,7 @@ void factor_panel(const Tensor& a, const Tensor& tau, int64_t first, int64_t col
   launch.work(uint64_t(rows) * uint64_t(columns) * uint64_t(columns) * 2 + 1).run();
 }
 
-// R and the reflectors of Q take the place of self, as in LAPACK.
+// Overwrites self with R and the reflectors of Q, as LAPACK's geqrf does.
 void geqrf(const Tensor& self, const Tensor& all_tau) {
   if (self.numel() == 0) return;
   const Tensor a = written_matrices("geqrf", self);
@@ -64,8 +64,8 @@ void geqrf(const Tensor& self, const Tensor& all_tau) {
   }
 }
 
-// Q takes the place of its reflectors. Blocks are applied to columns of the identity, the last one first: reflectors of
-// a block leave the columns before it as they are.
+// Overwrites the reflectors with Q, as LAPACK's orgqr does: applies the blocks to columns of the identity, last block
+// first, because the reflectors of a block leave the columns before it unchanged.
 Tensor& orgqr(Tensor& result, const Tensor& all_tau) {
   static const KernelSet kernels("reflector_block");
   if (result.numel() == 0) return result;

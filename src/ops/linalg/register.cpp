@@ -1,5 +1,5 @@
-// Operators of torch.linalg. PyTorch's own implementations check the arguments, make the results and call the kernels
-// of this family through its dispatch stubs. On the host driver the CPU's LAPACK takes the operators as they are.
+// Registers torch.linalg's operators. PyTorch's own implementations check the arguments, allocate the results, and call
+// this family's launchers through dispatch stubs. On the host driver, LAPACK handles the operators directly.
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/ops/_linalg_det_native.h>
 #include <ATen/ops/_linalg_slogdet_native.h>
@@ -34,7 +34,7 @@ using linalg::has_kernel;
 using linalg::have_kernels;
 namespace native = at::native;
 
-// Runs PyTorch's structured implementation on results made or fitted as it asks.
+// Runs PyTorch's structured implementation on results that are allocated or resized as its meta function requires.
 template <typename Native, typename... Outs, typename... Arguments>
 bool run(std::tuple<Outs&...> outs, const Arguments&... arguments) {
   return std::apply(
@@ -133,7 +133,7 @@ bool geqrf(const Tensor& self, Tensor& a, Tensor& tau) {
     std::tie(a, tau) = native::geqrf(self);
   return true;
 }
-// The batches of self and A have been broadcast.
+// The batch dimensions of self and A are already broadcast.
 bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out) {
   if (!have_kernels(self, A)) return false;
   Tensor result = at::empty_strided(self.sizes(), native::batched_matrix_contiguous_strides(self.sizes(), true),
@@ -144,7 +144,7 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   return deliver("_cholesky_solve_helper", result, out);
 }
 
-// LAPACK has no integers and no narrow floats. The CPU raises its own message about them, whatever the fallback's mode.
+// LAPACK supports neither integers nor 16-bit floats. Let the CPU raise its own error, whatever the fallback mode.
 class WithCpuRefusal final : public c10::OperatorKernel {
  public:
   WithCpuRefusal(runtime::RouteEntry& route, c10::KernelFunction kernel) : route_(route), kernel_(std::move(kernel)) {}

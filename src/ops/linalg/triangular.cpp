@@ -24,7 +24,7 @@ void solve_block(const Tensor& a, const Tensor& b, bool upper, bool unit, bool c
 
 }  // namespace
 
-// By halves: a row of b is then rounded once per level, rather than once per block.
+// Recursive halving rounds a row of b once per level rather than once per block.
 void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, bool conjugate) {
   if (b.numel() == 0) return;
   checked_size("solve_triangular", std::max(b.size(1), b.size(2)));
@@ -40,13 +40,13 @@ void solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit, b
   solve_triangular(part(a, second, second, y.size(1), y.size(1)), y, upper, unit, conjugate);
 }
 
-// X of op(A) X = B, or of X op(A) = B if not `left`, over B.
+// Solves op(A) X = B, or X op(A) = B if not `left`, in place in B.
 static void triangular_solve(const Tensor& A, const Tensor& B, bool left, bool upper,
                              at::native::TransposeType transpose, bool unitriangular) {
   if (B.numel() == 0) return;
   using at::native::TransposeType;
   Tensor a = matrices(A), b = written_matrices("triangular_solve", B);
-  // As for BLAS, a matrix is its memory column after column, whatever its strides say.
+  // As in BLAS, the memory is interpreted as column-major regardless of the strides.
   if (a.stride(1) != 1) a = transposed(a);
   const bool transposes = transpose != TransposeType::NoTranspose;
   // X op(A) = B is op(A)^T X^T = B^T.
