@@ -36,7 +36,7 @@ def translate(tmp_path, msl):
 BAD = {
     "unknown kernel": ('template [[host_name("a")]] kernel decltype(f<int>) f<int>;', "k.metal:1:53",
                        "no kernel named 'f'"),
-    "unbalanced": ("kernel void f() {\n  (\n}", "k.metal:3:1", "'}' closes nothing"),
+    "unbalanced": ("kernel void f() {\n  (\n}", "k.metal:3:1", "unmatched '}'"),
     "not void": ("kernel int f() { return 1; }", "k.metal:1:12", "must return void"),
     "no attribute": ("\nkernel void f(uint n) {}", "k.metal:2:15", "kernel 'f', parameter 'uint n': expected"),
     "texture": ("kernel void f(texture2d<float> t [[texture(0)]]) {}", "k.metal:1:15", "texture2d is not supported"),
@@ -44,7 +44,7 @@ BAD = {
                      "k.metal:2:15", "buffer(1) is used twice"),
     "buffer number": ("kernel void f(device int* a [[buffer(31)]]) {}", "k.metal:1:15", "expected a number below 31"),
     "host name twice": ('[[host_name("x")]] kernel void f() {}\n[[host_name("x")]] kernel void g() {}', "k.metal:2:",
-                        'host_name("x") is taken already, at k.metal:1:'),
+                        'host_name("x") is already used, at k.metal:1:'),
     "no host name": ("template <typename T> kernel void f(device T* x) {}\ntemplate kernel void f<int>(device int* x);",
                      "k.metal:2:1", "without [[host_name"),
     "defined twice": ("kernel void f() {}\nkernel void f(device int* x) {}", "k.metal:2:13", "'f' is defined twice"),

@@ -218,7 +218,7 @@ class Collector:
             host = f"host_name(\"{instance.host_name}\")"
             if instance.host_name in seen:
                 first = src.location(seen[instance.host_name])
-                raise src.error(instance.token, f"{host} is taken already, at {first}")
+                raise src.error(instance.token, f"{host} is already used, at {first}")
             seen[instance.host_name] = instance.token
 
     def resolve_instance(self, instance):

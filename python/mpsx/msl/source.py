@@ -69,11 +69,11 @@ class Source:
                 stack.append(i)
             elif t in ")]}":
                 if not stack or CLOSER[self.texts[stack[-1]]] != t:
-                    raise self.error(i, f"'{t}' closes nothing")
+                    raise self.error(i, f"unmatched '{t}'")
                 j = stack.pop()
                 match[i], match[j] = j, i
         if stack:
-            raise self.error(stack[-1], f"'{self.texts[stack[-1]]}' is never closed")
+            raise self.error(stack[-1], f"unmatched '{self.texts[stack[-1]]}'")
         return match
 
     def attribute_end(self, i):
@@ -118,7 +118,7 @@ class Source:
             elif t in (";", "}"):
                 break
             j += 1
-        raise self.error(i, "'<' is never closed")
+        raise self.error(i, "unmatched '<'")
 
     def angle_begin(self, i):
         """The '<' that opens what the '>' at token i closes, or -1."""

@@ -6,4 +6,4 @@ kernel void f(device T* out [[buffer(0)]]) {
 }
 template [[host_name("f_f32")]] kernel decltype(f<float>) f<float>;
 template [[host_name("f_f32")]] kernel decltype(f<int>) f<int>;
-//         ^ host_name("f_f32") is taken already
+//         ^ host_name("f_f32") is already used

@@ -4,6 +4,6 @@ kernel void f(device float* out [[buffer(0)]], uint i [[thread_position_in_grid]
   out[i] = 1;
 }
 kernel void f(device int* out [[buffer(0)]]) {
-//          ^ 'f' is defined already
+//          ^ 'f' is already defined
   out[0] = 1;
 }

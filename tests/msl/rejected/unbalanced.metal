@@ -1,5 +1,5 @@
 #include <metal_stdlib>
 using namespace metal;
 kernel void f(device float* out [[buffer(0)]]) {
-//                                             ^ '{' is never closed
+//                                             ^ unmatched '{'
   out[0] = 1;

@@ -50,7 +50,8 @@ def kernel_is_free_function(unit):
         elif not f.template:  # templates may differ in their parameters
             key = f.scope, unit.name(f)
             if key in seen:
-                yield f.name, f"kernel function '{unit.name(f)}' is defined already: no overloads (section 1.5.1)"
+                yield f.name, (f"kernel function '{unit.name(f)}' is already defined: kernels cannot be overloaded "
+                               "(section 1.5.1)")
             seen[key] = f
 
 
@@ -102,5 +103,5 @@ def host_names(unit):
                 yield a.token, f"host_name: expected a string, got {a.argument}"
                 continue
             if name in seen:
-                yield a.token, f'host_name("{name}") is taken already, at {unit.src.location(seen[name])}'
+                yield a.token, f'host_name("{name}") is already used, at {unit.src.location(seen[name])}'
             seen.setdefault(name, token)

@@ -168,7 +168,7 @@ def resource_indices(unit):
                 message = f"'{a.name}' attribute parameter is out of bounds: must be between 0 and {limit - 1}"
                 yield a.token, message
             elif key in seen and not any(b.name == "function_constant" for b in p.attributes):
-                yield a.token, f"cannot reserve '{a.name}' location at index {int(argument)}: '{seen[key]}' has it"
+                yield a.token, f"cannot reserve '{a.name}' location at index {int(argument)}: '{seen[key]}' uses it"
             seen[key] = p.label
 
 
