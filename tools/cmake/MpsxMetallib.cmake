@@ -20,7 +20,8 @@ function(mpsx_add_metal_library target)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${dir}/*.h" "${dir}/*.def")
     list(APPEND headers ${found})
   endforeach()
-  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py")
+  file(GLOB tools CONFIGURE_DEPENDS "${MPSX_TRANSLATOR_DIR}/*.py" "${MPSX_TRANSLATOR_DIR}/codegen/*.py"
+       "${MPSX_TRANSLATOR_DIR}/passes/*.py")
   set(flat "${K_OUTPUT_DIRECTORY}/mpsx.metal")
   add_custom_command(
     OUTPUT "${flat}"
