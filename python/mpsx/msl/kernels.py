@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from .declarations import ADDRESS_SPACES, ALIAS, CLASS, FUNCTION, INSTANTIATION, NAMESPACE, TranslationUnit
+from .declarations import ADDRESS_SPACES, ALIAS, CLASS, FUNCTION, INSTANTIATION, NAMESPACE, Declaration, TranslationUnit
 from .deduction import template_arguments
 from .evaluator import Evaluator
 from .parser import attributes, parse
@@ -26,18 +26,30 @@ class Parameter:
 @dataclass
 class Kernel:
     name: str           # in the translated code, where each overload has a name of its own
-    token: int
-    is_template: bool
+    declaration: Declaration
+    marker: int         # the `kernel`, or the [[ of its attribute
     parameters: list
     attributes: dict
-    body: tuple         # token range of { … }
-    scope: tuple        # enclosing namespaces
-    declaration: object
-    head: tuple = ()    # token range of template <…>
-    marker: int = 0     # the `kernel`, or the [[ of its attribute
     threadgroup_variables: tuple = ()   # set by the threadgroup memory pass
     overload_of: str = ""   # the name in the source, for every overload but the first
     max_threads: str = ""   # max_total_threads_per_threadgroup: a number, or the name of a template that has it
+
+    @property
+    def token(self):
+        return self.declaration.name
+
+    @property
+    def body(self):
+        return self.declaration.body_range
+
+    @property
+    def scope(self):
+        return self.declaration.scope
+
+    @property
+    def head(self):
+        """The token range of `template <…>`; empty without one."""
+        return self.declaration.heads[-1] if self.declaration.heads else ()
 
 
 @dataclass
@@ -161,8 +173,7 @@ class Collector:
         if d.body < 0 or d.name != d.open - 1:   # a specialization is called through its template
             return
         found = {a.name: a.argument or "" for a in d.attributes}
-        kernel = Kernel(name, d.name, bool(d.heads), parameters, found, d.body_range, d.scope, d,
-                        head=d.heads[-1] if d.heads else (), marker=marker)
+        kernel = Kernel(name, d, marker, parameters, found)
         if (*d.scope, name) in module.kernels:
             if not d.heads:
                 raise src.error(d.name, f"kernel '{name}' is defined twice")

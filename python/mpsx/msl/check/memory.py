@@ -10,26 +10,15 @@ SPECIFIERS = ("const", "constexpr", "static", "volatile", "inline", "extern")
 
 def with_space(unit):
     """Names of types that may include an address space."""
-    return {
-        n
-        for n, (a, b) in unit.tree.aliases.items()
-        if set(unit.src.texts[a:b]) & {*ADDRESS_SPACES, "typename", "decltype", "<"}
-    }
+    words = {*ADDRESS_SPACES, "typename", "decltype", "<"}
+    return {name for name, (a, b) in unit.tree.aliases.items() if words & set(unit.src.texts[a:b])}
 
 
 def is_known_type(unit, base, template, opaque):
     """Whether `base` is certainly a type without an address space of its own."""
     name = base.replace("metal :: ", "")
-    return (
-        (
-            name in BUILTIN
-            or set(name.split()) <= BUILTIN
-            or name in unit.tree.classes
-            or name in unit.tree.aliases
-        )
-        and name not in template
-        and name not in opaque
-    )
+    known = name in BUILTIN or set(name.split()) <= BUILTIN or name in unit.tree.classes or name in unit.tree.aliases
+    return known and name not in template and name not in opaque
 
 
 @rule

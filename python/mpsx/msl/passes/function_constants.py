@@ -15,7 +15,6 @@ STORAGE = ("constant", "const", "static", "constexpr")
 class FunctionConstant:
     name: str        # qualified
     index: int
-    token: int
     type: str
     is_queried: bool   # is_function_constant_defined names it, and so it needs no value
     names: set       # its name and those of the constants that depend on it
@@ -75,8 +74,8 @@ class FunctionConstants:
                 self.replace(*attribute.span)
                 value = f"::mpsx::function_constant<decltype({name})>({len(self.constants)})"
                 self.indices[name] = len(self.constants)
-                self.constants.append(FunctionConstant(scope + name, index, v.name, "".join(specifiers[-1:]),
-                                                       name in queried, {name}))
+                self.constants.append(FunctionConstant(scope + name, index, "".join(specifiers[-1:]), name in queried,
+                                                       {name}))
             else:
                 value = self.dependent_value(name, v)
             following = f" static MPSX_THREAD_LOCAL {' '.join(specifiers)} " if src.texts[v.end] == "," else ""
