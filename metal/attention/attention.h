@@ -1,168 +1,170 @@
-// Shared by the passes of attention: rows of a SIMD group in registers, and blocks of the other side's rows in
-// threadgroup memory.
+// Shared by the forward and backward passes: a SIMD group keeps its rows in registers and streams tiles of the other
+// operand through threadgroup memory.
 #pragma once
 
 #include "attention/attention_params.h"
+#include "lib/gemm.h"
 #include "lib/math.h"
 #include "lib/random.h"
-#include "lib/tile_product.h"
 
-// SIZE: of a head in registers and threadgroup memory, with zeros beyond its end. STEPS: in which a SIMD group takes
-// the other side's rows in threadgroup memory.
-template <typename T, uint SIZE, uint STEPS = 1>
+// The tile of S = Q K^T that a threadgroup computes at a time; the passes for dK and dV compute tiles of S^T.
+// HEAD_DIM: the head dimension, padded with zeros. STEPS: into how many steps a SIMD group split_k a tile's columns.
+template <typename T, uint HEAD_DIM, uint STEPS = 1>
 struct AttentionShape {
   enum : uint {
-    size = SIZE,
-    stride = SIZE + 8,                    // of rows in threadgroup memory
-    own_rows = attention_rows(SIZE),      // of a SIMD group
-    rows = own_rows * 4,                  // of a threadgroup
-    columns = 8192 / (SIZE * sizeof(T)),  // of the other side, in threadgroup memory at a time
-    step = columns / STEPS < 16 ? columns : columns / STEPS,
-    memory = 2 * columns * stride * sizeof(T) / 16,     // in uint4
-    passes = (rows + 2 * columns - 1) / (2 * columns),  // in which the own rows go through that memory
-    down = own_rows / 8,
-    across = step / 8,
-    deep = SIZE / 8,
+    head_dim = HEAD_DIM,
+    stride = HEAD_DIM + 8,  // of a row in threadgroup memory
+    simdgroup_rows = attention_rows(HEAD_DIM),
+    rows = simdgroup_rows * 4,
+    columns = 8192 / (HEAD_DIM * sizeof(T)),
+    column_step = columns / STEPS < 16 ? columns : columns / STEPS,
+    memory = 2 * columns * stride * sizeof(T) / 16,     // two tiles, in uint4
+    passes = (rows + 2 * columns - 1) / (2 * columns),  // to stage the threadgroup's rows in that memory
+    row_fragments = simdgroup_rows / 8,
+    column_fragments = column_step / 8,
+    dim_fragments = HEAD_DIM / 8,
   };
-  typedef TileShare<T, columns, SIZE, kAttentionThreads> Share;
+  typedef BlockLoader<T, columns, HEAD_DIM, kAttentionThreads> Loader;
 };
 
-// One head of one batch.
+// A query head of a batch. `group`: the number of query heads that share the head of `data`.
 struct AttentionHead {
   uint batch, head;
   template <typename T>
-  device const T* in(device const T* data, AttentionStrides s, uint shared) const {
-    return data + (long(batch) * s.batch + long(head / shared) * s.head);
+  device const T* in(device const T* data, AttentionStrides s, uint group) const {
+    return data + (long(batch) * s.batch + long(head / group) * s.head);
   }
 };
-// Rows of a head, which TileShare reads 16 bytes at a time: the launcher sees to it that they are aligned and whole.
+// The rows of a head, for BlockLoader. The launcher guarantees that rows are 16-byte aligned and padded to 16 bytes.
 template <typename T>
 struct AttentionRows {
-  typedef uint Line;
-  enum : uint { along_depth = 1 };
+  typedef uint Cursor;
+  enum : uint { k_contiguous = 1 };
   device const T* data;
   long stride;
-  uint rows, size;
-  METAL_FUNC Line at(uint row) const { return row; }
-  METAL_FUNC uint4 run(Line row, uint k) const {
-    const bool there = row < rows && k < size;
-    const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < size ? k : 0)));
-    return there ? r : uint4(0);  // after the load, so that no branch delays the next one
+  uint rows, dim;
+  METAL_FUNC Cursor at(uint row) const { return row; }
+  METAL_FUNC uint4 load(Cursor row, uint k) const {
+    const bool in_range = row < rows && k < dim;
+    const uint4 r = *(device const uint4*)(data + (long(min(row, rows - 1)) * stride + (k < dim ? k : 0)));
+    return in_range ? r : uint4(0);  // Select after the load: a branch would delay the next load.
   }
 };
 template <typename T>
-inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, uint size) {
-  return {data, stride, rows, size};
+inline AttentionRows<T> rows_of(device const T* data, long stride, uint rows, uint dim) {
+  return {data, stride, rows, dim};
 }
 
-// The threadgroup's rows from `row` on, each SIMD group's as a left factor in its registers.
+// Loads the threadgroup's rows, from `row` on, into fragments: each SIMD group gets its own rows.
 template <typename Shape, typename T>
-METAL_FUNC void load_rows(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::down][Shape::deep], AttentionRows<T> rows,
-                          uint row, threadgroup uint4* memory, GroupThread g) {
-  enum : uint { kLines = Shape::rows / Shape::passes, kOwners = 4 / Shape::passes };
+METAL_FUNC void load_fragments(thread simdgroup_matrix<T, 8, 8> (&to)[Shape::row_fragments][Shape::dim_fragments],
+                               AttentionRows<T> rows, uint row, threadgroup uint4* memory, GroupThread g) {
+  enum : uint { kRows = Shape::BM / Shape::passes, kSimdgroups = 4 / Shape::passes };  // per pass
   threadgroup T* staged = (threadgroup T*)memory;
-  const uint own = g.index / g.width;
+  const uint simdgroup = g.index / g.width;
 #pragma unroll
   for (uint pass = 0; pass < Shape::passes; ++pass) {
-    TileShare<T, kLines, Shape::size, kAttentionThreads> share;
-    share.load(rows, row + pass * kLines, 0, g.index);
+    BlockLoader<T, kRows, Shape::head_dim, kAttentionThreads> loader;
+    loader.load(rows, row + pass * kRows, 0, g.index);
     tg_barrier();
-    share.store(rows, staged, Shape::stride, g.index);
+    loader.store(rows, staged, Shape::stride, g.index);
     tg_barrier();
-    if (own / kOwners != pass) continue;
+    if (simdgroup / kSimdgroups != pass) continue;
 #pragma unroll
-    for (uint i = 0; i < Shape::down; ++i)
+    for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-      for (uint k = 0; k < Shape::deep; ++k)
-        simdgroup_load(to[i][k], staged + (own % kOwners * Shape::own_rows + i * 8) * Shape::stride + k * 8,
+      for (uint k = 0; k < Shape::dim_fragments; ++k)
+        simdgroup_load(to[i][k],
+                       staged + (simdgroup % kSimdgroups * Shape::simdgroup_rows + i * 8) * Shape::stride + k * 8,
                        Shape::stride);
   }
   tg_barrier();
 }
 
-// scores = left x the transposed rows in threadgroup memory.
+// S = A B^T: the rows of A in fragments, the rows of B in threadgroup memory.
 template <typename Shape, typename T>
-METAL_FUNC void make_scores(thread simdgroup_float8x8 (&scores)[Shape::down][Shape::across],
-                            thread const simdgroup_matrix<T, 8, 8> (&left)[Shape::down][Shape::deep],
-                            threadgroup const T* rows) {
+METAL_FUNC void compute_scores(thread simdgroup_float8x8 (&S)[Shape::row_fragments][Shape::column_fragments],
+                               thread const simdgroup_matrix<T, 8, 8> (&A)[Shape::row_fragments][Shape::dim_fragments],
+                               threadgroup const T* B) {
 #pragma unroll
-  for (uint j = 0; j < Shape::across; ++j) {
+  for (uint j = 0; j < Shape::column_fragments; ++j) {
 #pragma unroll
-    for (uint i = 0; i < Shape::down; ++i) scores[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint i = 0; i < Shape::row_fragments; ++i) S[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 #pragma unroll
-    for (uint k = 0; k < Shape::deep; ++k) {
-      simdgroup_matrix<T, 8, 8> right;
-      simdgroup_load(right, rows + j * 8 * Shape::stride + k * 8, Shape::stride, ulong2(0), true);
+    for (uint k = 0; k < Shape::dim_fragments; ++k) {
+      simdgroup_matrix<T, 8, 8> b;
+      simdgroup_load(b, B + j * 8 * Shape::stride + k * 8, Shape::stride, ulong2(0), true);
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i)
-        simdgroup_multiply_accumulate(scores[i][j], left[i][k], right, scores[i][j]);
+      for (uint i = 0; i < Shape::row_fragments; ++i) simdgroup_multiply_accumulate(S[i][j], A[i][k], b, S[i][j]);
     }
   }
 }
 
-// sums += weights x the rows in threadgroup memory.
+// acc += P B, for example O += P V. P is rounded to the element type.
 template <typename Shape, typename T>
-METAL_FUNC void add_weighted(thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep],
-                             thread const simdgroup_float8x8 (&weights)[Shape::down][Shape::across],
-                             threadgroup const T* rows) {
-  simdgroup_matrix<T, 8, 8> left[Shape::down][Shape::across];
+METAL_FUNC void accumulate(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
+                           thread const simdgroup_float8x8 (&P)[Shape::row_fragments][Shape::column_fragments],
+                           threadgroup const T* B) {
+  simdgroup_matrix<T, 8, 8> p[Shape::row_fragments][Shape::column_fragments];
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i)
+  for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-    for (uint j = 0; j < Shape::across; ++j) left[i][j].thread_elements() = vec<T, 2>(weights[i][j].thread_elements());
+    for (uint j = 0; j < Shape::column_fragments; ++j) p[i][j].thread_elements() = vec<T, 2>(P[i][j].thread_elements());
 #pragma unroll
-  for (uint e = 0; e < Shape::deep; ++e)
+  for (uint e = 0; e < Shape::dim_fragments; ++e)
 #pragma unroll
-    for (uint j = 0; j < Shape::across; ++j) {
-      simdgroup_matrix<T, 8, 8> right;
-      simdgroup_load(right, rows + j * 8 * Shape::stride + e * 8, Shape::stride);
+    for (uint j = 0; j < Shape::column_fragments; ++j) {
+      simdgroup_matrix<T, 8, 8> b;
+      simdgroup_load(b, B + j * 8 * Shape::stride + e * 8, Shape::stride);
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i) simdgroup_multiply_accumulate(sums[i][e], left[i][j], right, sums[i][e]);
+      for (uint i = 0; i < Shape::row_fragments; ++i) simdgroup_multiply_accumulate(acc[i][e], p[i][j], b, acc[i][e]);
     }
 }
 
 template <typename Shape>
-METAL_FUNC void clear(thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep]) {
+METAL_FUNC void clear(thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments]) {
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i)
+  for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-    for (uint e = 0; e < Shape::deep; ++e) sums[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint e = 0; e < Shape::dim_fragments; ++e) acc[i][e] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 }
 
-// Writes the sums of this lane within rows x size, times a factor of each row.
+// Stores this lane's accumulators, scaled by row, within rows x dim.
 template <typename Shape, typename T>
-METAL_FUNC void write_rows(device T* to, long stride, thread simdgroup_float8x8 (&sums)[Shape::down][Shape::deep],
-                           thread const float (&factor)[Shape::down], uint row, uint rows, uint column, uint size) {
+METAL_FUNC void store_rows(device T* to, long stride,
+                           thread simdgroup_float8x8 (&acc)[Shape::row_fragments][Shape::dim_fragments],
+                           thread const float (&scale)[Shape::row_fragments], uint row, uint rows, uint column,
+                           uint dim) {
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i) {
+  for (uint i = 0; i < Shape::row_fragments; ++i) {
     if (row + i * 8 >= rows) continue;
-    device T* line = to + long(row + i * 8) * stride + column;
+    device T* out = to + long(row + i * 8) * stride + column;
 #pragma unroll
-    for (uint e = 0; e < Shape::deep; ++e)
+    for (uint e = 0; e < Shape::dim_fragments; ++e)
 #pragma unroll
       for (uint n = 0; n < 2; ++n)
-        if (column + e * 8 + n < size) line[e * 8 + n] = T(sums[i][e].thread_elements()[n] * factor[i]);
+        if (column + e * 8 + n < dim) out[e * 8 + n] = T(acc[i][e].thread_elements()[n] * scale[i]);
   }
 }
 
-// A score as softmax takes it; -inf where a query does not look.
-inline float score_of(float product, uint query, uint key, device const float* mask, constant AttentionParams& p) {
-  const bool seen = query < p.queries && key < p.keys && !(p.causal && key > query);
-  if (!seen) return -INFINITY;
-  const float added = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
-  return product * p.scale + added;
+// The scaled score plus the attention mask; -inf where the query may not attend to the key.
+inline float masked_score(float qk, uint query, uint key, device const float* mask, constant AttentionParams& p) {
+  const bool visible = query < p.q_len && key < p.kv_len && !(p.causal && key > query);
+  if (!visible) return -INFINITY;
+  const float attn_bias = p.has_mask ? mask[long(query) * p.mask_row + long(key) * p.mask_column] : 0.0f;
+  return qk * p.scale + attn_bias;
 }
 
-// exp(x) of x <= 0. For weights of 16 bits the GPU's own exp2 is precise enough.
+// exp(x) for x <= 0. The GPU's exp2 is precise enough for 16-bit probabilities.
 template <typename T>
-inline float weight_of(float x) {
+inline float exp_score(float x) {
   return sizeof(T) == 2 ? fast::exp2(x * M_LOG2E_F) : exp_nonpositive(x);
 }
 
-// The factor of dropout for a weight, the same in every pass.
-inline float dropout_factor(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
-  const ulong row = (ulong(h.batch) * p.heads + h.head) * p.queries + query;
-  const PhiloxBlock r = philox(p.seed, p.first_block + row * ((p.keys + 3) / 4) + key / 4);
-  const uint which = key % 4, word = which < 2 ? (which == 0 ? r.x : r.y) : (which == 2 ? r.z : r.w);
-  return word <= p.bound ? p.kept_scale : 0.0f;
+// The dropout multiplier of a probability: 0 or 1 / (1 - p). Philox makes it the same in every pass.
+inline float dropout_scale(uint query, uint key, AttentionHead h, constant AttentionParams& p) {
+  const ulong row = (ulong(h.batch) * p.q_heads + h.head) * p.q_len + query;
+  const PhiloxBlock r = philox(p.seed, p.philox_offset + row * ((p.kv_len + 3) / 4) + key / 4);
+  const uint i = key % 4, word = i < 2 ? (i == 0 ? r.x : r.y) : (i == 2 ? r.z : r.w);
+  return word <= p.keep_bound ? p.keep_scale : 0.0f;
 }

@@ -1,303 +1,312 @@
-// Attention without the matrix of its weights: softmax(query key^T * scale + mask) value, block by block, after T. Dao
-// and others, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022), and its gradients.
+// FlashAttention, forward and backward: O = softmax(Q K^T * scale + mask) V, tile by tile, without storing S or P.
+// T. Dao and others, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
 #include "attention/attention.h"
 #include "lib/instantiate.h"
 
-// Where a threadgroup's rows begin. A causal mask leaves the last ones most to do, so they come first.
-inline uint first_row(uint group, uint rows, uint count, bool last_first) {
-  return (last_first ? (count + rows - 1) / rows - 1 - group : group) * rows;
+// The first row of a threadgroup's tile. Under a causal mask the last query tiles attend to the most keys, so schedule
+// them first.
+inline uint tile_start(uint group, uint tile_rows, uint count, bool last_first) {
+  return (last_first ? (count + tile_rows - 1) / tile_rows - 1 - group : group) * tile_rows;
 }
-// The largest value, and the sum, of a row that four lanes of a SIMD group hold two columns of each of, as
-// thread_elements() has them.
-inline float row_max(float v) { return pair_max(v, 1, 8); }
-inline float row_sum(float v) { return pair_sum(v, 1, 8); }
-// This lane's row and first column in a matrix, as thread_elements() has them.
+// Reduce over the columns of an 8x8 fragment: four lanes hold a row, two elements each (see thread_elements()).
+inline float reduce_row_max(float v) { return pair_max(v, 1, 8); }
+inline float reduce_row_sum(float v) { return pair_sum(v, 1, 8); }
+// The row and first column of this lane's elements in a fragment.
 inline uint element_row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
 inline uint element_column(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
 template <typename T, typename Shape>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buffer(1)]],
-                      device const T* query [[buffer(2)]], device const T* key [[buffer(3)]],
-                      device const T* value [[buffer(4)]], device const float* mask [[buffer(5)]],
-                      constant AttentionParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
+kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
+                      device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
+                      device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
+                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup uint4 memory[Shape::memory];
-  threadgroup T* keys = (threadgroup T*)memory;
-  threadgroup T* values = keys + Shape::columns * Shape::stride;
+  threadgroup T* K_tile = (threadgroup T*)memory;
+  threadgroup T* V_tile = K_tile + Shape::columns * Shape::stride;
   const AttentionHead h = {g.group.z, g.group.y};
-  const uint first = first_row(g.group.x, Shape::rows, p.queries, p.causal);
-  const uint row = first + g.index / g.width * Shape::own_rows + element_row(g.lane);
-  const AttentionRows<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-  const AttentionRows<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-  const AttentionRows<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
-  device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-  simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep];
-  load_rows<Shape>(own, q, first, memory, g);
-  simdgroup_float8x8 sums[Shape::down][Shape::deep];
-  clear<Shape>(sums);
-  float top[Shape::down], total[Shape::down];  // `total`: of this lane's columns
+  const uint q_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal);
+  const uint row = q_start + g.index / g.width * Shape::simdgroup_rows + element_row(g.lane);
+  const AttentionRows<T> q_rows = rows_of(h.in(Q, p.Q, 1), p.Q.row, p.q_len, p.head_dim);
+  const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
+  const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
+  device const float* head_mask =
+      p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+  simdgroup_matrix<T, 8, 8> Q_frag[Shape::row_fragments][Shape::dim_fragments];
+  load_fragments<Shape>(Q_frag, q_rows, q_start, memory, g);
+  simdgroup_float8x8 O_acc[Shape::row_fragments][Shape::dim_fragments];
+  clear<Shape>(O_acc);
+  float row_max[Shape::row_fragments], row_sum[Shape::row_fragments];  // row_sum: over this lane's columns
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i) top[i] = -INFINITY, total[i] = 0.0f;
-  const uint end = p.causal ? min(p.keys, first + Shape::rows) : p.keys;
-  typename Shape::Share share;
-  share.load(k, 0, 0, g.index);
-  for (uint block = 0; block < end; block += Shape::columns) {
-    share.store(k, keys, Shape::stride, g.index);
+  for (uint i = 0; i < Shape::row_fragments; ++i) row_max[i] = -INFINITY, row_sum[i] = 0.0f;
+  const uint kv_end = p.causal ? min(p.kv_len, q_start + Shape::rows) : p.kv_len;
+  typename Shape::Loader loader;
+  loader.load(k_rows, 0, 0, g.index);
+  for (uint kv_start = 0; kv_start < kv_end; kv_start += Shape::columns) {
+    loader.store(k_rows, K_tile, Shape::stride, g.index);
     tg_barrier();
-    share.load(v, block, 0, g.index);
-    simdgroup_float8x8 scores[Shape::down][Shape::across];
-    make_scores<Shape>(scores, own, keys);
-    const uint column = block + element_column(g.lane);
-    const bool all_seen = block + Shape::columns <= (p.causal ? min(p.keys, first + 1) : p.keys);
-    if (all_seen && !p.has_mask) {
+    loader.load(v_rows, kv_start, 0, g.index);
+    simdgroup_float8x8 S[Shape::row_fragments][Shape::column_fragments];  // later P, in place
+    compute_scores<Shape>(S, Q_frag, K_tile);
+    const uint column = kv_start + element_column(g.lane);
+    const bool all_visible = kv_start + Shape::columns <= (p.causal ? min(p.kv_len, q_start + 1) : p.kv_len);
+    if (all_visible && !p.has_mask) {
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i)
+      for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-        for (uint j = 0; j < Shape::across; ++j) scores[i][j].thread_elements() *= p.scale;
+        for (uint j = 0; j < Shape::column_fragments; ++j) S[i][j].thread_elements() *= p.scale;
     } else {
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i)
+      for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-        for (uint j = 0; j < Shape::across; ++j)
+        for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
           for (uint n = 0; n < 2; ++n) {
-            const float s = scores[i][j].thread_elements()[n];
-            scores[i][j].thread_elements()[n] = score_of(s, row + i * 8, column + j * 8 + n, added, p);
+            const float s = S[i][j].thread_elements()[n];
+            S[i][j].thread_elements()[n] = masked_score(s, row + i * 8, column + j * 8 + n, head_mask, p);
           }
     }
 #pragma unroll
-    for (uint i = 0; i < Shape::down; ++i) {
-      float best = top[i];
+    for (uint i = 0; i < Shape::row_fragments; ++i) {
+      float new_max = row_max[i];
 #pragma unroll
-      for (uint j = 0; j < Shape::across; ++j)
+      for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
-        for (uint n = 0; n < 2; ++n) best = max(best, scores[i][j].thread_elements()[n]);
-      best = row_max(best);
-      // The weights so far were relative to a smaller maximum. NaN goes through exp.
-      const float base = best == -INFINITY ? 0.0f : best, factor = weight_of<T>(top[i] - base);
-      top[i] = best;
-      total[i] *= factor;
+        for (uint n = 0; n < 2; ++n) new_max = max(new_max, S[i][j].thread_elements()[n]);
+      new_max = reduce_row_max(new_max);
+      // Rescale what was accumulated relative to the old maximum. exp propagates NaN.
+      const float base = new_max == -INFINITY ? 0.0f : new_max, rescale = exp_score<T>(row_max[i] - base);
+      row_max[i] = new_max;
+      row_sum[i] *= rescale;
 #pragma unroll
-      for (uint j = 0; j < Shape::across; ++j)
+      for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
         for (uint n = 0; n < 2; ++n) {
-          const float weight = weight_of<T>(scores[i][j].thread_elements()[n] - base);
-          total[i] += weight;
-          scores[i][j].thread_elements()[n] = weight;
+          const float prob = exp_score<T>(S[i][j].thread_elements()[n] - base);
+          row_sum[i] += prob;
+          S[i][j].thread_elements()[n] = prob;
         }
 #pragma unroll
-      for (uint e = 0; e < Shape::deep; ++e) sums[i][e].thread_elements() *= factor;
+      for (uint e = 0; e < Shape::dim_fragments; ++e) O_acc[i][e].thread_elements() *= rescale;
     }
     if (p.has_dropout)
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i)
+      for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-        for (uint j = 0; j < Shape::across; ++j)
+        for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
           for (uint n = 0; n < 2; ++n)
-            scores[i][j].thread_elements()[n] *= dropout_factor(row + i * 8, column + j * 8 + n, h, p);
-    share.store(v, values, Shape::stride, g.index);
+            S[i][j].thread_elements()[n] *= dropout_scale(row + i * 8, column + j * 8 + n, h, p);
+    loader.store(v_rows, V_tile, Shape::stride, g.index);
     tg_barrier();
-    if (block + Shape::columns < end) share.load(k, block + Shape::columns, 0, g.index);
-    add_weighted<Shape>(sums, scores, values);
+    if (kv_start + Shape::columns < kv_end) loader.load(k_rows, kv_start + Shape::columns, 0, g.index);
+    accumulate<Shape>(O_acc, S, V_tile);
   }
-  float factor[Shape::down];
+  float scale[Shape::row_fragments];
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i) {
-    total[i] = row_sum(total[i]);
-    factor[i] = total[i] == 0.0f ? 0.0f : 1.0f / total[i];  // a query that sees nothing has no weights
-    if (element_column(g.lane) == 0 && row + i * 8 < p.queries)
-      log_sums[(ulong(h.batch) * p.heads + h.head) * p.queries + row + i * 8] =
-          total[i] == 0.0f ? -INFINITY : top[i] + precise::log(total[i]);
+  for (uint i = 0; i < Shape::row_fragments; ++i) {
+    row_sum[i] = reduce_row_sum(row_sum[i]);
+    scale[i] = row_sum[i] == 0.0f ? 0.0f : 1.0f / row_sum[i];  // A query that attends to no key yields 0.
+    if (element_column(g.lane) == 0 && row + i * 8 < p.q_len)
+      lse[(ulong(h.batch) * p.q_heads + h.head) * p.q_len + row + i * 8] =
+          row_sum[i] == 0.0f ? -INFINITY : row_max[i] + precise::log(row_sum[i]);
   }
-  write_rows<Shape>(out + (long(h.batch) * p.out.batch + long(h.head) * p.out.head), p.out.row, sums, factor, row,
-                    p.queries, element_column(g.lane), p.value_size);
+  store_rows<Shape>(O + (long(h.batch) * p.O.batch + long(h.head) * p.O.head), p.O.row, O_acc, scale, row, p.q_len,
+                    element_column(g.lane), p.v_head_dim);
 }
 
-// The gradients that a kernel computes: the query's has queries for rows and keys for columns, the others the reverse.
-enum : uint { kOfQuery = 1, kOfKey = 2, kOfValue = 4 };
+// The gradients that a pass computes: the rows of its tiles are queries for dQ, and keys for dK and dV.
+enum : uint { kGradQ = 1, kGradK = 2, kGradV = 4 };
 
-// The logarithm of a row's sum as a weight's exponent lacks it. Where a query sees nothing its weights are zero.
-inline float lacking(float log_sum) { return log_sum == -INFINITY ? INFINITY : log_sum; }
-// The gradient of a score: its weight times the difference of the weight's gradient from the row's mean.
-inline float slope_of(float weight, float of_weight, float mean) {
-  return weight == 0.0f ? 0.0f : weight * (of_weight - mean);
-}
+// The logsumexp that P = exp(S - lse) subtracts. It is +inf, and P is 0, where a query attends to no key.
+inline float lse_to_subtract(float lse) { return lse == -INFINITY ? INFINITY : lse; }
+// dS = P (dP - delta)
+inline float score_grad(float P, float dP, float delta) { return P == 0.0f ? 0.0f : P * (dP - delta); }
 
-// The query's comes first: it leaves in `delta` the sum of gradient times result of each query, which is what the
-// gradients of its weights have for a mean.
-template <typename T, typename Shape, uint OF>
+// The dQ pass runs first: it stores delta = rowsum(dO * O), which the other passes read.
+template <typename T, typename Shape, uint GRAD>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention_backward(device T* result [[buffer(0)]], device T* of_value [[buffer(1)]],
-                               device float* delta [[buffer(2)]], device const float* log_sums [[buffer(3)]],
-                               device const T* query [[buffer(4)]], device const T* key [[buffer(5)]],
-                               device const T* value [[buffer(6)]], device const T* grad [[buffer(7)]],
-                               device const T* out [[buffer(8)]], device const float* mask [[buffer(9)]],
+kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],
+                               device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
+                               device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
+                               device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
+                               device const T* O [[buffer(8)]], device const float* mask [[buffer(9)]],
                                constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  enum : uint { kByQuery = OF == kOfQuery, kSlopes = OF != kOfValue, kWeights = OF / kOfValue };
+  enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
   threadgroup uint4 memory[Shape::memory];
-  threadgroup float2 columns[kByQuery ? 1 : Shape::columns];  // of each query in `memory`, the log-sum and delta
-  threadgroup T* near = (threadgroup T*)memory;  // rows of key or query, and below of value or the gradient
-  threadgroup T* far = near + Shape::columns * Shape::stride;
-  const uint rows = kByQuery ? p.queries : p.keys;
-  const uint first = first_row(g.group.x, Shape::rows, rows, kByQuery && p.causal);
-  const uint own_first = first + g.index / g.width * Shape::own_rows, row = own_first + element_row(g.lane);
-  const uint heads = kByQuery ? 1 : p.shared;
-  simdgroup_matrix<T, 8, 8> own[Shape::down][Shape::deep], other[Shape::down][Shape::deep];
-  simdgroup_float8x8 sums[Shape::down][Shape::deep], value_sums[Shape::down][Shape::deep];
-  clear<Shape>(sums);
-  clear<Shape>(value_sums);
-  if (!kByQuery) {
+  threadgroup float2 column_stats[kRowsAreQueries ? 1 : Shape::columns];  // lse and delta of each query of the tile
+  threadgroup T* qk_tile = (threadgroup T*)memory;  // K for dQ, else Q; the other tile has V or dO
+  threadgroup T* vo_tile = qk_tile + Shape::columns * Shape::stride;
+  const uint rows = kRowsAreQueries ? p.q_len : p.kv_len;
+  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
+  const uint simdgroup_start = row_start + g.index / g.width * Shape::simdgroup_rows;
+  const uint row = simdgroup_start + element_row(g.lane);
+  const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
+  simdgroup_matrix<T, 8, 8> qk_frag[Shape::row_fragments][Shape::dim_fragments];  // Q for dQ, else K
+  simdgroup_matrix<T, 8, 8> vo_frag[Shape::row_fragments][Shape::dim_fragments];  // dO for dQ, else V
+  simdgroup_float8x8 dQK_acc[Shape::row_fragments][Shape::dim_fragments];
+  simdgroup_float8x8 dV_acc[Shape::row_fragments][Shape::dim_fragments];
+  clear<Shape>(dQK_acc);
+  clear<Shape>(dV_acc);
+  if (!kRowsAreQueries) {
     const AttentionHead h = {g.group.z, g.group.y * heads};
-    load_rows<Shape>(own, rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size), first, memory, g);
-    if (kSlopes)
-      load_rows<Shape>(other, rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size), first, memory,
-                       g);
+    load_fragments<Shape>(qk_frag, rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim), row_start,
+                          memory, g);
+    if (kComputesDS)
+      load_fragments<Shape>(vo_frag, rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim), row_start,
+                            memory, g);
   }
-  for (uint shared = 0; shared < heads; ++shared) {
-    const AttentionHead h = {g.group.z, g.group.y * heads + shared};
-    const AttentionRows<T> q = rows_of(h.in(query, p.query, 1), p.query.row, p.queries, p.size);
-    const AttentionRows<T> k = rows_of(h.in(key, p.key, p.shared), p.key.row, p.keys, p.size);
-    const AttentionRows<T> v = rows_of(h.in(value, p.value, p.shared), p.value.row, p.keys, p.value_size);
-    const AttentionRows<T> dy = rows_of(h.in(grad, p.grad, 1), p.grad.row, p.queries, p.value_size);
-    device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-    const ulong query_base = (ulong(h.batch) * p.heads + h.head) * p.queries;
-    float logs[Shape::down], means[Shape::down];
-    if (kByQuery) {
-      const AttentionRows<T> y = rows_of(h.in(out, p.out, 1), p.out.row, p.queries, p.value_size);
-      load_rows<Shape>(other, dy, first, memory, g);
-      load_rows<Shape>(own, y, first, memory, g);
+  for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this key and value
+    const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
+    const AttentionRows<T> q_rows = rows_of(h.in(Q, p.Q, 1), p.Q.row, p.q_len, p.head_dim);
+    const AttentionRows<T> k_rows = rows_of(h.in(K, p.K, p.gqa_factor), p.K.row, p.kv_len, p.head_dim);
+    const AttentionRows<T> v_rows = rows_of(h.in(V, p.V, p.gqa_factor), p.V.row, p.kv_len, p.v_head_dim);
+    const AttentionRows<T> do_rows = rows_of(h.in(dO, p.dO, 1), p.dO.row, p.q_len, p.v_head_dim);
+    device const float* head_mask =
+        p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+    const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
+    float row_lse[Shape::row_fragments], row_delta[Shape::row_fragments];
+    if (kRowsAreQueries) {
+      const AttentionRows<T> o_rows = rows_of(h.in(O, p.O, 1), p.O.row, p.q_len, p.v_head_dim);
+      load_fragments<Shape>(vo_frag, do_rows, row_start, memory, g);
+      load_fragments<Shape>(qk_frag, o_rows, row_start, memory, g);
 #pragma unroll
-      for (uint i = 0; i < Shape::down; ++i) {
-        means[i] = 0.0f;
+      for (uint i = 0; i < Shape::row_fragments; ++i) {
+        row_delta[i] = 0.0f;
 #pragma unroll
-        for (uint e = 0; e < Shape::deep; ++e)
+        for (uint e = 0; e < Shape::dim_fragments; ++e)
 #pragma unroll
           for (uint n = 0; n < 2; ++n)
-            means[i] += float(other[i][e].thread_elements()[n]) * float(own[i][e].thread_elements()[n]);
-        means[i] = row_sum(means[i]);
-        const bool there = row + i * 8 < p.queries;
-        logs[i] = there ? lacking(log_sums[query_base + row + i * 8]) : INFINITY;
-        if (there && element_column(g.lane) == 0) delta[query_base + row + i * 8] = means[i];
+            row_delta[i] += float(vo_frag[i][e].thread_elements()[n]) * float(qk_frag[i][e].thread_elements()[n]);
+        row_delta[i] = reduce_row_sum(row_delta[i]);
+        const bool in_range = row + i * 8 < p.q_len;
+        row_lse[i] = in_range ? lse_to_subtract(lse[stats_offset + row + i * 8]) : INFINITY;
+        if (in_range && element_column(g.lane) == 0) delta[stats_offset + row + i * 8] = row_delta[i];
       }
-      load_rows<Shape>(own, q, first, memory, g);
+      load_fragments<Shape>(qk_frag, q_rows, row_start, memory, g);
     }
-    // Of a causal mask: keys after a query, queries before a key.
-    const uint begin = !kByQuery && p.causal ? first / Shape::columns * Shape::columns : 0;
-    const uint end = !kByQuery ? p.queries : p.causal ? min(p.keys, first + Shape::rows) : p.keys;
-    // The part of it that a SIMD group's own rows see.
-    const uint seen_first = !kByQuery && p.causal ? own_first : 0;
-    const uint seen_end = kByQuery && p.causal ? min(end, own_first + Shape::own_rows) : end;
-    typename Shape::Share near_share, far_share;
-    near_share.load(kByQuery ? k : q, begin, 0, g.index);
-    far_share.load(kByQuery ? v : dy, begin, 0, g.index);
-    for (uint block = begin; block < end; block += Shape::columns) {
-      near_share.store(q, near, Shape::stride, g.index);
-      far_share.store(q, far, Shape::stride, g.index);
-      if (!kByQuery && g.index < Shape::columns) {
-        const uint at = block + g.index;
-        const bool there = at < p.queries;
-        columns[g.index] =
-            there ? float2(lacking(log_sums[query_base + at]), delta[query_base + at]) : float2(INFINITY);
+    // Under a causal mask, skip keys after the tile's queries and queries before the tile's keys.
+    const uint begin = !kRowsAreQueries && p.causal ? row_start / Shape::columns * Shape::columns : 0;
+    const uint end = !kRowsAreQueries ? p.q_len : p.causal ? min(p.kv_len, row_start + Shape::rows) : p.kv_len;
+    // The columns that this SIMD group's rows attend to.
+    const uint visible_begin = !kRowsAreQueries && p.causal ? simdgroup_start : 0;
+    const uint visible_end = kRowsAreQueries && p.causal ? min(end, simdgroup_start + Shape::simdgroup_rows) : end;
+    typename Shape::Loader qk_loader, vo_loader;
+    qk_loader.load(kRowsAreQueries ? k_rows : q_rows, begin, 0, g.index);
+    vo_loader.load(kRowsAreQueries ? v_rows : do_rows, begin, 0, g.index);
+    for (uint tile = begin; tile < end; tile += Shape::columns) {
+      qk_loader.store(q_rows, qk_tile, Shape::stride, g.index);
+      vo_loader.store(q_rows, vo_tile, Shape::stride, g.index);
+      if (!kRowsAreQueries && g.index < Shape::columns) {
+        const uint query = tile + g.index;
+        const bool in_range = query < p.q_len;
+        column_stats[g.index] = in_range
+                                    ? float2(lse_to_subtract(lse[stats_offset + query]), delta[stats_offset + query])
+                                    : float2(INFINITY);
       }
       tg_barrier();
-      if (block + Shape::columns < end) {
-        near_share.load(kByQuery ? k : q, block + Shape::columns, 0, g.index);
-        far_share.load(kByQuery ? v : dy, block + Shape::columns, 0, g.index);
+      if (tile + Shape::columns < end) {
+        qk_loader.load(kRowsAreQueries ? k_rows : q_rows, tile + Shape::columns, 0, g.index);
+        vo_loader.load(kRowsAreQueries ? v_rows : do_rows, tile + Shape::columns, 0, g.index);
       }
-      for (uint at = 0; at < Shape::columns; at += Shape::step) {
-        const uint step_first = block + at, column = step_first + element_column(g.lane);
-        if (step_first + Shape::step <= seen_first || step_first >= seen_end) continue;
-        simdgroup_float8x8 weights[Shape::down][Shape::across], slopes[Shape::down][Shape::across];
-        make_scores<Shape>(weights, own, near + at * Shape::stride);
-        if (kSlopes) make_scores<Shape>(slopes, other, far + at * Shape::stride);
-        const uint last_key = kByQuery ? step_first + Shape::step - 1 : own_first + Shape::own_rows - 1;
-        const bool all_seen =
-            step_first + Shape::step <= end && (!p.causal || last_key <= (kByQuery ? own_first : step_first));
-        if (all_seen && !p.has_mask) {
+      for (uint step = 0; step < Shape::columns; step += Shape::column_step) {
+        const uint step_start = tile + step, column = step_start + element_column(g.lane);
+        if (step_start + Shape::column_step <= visible_begin || step_start >= visible_end) continue;
+        simdgroup_float8x8 P[Shape::row_fragments][Shape::column_fragments];   // S first, then P in place
+        simdgroup_float8x8 dS[Shape::row_fragments][Shape::column_fragments];  // dP first, then dS in place
+        compute_scores<Shape>(P, qk_frag, qk_tile + step * Shape::stride);
+        if (kComputesDS) compute_scores<Shape>(dS, vo_frag, vo_tile + step * Shape::stride);
+        const uint max_key =
+            kRowsAreQueries ? step_start + Shape::column_step - 1 : simdgroup_start + Shape::simdgroup_rows - 1;
+        const bool all_visible = step_start + Shape::column_step <= end &&
+                                 (!p.causal || max_key <= (kRowsAreQueries ? simdgroup_start : step_start));
+        if (all_visible && !p.has_mask) {
 #pragma unroll
-          for (uint i = 0; i < Shape::down; ++i)
+          for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-            for (uint j = 0; j < Shape::across; ++j) weights[i][j].thread_elements() *= p.scale;
+            for (uint j = 0; j < Shape::column_fragments; ++j) P[i][j].thread_elements() *= p.scale;
         } else {
 #pragma unroll
-          for (uint i = 0; i < Shape::down; ++i)
+          for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-            for (uint j = 0; j < Shape::across; ++j)
+            for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
               for (uint n = 0; n < 2; ++n) {
                 const uint r = row + i * 8, c = column + j * 8 + n;
-                const float s = weights[i][j].thread_elements()[n];
-                weights[i][j].thread_elements()[n] = score_of(s, kByQuery ? r : c, kByQuery ? c : r, added, p);
+                const float s = P[i][j].thread_elements()[n];
+                P[i][j].thread_elements()[n] =
+                    masked_score(s, kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, head_mask, p);
               }
         }
-        simdgroup_float8x8 kept[Shape::down][Shape::across];
+        simdgroup_float8x8 dropout[Shape::row_fragments][Shape::column_fragments];
         if (p.has_dropout)
 #pragma unroll
-          for (uint i = 0; i < Shape::down; ++i)
+          for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-            for (uint j = 0; j < Shape::across; ++j)
+            for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
               for (uint n = 0; n < 2; ++n) {
                 const uint r = row + i * 8, c = column + j * 8 + n;
-                kept[i][j].thread_elements()[n] = dropout_factor(kByQuery ? r : c, kByQuery ? c : r, h, p);
-                if (kSlopes) slopes[i][j].thread_elements()[n] *= kept[i][j].thread_elements()[n];
+                dropout[i][j].thread_elements()[n] =
+                    dropout_scale(kRowsAreQueries ? r : c, kRowsAreQueries ? c : r, h, p);
+                if (kComputesDS) dS[i][j].thread_elements()[n] *= dropout[i][j].thread_elements()[n];
               }
 #pragma unroll
-        for (uint j = 0; j < Shape::across; ++j)
+        for (uint j = 0; j < Shape::column_fragments; ++j)
 #pragma unroll
           for (uint n = 0; n < 2; ++n) {
-            const float2 of_column = kByQuery ? float2(0.0f) : columns[at + element_column(g.lane) + j * 8 + n];
+            const float2 stats =
+                kRowsAreQueries ? float2(0.0f) : column_stats[step + element_column(g.lane) + j * 8 + n];
 #pragma unroll
-            for (uint i = 0; i < Shape::down; ++i) {
-              const float log_sum = kByQuery ? logs[i] : of_column.x, mean = kByQuery ? means[i] : of_column.y;
-              const float weight = weight_of<T>(weights[i][j].thread_elements()[n] - log_sum);
-              weights[i][j].thread_elements()[n] = weight;
-              if (kSlopes)
-                slopes[i][j].thread_elements()[n] = slope_of(weight, slopes[i][j].thread_elements()[n], mean);
+            for (uint i = 0; i < Shape::row_fragments; ++i) {
+              const float L = kRowsAreQueries ? row_lse[i] : stats.x, D = kRowsAreQueries ? row_delta[i] : stats.y;
+              const float prob = exp_score<T>(P[i][j].thread_elements()[n] - L);
+              P[i][j].thread_elements()[n] = prob;
+              if (kComputesDS) dS[i][j].thread_elements()[n] = score_grad(prob, dS[i][j].thread_elements()[n], D);
             }
           }
-        if (kWeights && p.has_dropout)
+        if (kComputesDV && p.has_dropout)
 #pragma unroll
-          for (uint i = 0; i < Shape::down; ++i)
+          for (uint i = 0; i < Shape::row_fragments; ++i)
 #pragma unroll
-            for (uint j = 0; j < Shape::across; ++j) weights[i][j].thread_elements() *= kept[i][j].thread_elements();
-        if (kWeights) add_weighted<Shape>(value_sums, weights, far + at * Shape::stride);
-        if (kSlopes) add_weighted<Shape>(sums, slopes, near + at * Shape::stride);
+            for (uint j = 0; j < Shape::column_fragments; ++j)
+              P[i][j].thread_elements() *= dropout[i][j].thread_elements();
+        if (kComputesDV) accumulate<Shape>(dV_acc, P, vo_tile + step * Shape::stride);
+        if (kComputesDS) accumulate<Shape>(dQK_acc, dS, qk_tile + step * Shape::stride);
       }
       tg_barrier();
     }
   }
-  float factor[Shape::down];
+  float scale[Shape::row_fragments];
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i) factor[i] = p.scale;
-  if (kSlopes)
-    write_rows<Shape>(result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head), p.result.row, sums,
-                      factor, row, rows, element_column(g.lane), p.size);
+  for (uint i = 0; i < Shape::row_fragments; ++i) scale[i] = p.scale;
+  if (kComputesDS)
+    store_rows<Shape>(dQK + (long(g.group.z) * p.dQK.batch + long(g.group.y) * p.dQK.head), p.dQK.row, dQK_acc, scale,
+                      row, rows, element_column(g.lane), p.head_dim);
 #pragma unroll
-  for (uint i = 0; i < Shape::down; ++i) factor[i] = 1.0f;
-  if (kWeights)
-    write_rows<Shape>(of_value + (long(g.group.z) * p.of_value.batch + long(g.group.y) * p.of_value.head),
-                      p.of_value.row, value_sums, factor, row, rows, element_column(g.lane), p.value_size);
+  for (uint i = 0; i < Shape::row_fragments; ++i) scale[i] = 1.0f;
+  if (kComputesDV)
+    store_rows<Shape>(dV + (long(g.group.z) * p.dV.batch + long(g.group.y) * p.dV.head), p.dV.row, dV_acc, scale, row,
+                      rows, element_column(g.lane), p.v_head_dim);
 }
 
-// 16-bit rows are taken in two steps, so that scores and sums fit registers; floats in one, so that few are reloaded.
-template <typename T, uint SIZE>
-using BackwardShape = AttentionShape<T, SIZE, 4 / sizeof(T)>;
-// Of narrow heads, one kernel has the sums of both gradients in registers.
-#define MPSX_ATTENTION_OF(SIZE, T, TAG)                                           \
-  MPSX_KERNEL("attention_" #SIZE "_" #TAG, attention<T, AttentionShape<T, SIZE>>) \
-  MPSX_KERNEL("attention_backward_query_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfQuery>)
-#define MPSX_ATTENTION_WIDE(SIZE, T, TAG)                                                                      \
-  MPSX_ATTENTION_OF(SIZE, T, TAG)                                                                              \
-  MPSX_KERNEL("attention_backward_key_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfKey>) \
-  MPSX_KERNEL("attention_backward_value_" #SIZE "_" #TAG, attention_backward<T, BackwardShape<T, SIZE>, kOfValue>)
-#define MPSX_ATTENTION(T, TAG, ...)                                                       \
-  MPSX_ATTENTION_OF(64, T, TAG)                                                           \
-  MPSX_KERNEL("attention_backward_key_value_64_" #TAG,                                    \
-              attention_backward<T, BackwardShape<T, 64>, uint(kOfKey) | uint(kOfValue)>) \
-  MPSX_ATTENTION_WIDE(128, T, TAG)                                                        \
-  MPSX_ATTENTION_WIDE(256, T, TAG)
+// 16-bit tiles take two steps to keep S and the accumulators in registers; float tiles take one to reload less.
+template <typename T, uint HEAD_DIM>
+using BackwardShape = AttentionShape<T, HEAD_DIM, 4 / sizeof(T)>;
+// For a head dimension of up to 64, the accumulators of dK and dV both fit in one kernel's registers.
+#define MPSX_ATTENTION_FORWARD_DQ(HEAD_DIM, T, TAG)                                       \
+  MPSX_KERNEL("attention_" #HEAD_DIM "_" #TAG, attention<T, AttentionShape<T, HEAD_DIM>>) \
+  MPSX_KERNEL("attention_backward_dq_" #HEAD_DIM "_" #TAG, attention_backward<T, BackwardShape<T, HEAD_DIM>, kGradQ>)
+#define MPSX_ATTENTION_LARGE(HEAD_DIM, T, TAG)                                                                        \
+  MPSX_ATTENTION_FORWARD_DQ(HEAD_DIM, T, TAG)                                                                         \
+  MPSX_KERNEL("attention_backward_dk_" #HEAD_DIM "_" #TAG, attention_backward<T, BackwardShape<T, HEAD_DIM>, kGradK>) \
+  MPSX_KERNEL("attention_backward_dv_" #HEAD_DIM "_" #TAG, attention_backward<T, BackwardShape<T, HEAD_DIM>, kGradV>)
+#define MPSX_ATTENTION(T, TAG, ...)                                                     \
+  MPSX_ATTENTION_FORWARD_DQ(64, T, TAG)                                                 \
+  MPSX_KERNEL("attention_backward_dkv_64_" #TAG,                                        \
+              attention_backward<T, BackwardShape<T, 64>, uint(kGradK) | uint(kGradV)>) \
+  MPSX_ATTENTION_LARGE(128, T, TAG)                                                     \
+  MPSX_ATTENTION_LARGE(256, T, TAG)
 MPSX_FOR_FLOAT(MPSX_ATTENTION)

@@ -3,23 +3,24 @@
 #include "lib/shared.h"
 
 enum : uint32_t {
-  kAttentionSize = 256,  // the largest head
-  kAttentionThreads = 128,  // four SIMD groups, each with rows of its own
+  kMaxHeadDim = 256,
+  kAttentionThreads = 128,  // four SIMD groups
 };
-// Rows of a SIMD group, by the elements of a head's row: as many as registers hold sums of.
-inline constexpr uint32_t attention_rows(uint32_t size) { return size <= 128 ? 16 : 8; }
+// The rows of a SIMD group's tile, limited by the registers for its accumulators.
+inline constexpr uint32_t attention_rows(uint32_t head_dim) { return head_dim <= 128 ? 16 : 8; }
 
-// Of [batch, heads, length, size], where elements of a head lie together, in aligned runs of 16 bytes in what is read.
+// Strides of a tensor [batch, heads, length, head_dim], in elements. The head dimension is contiguous; inputs are
+// 16-byte aligned.
 struct AttentionStrides {
   int64_t batch, head, row;
 };
 
 struct AttentionParams {
-  AttentionStrides query, key, value, out, grad, result, of_value;  // the last two: gradients
+  AttentionStrides Q, K, V, O, dO, dQK, dV;  // dQK: of dQ or dK, whichever the pass computes
   int64_t mask_batch, mask_head, mask_row, mask_column;
-  uint64_t seed, first_block;  // dropout: four neighbours of a row share a block of random words
-  uint32_t queries, keys, size, value_size;
-  uint32_t heads, shared;  // heads of the query; how many of them have one key and value
-  uint32_t causal, has_mask, has_dropout, bound;
-  float scale, kept_scale;
+  uint64_t seed, philox_offset;  // dropout: four consecutive keys share a Philox block
+  uint32_t q_len, kv_len, head_dim, v_head_dim;
+  uint32_t q_heads, gqa_factor;  // gqa_factor: query heads per key and value head
+  uint32_t causal, has_mask, has_dropout, keep_bound;
+  float scale, keep_scale;
 };

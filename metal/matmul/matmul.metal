@@ -1,114 +1,115 @@
-// Products of matrices: by tiles, and where one of them is a vector, or integer, by rows and by columns.
+// Matrix multiplication: tiled GEMM for floating-point matrices, GEMV for vectors and integers.
 #include "lib/columns.h"
 #include "lib/instantiate.h"
 #include "lib/team.h"
-#include "matmul/finish.h"
+#include "matmul/epilogue.h"
 
-// The result, or the sums of a part of the depth, for matmul_join.
+// Stores the output, or the partial sums of one split for matmul_split_k_reduce.
 template <typename O>
-struct TileFinish {
-  MatmulFinish<O> whole;
-  device float* parts;
-  uint columns;
+struct SplitKEpilogue {
+  MatmulEpilogue<O> output;
+  device float* partials;
+  uint N;
   bool split;
-  METAL_FUNC void put(uint row, uint column, float sum) const {
+  METAL_FUNC void store(uint row, uint column, float acc) const {
     if (split)
-      parts[ulong(row) * columns + column] = sum;
+      partials[ulong(row) * N + column] = acc;
     else
-      whole.put(row, column, sum);
+      output.store(row, column, acc);
   }
 };
 
 template <typename A, typename B, typename O, typename Shape>
-[[max_total_threads_per_threadgroup(Shape::limit)]]
+[[max_total_threads_per_threadgroup(Shape::max_threads)]]
 kernel void matmul(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
                    device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
-                   constant MatmulParams& p [[buffer(5)]], device float* parts [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
+                   constant MatmulParams& p [[buffer(5)]], device float* partials [[buffer(6)]],
+                   MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup uint4 memory[Shape::memory];
-  const uint batch = g.group.z / p.splits, part = g.group.z % p.splits;
-  const uint first = part * p.split_depth, depth = min(p.depth, first + p.split_depth);
-  const Tile tile = {g.group.y * Shape::rows, g.group.x * Shape::columns};
-  const auto left = matrix_source<A>(a + long(batch) * p.a.batch, p.a.row, p.a.column, p.rows, depth, p.wide_a);
-  const auto right = matrix_source<A>(b + long(batch) * p.b.batch, p.b.column, p.b.row, p.columns, depth, p.wide_b);
-  const TileFinish<O> finish = {matmul_finish(out, c, scale, p, batch),
-                                parts + (p.splits > 1 ? ulong(g.group.z) * p.rows * p.columns : 0), p.columns,
-                                p.splits > 1};
-  tile_product<Shape>(left, right, first, depth, finish, p.rows, p.columns, tile, memory, g);
+  const uint batch = g.group.z / p.split_k, split = g.group.z % p.split_k;
+  const uint k_begin = split * p.k_per_split, k_end = min(p.K, k_begin + p.k_per_split);
+  const TileOffset tile = {g.group.y * Shape::BM, g.group.x * Shape::BN};
+  const auto a_loader = matrix_loader<A>(a + long(batch) * p.a.batch, p.a.row, p.a.column, p.M, k_end, p.vectorize_a);
+  const auto b_loader = matrix_loader<A>(b + long(batch) * p.b.batch, p.b.column, p.b.row, p.N, k_end, p.vectorize_b);
+  const SplitKEpilogue<O> epilogue = {matmul_epilogue(out, c, scale, p, batch),
+                                      partials + (p.split_k > 1 ? ulong(g.group.z) * p.M * p.N : 0), p.N,
+                                      p.split_k > 1};
+  gemm_tile<Shape>(a_loader, b_loader, k_begin, k_end, epilogue, p.M, p.N, tile, memory, g);
 }
 
-// The result of a product whose depth was split. gid = (column, row, batch)
+// Sums the partial results of split-K. gid = (column, row, batch)
 template <typename O>
-kernel void matmul_join(device O* out [[buffer(0)]], device const O* c [[buffer(1)]],
-                        device const O* scale [[buffer(2)]], constant MatmulParams& p [[buffer(3)]],
-                        device const float* parts [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
-  const ulong size = ulong(p.rows) * p.columns;
-  device const float* part = parts + (ulong(gid.z) * p.splits * size + ulong(gid.y) * p.columns + gid.x);
+kernel void matmul_split_k_reduce(device O* out [[buffer(0)]], device const O* c [[buffer(1)]],
+                                  device const O* scale [[buffer(2)]], constant MatmulParams& p [[buffer(3)]],
+                                  device const float* partials [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
+  const ulong size = ulong(p.M) * p.N;
+  device const float* partial = partials + (ulong(gid.z) * p.split_k * size + ulong(gid.y) * p.N + gid.x);
   float sum = 0.0f;
-  for (uint i = 0; i < p.splits; ++i) sum += part[i * size];
-  matmul_finish(out, c, scale, p, gid.z).put(gid.y, gid.x, sum);
+  for (uint i = 0; i < p.split_k; ++i) sum += partial[i * size];
+  matmul_epilogue(out, c, scale, p, gid.z).store(gid.y, gid.x, sum);
 }
 
-enum : uint { kRowSum = 8192 };  // products that are added up before they are added to the others
+enum : uint { kDotChunk = 8192 };  // elements per partial sum of a dot product, to bound the error
 
-// This thread's share of a sum of products of neighbours. `wide`: both begin at a multiple of 16 bytes.
+// This thread's share of the dot product of contiguous vectors. `vectorized`: both are 16-byte aligned.
 template <typename S, typename A, typename B>
-inline S product_along(device const A* x, device const B* y, uint count, bool wide, Team team) {
-  enum : uint { kPack = 16 / sizeof(B) };
-  const uint packs = wide ? count / kPack : 0;
+inline S thread_dot(device const A* x, device const B* y, uint count, bool vectorized, Team team) {
+  enum : uint { kVec = 16 / sizeof(B) };
+  const uint vectors = vectorized ? count / kVec : 0;
   S sum = S(0);
-  for (uint first = team.index; first < packs; first += kAhead * team.count) {
-    Pack<B, kPack> raw[kAhead];
+  for (uint first = team.index; first < vectors; first += kAhead * team.count) {
+    Pack<B, kVec> raw[kAhead];
     S part = S(0);
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k)
-      if (first + k * team.count < packs) raw[k] = load_pack<kPack>(y + (first + k * team.count) * kPack);
+      if (first + k * team.count < vectors) raw[k] = load_pack<kVec>(y + (first + k * team.count) * kVec);
 #pragma unroll
     for (uint k = 0; k < kAhead; ++k) {
-      if (first + k * team.count >= packs) continue;
-      const Pack<A, kPack> other = load_pack<kPack>(x + (first + k * team.count) * kPack);  // of the cache
+      if (first + k * team.count >= vectors) continue;
+      const Pack<A, kVec> other = load_pack<kVec>(x + (first + k * team.count) * kVec);  // from the cache
 #pragma unroll
-      for (uint j = 0; j < kPack; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
+      for (uint j = 0; j < kVec; ++j) part += S(other.v[j]) * S(raw[k].v[j]);
     }
     sum += part;
   }
-  for (uint k = packs * kPack + team.index; k < count; k += team.count) sum += S(x[k]) * S(y[k]);
+  for (uint k = vectors * kVec + team.index; k < count; k += team.count) sum += S(x[k]) * S(y[k]);
   return sum;
 }
 
-// A team of threads an element of the result: for vectors, where columns of b lie along memory.
+// GEMV where the columns of b are contiguous: one team of threads per output element, which is a dot product.
 template <typename A, typename B, typename O>
-kernel void matmul_rows(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
-                        device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
-                        constant MatmulParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
-  typedef product_sum_t<O> S;
+kernel void gemv(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
+                 device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
+                 constant MatmulParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
+  typedef accumulator_t<O> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup S scratch[kScratch];
-  const Team team = team_of(p.columns, p.team, g);
-  if (team.row >= p.columns) return;
+  const Team team = team_of(p.N, p.team, g);
+  if (team.row >= p.N) return;
   const uint column = team.row, row = g.group.y, batch = g.group.z;
   device const A* x = a + (long(batch) * p.a.batch + long(row) * p.a.row);
   device const B* y = b + (long(batch) * p.b.batch + long(column) * p.b.column);
-  const long across = p.a.column, down = p.b.row;
+  const long x_stride = p.a.column, y_stride = p.b.row;
   S sum = S(0);
-  for (uint first = 0; first < p.depth; first += kRowSum) {
-    const uint last = min(first + kRowSum, p.depth);
+  for (uint first = 0; first < p.K; first += kDotChunk) {
+    const uint last = min(first + kDotChunk, p.K);
     S part = S(0);
-    if (across == 1 && down == 1) {
-      part = product_along<S>(x + first, y + first, last - first, p.wide_a && p.wide_b, team);
+    if (x_stride == 1 && y_stride == 1) {
+      part = thread_dot<S>(x + first, y + first, last - first, p.vectorize_a && p.vectorize_b, team);
     } else {
       for (uint k = first + team.index; k < last; k += team.count)
-        part += S(x[long(k) * across]) * S(y[long(k) * down]);
+        part += S(x[long(k) * x_stride]) * S(y[long(k) * y_stride]);
     }
     sum += part;
   }
   sum = team_reduce<CombineSum>(sum, scratch, team, g);
-  if (team.index == 0) matmul_finish(out, c, scale, p, batch).put(row, column, sum);
+  if (team.index == 0) matmul_epilogue(out, c, scale, p, batch).store(row, column, sum);
 }
 
-// Lines of b, each times an element of a.
+// Rows of b, each scaled by an element of a.
 template <typename S, typename B>
-struct ScaledLine {
+struct ScaledRow {
   template <uint N> using Raw = Pack<B, N>;
   device const B* x;
   S factor;
@@ -117,54 +118,54 @@ struct ScaledLine {
   S one(uint c, uint) const { return factor * S(x[c]); }
 };
 template <typename S, typename A, typename B>
-struct ScaledLines {
-  typedef ScaledLine<S, B> Line;
+struct ScaledRows {
+  typedef ScaledRow<S, B> Line;
   device const A* a;
   device const B* b;
   long a_step, b_step;
   Line line(ulong k) const { return {b + long(k) * b_step, S(a[long(k) * a_step])}; }
 };
 
-// A threadgroup owns some columns of one row of the result, or of a part of the depth: rows of b lie along memory.
+// GEMV where the rows of b are contiguous: one threadgroup per kGemvColumns columns of an output row, or per split.
 template <typename A, typename B, typename O>
-kernel void matmul_columns(device O* out [[buffer(0)]], device const A* a [[buffer(1)]],
-                           device const B* b [[buffer(2)]], device const O* c [[buffer(3)]],
-                           device const O* scale [[buffer(4)]], constant MatmulParams& p [[buffer(5)]],
-                           device float* parts [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
-  typedef product_sum_t<O> S;
+kernel void gemv_t(device O* out [[buffer(0)]], device const A* a [[buffer(1)]], device const B* b [[buffer(2)]],
+                   device const O* c [[buffer(3)]], device const O* scale [[buffer(4)]],
+                   constant MatmulParams& p [[buffer(5)]], device float* partials [[buffer(6)]],
+                   MPSX_GROUP_PARAMETERS) {
+  typedef accumulator_t<O> S;
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup S sum[kFoldColumns], scratch[kFoldThreads * column_pack<B>];
-  const uint base = g.group.x * kMatmulColumns, row = g.group.y;
-  const uint batch = g.group.z / p.splits, part = g.group.z % p.splits;
-  const uint first = part * p.split_depth, last = min(p.depth, first + p.split_depth);
-  const uint count = min(uint(kMatmulColumns), p.columns - base);
-  const ScaledLines<S, A, B> lines = {a + (long(batch) * p.a.batch + long(row) * p.a.row),
-                                      b + (long(batch) * p.b.batch + long(base)), p.a.column, p.b.row};
-  if (p.wide_b && count % column_pack<B> == 0)
+  const uint base = g.group.x * kGemvColumns, row = g.group.y;
+  const uint batch = g.group.z / p.split_k, split = g.group.z % p.split_k;
+  const uint first = split * p.k_per_split, last = min(p.K, first + p.k_per_split);
+  const uint count = min(uint(kGemvColumns), p.N - base);
+  const ScaledRows<S, A, B> lines = {a + (long(batch) * p.a.batch + long(row) * p.a.row),
+                                     b + (long(batch) * p.b.batch + long(base)), p.a.column, p.b.row};
+  if (p.vectorize_b && count % column_pack<B> == 0)
     fold_columns<CombineSum, column_pack<B>, 1>(sum, scratch, lines, first, last, count, g);
   else
     fold_columns<CombineSum, 1, 1>(sum, scratch, lines, first, last, count, g);
-  if (p.splits > 1) {
-    const ulong at = (ulong(g.group.z) * p.rows + row) * p.columns + base;
-    for (uint i = g.index; i < count; i += g.count) parts[at + i] = float(sum[i]);
+  if (p.split_k > 1) {
+    const ulong offset = (ulong(g.group.z) * p.M + row) * p.N + base;
+    for (uint i = g.index; i < count; i += g.count) partials[offset + i] = float(sum[i]);
     return;
   }
-  const MatmulFinish<O> finish = matmul_finish(out, c, scale, p, batch);
-  for (uint i = g.index; i < count; i += g.count) finish.put(row, base + i, sum[i]);
+  const MatmulEpilogue<O> epilogue = matmul_epilogue(out, c, scale, p, batch);
+  for (uint i = g.index; i < count; i += g.count) epilogue.store(row, base + i, sum[i]);
 }
 
-#define MPSX_VECTOR_MATMUL(TAGS, A, B, O)                        \
-  MPSX_KERNEL("matmul_rows_" TAGS, matmul_rows<A, B, O>)         \
-  MPSX_KERNEL("matmul_columns_" TAGS, matmul_columns<A, B, O>)
-#define MPSX_WHOLE_MATMUL(T, TAG, ...) MPSX_VECTOR_MATMUL(#TAG, T, T, T)
-#define MPSX_MATMUL(T, TAG, ...)                                               \
-  MPSX_KERNEL("matmul_" #TAG, matmul<T, T, T, SmallTile<T>>)                   \
-  MPSX_KERNEL("matmul_join_" #TAG, matmul_join<T>)                             \
-  MPSX_VECTOR_MATMUL(#TAG, T, T, T)                                            \
-  MPSX_KERNEL("matmul_int8_" #TAG, matmul<T, char, T, SmallTile<T>>)           \
-  MPSX_KERNEL("matmul_int8_rows_" #TAG, matmul_rows<T, char, T>)
+#define MPSX_GEMV(TAGS, A, B, O)           \
+  MPSX_KERNEL("gemv_" TAGS, gemv<A, B, O>) \
+  MPSX_KERNEL("gemv_t_" TAGS, gemv_t<A, B, O>)
+#define MPSX_GEMV_OF_TYPE(T, TAG, ...) MPSX_GEMV(#TAG, T, T, T)
+#define MPSX_MATMUL(T, TAG, ...)                                       \
+  MPSX_KERNEL("matmul_" #TAG, matmul<T, T, T, Tile64<T>>)              \
+  MPSX_KERNEL("matmul_split_k_reduce_" #TAG, matmul_split_k_reduce<T>) \
+  MPSX_GEMV(#TAG, T, T, T)                                             \
+  MPSX_KERNEL("matmul_int8_" #TAG, matmul<T, char, T, Tile64<T>>)      \
+  MPSX_KERNEL("gemv_int8_" #TAG, gemv<T, char, T>)
 MPSX_FOR_FLOAT(MPSX_MATMUL)
-MPSX_KERNEL("matmul_large_f16", matmul<half, half, half, LargeTile<half>>)
-MPSX_KERNEL("matmul_large_bf16", matmul<bfloat, bfloat, bfloat, LargeTile<bfloat>>)
-MPSX_FOR_INT(MPSX_WHOLE_MATMUL)
-MPSX_VECTOR_MATMUL("i8_i32", char, char, int)
+MPSX_KERNEL("matmul_128_f16", matmul<half, half, half, Tile128<half>>)
+MPSX_KERNEL("matmul_128_bf16", matmul<bfloat, bfloat, bfloat, Tile128<bfloat>>)
+MPSX_FOR_INT(MPSX_GEMV_OF_TYPE)
+MPSX_GEMV("i8_i32", char, char, int)

@@ -199,5 +199,5 @@ def test_fused_attention_is_used() -> None:
     with mpsx.profiler.launch_log() as log:
         torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
     both = {"vendor:aten::scaled_dot_product_attention", "vendor:aten::scaled_dot_product_attention_backward"}
-    kernels = {"kernel:attention_64_f32", "kernel:attention_backward_query_64_f32"}
+    kernels = {"kernel:attention_64_f32", "kernel:attention_backward_dq_64_f32"}
     assert {name for name in log if "attention" in name} >= (both if vendor.is_preferred() else kernels)

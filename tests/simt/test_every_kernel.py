@@ -93,9 +93,10 @@ def test_every_overlay(wide: dict) -> None:
     body, which simt runs."""
     with ThreadPoolExecutor(2) as pool:
         kernels = set().union(*pool.map(overlaid, sorted(ROOT.glob("metal/*/*.metal"))))
-    # One thread is too few for products to be split along their depth, which join follows (split_of), and for sums of
+    # One thread is too few for split-K (choose_split_k), which matmul_split_k_reduce follows, and for sums of
     # integers by index to be ordered (orders_index); those of floats are.
-    missing = {name for name in kernels - wide["launched"] if not name.startswith(("matmul_join_", "segment_sum_"))}
+    missing = {name for name in kernels - wide["launched"] if not
+               name.startswith(("matmul_split_k_reduce_", "segment_sum_"))}
     assert not missing, f"no case launches {sorted(missing)} on host: add one to tests/simt/kernel_cases"
 
 
@@ -103,8 +104,8 @@ def test_every_overlay(wide: dict) -> None:
 def test_every_kernel(threads: int, wide: dict, tmp_path: Path) -> None:
     size = {"MPSX_DRIVER": "simt", "MPSX_SIMT_THREADS": str(threads)}
     found = run_cases(tmp_path / "simt.pt", **size)
-    # Large tiles are for products that fill the device with them, and simt has many cores.
-    few_cores = run_cases(tmp_path / "few.pt", "--only", "in large tiles", MPSX_SIMT_CORES="2", **size)
+    # 128 x 128 tiles are for GEMMs that fill the device, and simt has many cores.
+    few_cores = run_cases(tmp_path / "few.pt", "--only", "128 x 128 tiles", MPSX_SIMT_CORES="2", **size)
     found["launched"] |= few_cores["launched"]
     wrong = wrong_ones(found, wide) | wrong_ones(few_cores, wide)
     assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(f"{k}: {v}" for k, v in list(wrong.items())[:20])

@@ -1,129 +1,132 @@
-// Attention where a threadgroup is one thread: a row at a time, and blocks of the rows on the other side.
+// Attention where a threadgroup is one thread: one row of the score matrix at a time, in blocks of columns.
 #pragma once
 
 enum : uint { kWideBlock = 64 };
 
-// products[c] = `row` times each of `count` rows from `other` on.
+// dots[c] = dot(row, rows[c]) for `count` rows.
 template <typename T>
-inline void wide_products(device const T* row, device const T* other, long stride, uint count, uint size,
-                          thread float* products) {
+inline void wide_dots(device const T* row, device const T* rows, long stride, uint count, uint dim,
+                      thread float* dots) {
   for (uint c = 0; c < count; ++c) {
-    device const T* with = other + long(c) * stride;
+    device const T* x = rows + long(c) * stride;
     float sum = 0.0f;
     MPSX_REDUCE(+ : sum)
-    for (uint e = 0; e < size; ++e) sum += float(row[e]) * float(with[e]);
-    products[c] = sum;
+    for (uint e = 0; e < dim; ++e) sum += float(row[e]) * float(x[e]);
+    dots[c] = sum;
   }
 }
-// sums += weights times the rows from `other` on.
+// acc += sum of weights[c] * rows[c]
 template <typename T>
-inline void wide_add(thread float* sums, thread const float* weights, device const T* other, long stride, uint count,
-                     uint size) {
+inline void wide_accumulate(thread float* acc, thread const float* weights, device const T* rows, long stride,
+                            uint count, uint dim) {
   for (uint c = 0; c < count; ++c) {
-    device const T* with = other + long(c) * stride;
+    device const T* x = rows + long(c) * stride;
     const float weight = weights[c];
     MPSX_VECTORIZE
-    for (uint e = 0; e < size; ++e) sums[e] += weight * float(with[e]);
+    for (uint e = 0; e < dim; ++e) acc[e] += weight * float(x[e]);
   }
 }
 
 template <typename T, typename Shape>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention(device T* out [[buffer(0)]], device float* log_sums [[buffer(1)]],
-                      device const T* query [[buffer(2)]], device const T* key [[buffer(3)]],
-                      device const T* value [[buffer(4)]], device const float* mask [[buffer(5)]],
-                      constant AttentionParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
+kernel void attention(device T* O [[buffer(0)]], device float* lse [[buffer(1)]], device const T* Q [[buffer(2)]],
+                      device const T* K [[buffer(3)]], device const T* V [[buffer(4)]],
+                      device const float* mask [[buffer(5)]], constant AttentionParams& p [[buffer(6)]],
+                      MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
   const AttentionHead h = {g.group.z, g.group.y};
-  device const T* q = h.in(query, p.query, 1);
-  device const T* k = h.in(key, p.key, p.shared);
-  device const T* v = h.in(value, p.value, p.shared);
-  device const float* added = p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-  device T* target = out + (long(h.batch) * p.out.batch + long(h.head) * p.out.head);
-  device float* logs = log_sums + (ulong(h.batch) * p.heads + h.head) * p.queries;
-  const uint first = first_row(g.group.x, Shape::rows, p.queries, p.causal);
-  for (uint row = first, last = min(first + Shape::rows, p.queries); row < last; ++row) {
-    float sums[kAttentionSize], scores[kWideBlock], top = -INFINITY, total = 0.0f;
-    for (uint e = 0; e < p.value_size; ++e) sums[e] = 0.0f;
-    const uint end = p.causal ? min(p.keys, row + 1) : p.keys;
+  device const T* q_rows = h.in(Q, p.Q, 1);
+  device const T* k_rows = h.in(K, p.K, p.gqa_factor);
+  device const T* v_rows = h.in(V, p.V, p.gqa_factor);
+  device const float* head_mask =
+      p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
+  device T* o_rows = O + (long(h.batch) * p.O.batch + long(h.head) * p.O.head);
+  device float* row_lse = lse + (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
+  const uint row_start = tile_start(g.group.x, Shape::rows, p.q_len, p.causal);
+  for (uint row = row_start, last = min(row_start + Shape::rows, p.q_len); row < last; ++row) {
+    float O_acc[kMaxHeadDim], S[kWideBlock], row_max = -INFINITY, row_sum = 0.0f;
+    for (uint e = 0; e < p.v_head_dim; ++e) O_acc[e] = 0.0f;
+    const uint end = p.causal ? min(p.kv_len, row + 1) : p.kv_len;
     for (uint block = 0; block < end; block += kWideBlock) {
       const uint count = min(uint(kWideBlock), end - block);
-      wide_products(q + long(row) * p.query.row, k + long(block) * p.key.row, p.key.row, count, p.size, scores);
-      float best = top, sum = 0.0f;
+      wide_dots(q_rows + long(row) * p.Q.row, k_rows + long(block) * p.K.row, p.K.row, count, p.head_dim, S);
+      float new_max = row_max, sum = 0.0f;
       for (uint c = 0; c < count; ++c) {
-        scores[c] = score_of(scores[c], row, block + c, added, p);
-        best = max(best, scores[c]);
+        S[c] = masked_score(S[c], row, block + c, head_mask, p);
+        new_max = max(new_max, S[c]);
       }
-      const float base = best == -INFINITY ? 0.0f : best, factor = exp_nonpositive(top - base);
-      for (uint c = 0; c < count; ++c) scores[c] = exp_nonpositive(scores[c] - base), sum += scores[c];
-      top = best;
-      total = fma(total, factor, sum);
-      for (uint c = 0; c < count && p.has_dropout; ++c) scores[c] *= dropout_factor(row, block + c, h, p);
-      for (uint e = 0; e < p.value_size; ++e) sums[e] *= factor;
-      wide_add(sums, scores, v + long(block) * p.value.row, p.value.row, count, p.value_size);
+      const float base = new_max == -INFINITY ? 0.0f : new_max, rescale = exp_nonpositive(row_max - base);
+      for (uint c = 0; c < count; ++c) S[c] = exp_nonpositive(S[c] - base), sum += S[c];
+      row_max = new_max;
+      row_sum = fma(row_sum, rescale, sum);
+      for (uint c = 0; c < count && p.has_dropout; ++c) S[c] *= dropout_scale(row, block + c, h, p);
+      for (uint e = 0; e < p.v_head_dim; ++e) O_acc[e] *= rescale;
+      wide_accumulate(O_acc, S, v_rows + long(block) * p.V.row, p.V.row, count, p.v_head_dim);
     }
-    const float factor = total == 0.0f ? 0.0f : 1.0f / total;
-    for (uint e = 0; e < p.value_size; ++e) target[long(row) * p.out.row + e] = T(sums[e] * factor);
-    logs[row] = total == 0.0f ? -INFINITY : top + precise::log(total);
+    const float scale = row_sum == 0.0f ? 0.0f : 1.0f / row_sum;
+    for (uint e = 0; e < p.v_head_dim; ++e) o_rows[long(row) * p.O.row + e] = T(O_acc[e] * scale);
+    row_lse[row] = row_sum == 0.0f ? -INFINITY : row_max + precise::log(row_sum);
   }
 }
 
-template <typename T, typename Shape, uint OF>
+template <typename T, typename Shape, uint GRAD>
 [[max_total_threads_per_threadgroup(kAttentionThreads)]]
-kernel void attention_backward(device T* result [[buffer(0)]], device T* of_value [[buffer(1)]],
-                               device float* delta [[buffer(2)]], device const float* log_sums [[buffer(3)]],
-                               device const T* query [[buffer(4)]], device const T* key [[buffer(5)]],
-                               device const T* value [[buffer(6)]], device const T* grad [[buffer(7)]],
-                               device const T* out [[buffer(8)]], device const float* mask [[buffer(9)]],
+kernel void attention_backward(device T* dQK [[buffer(0)]], device T* dV [[buffer(1)]],
+                               device float* delta [[buffer(2)]], device const float* lse [[buffer(3)]],
+                               device const T* Q [[buffer(4)]], device const T* K [[buffer(5)]],
+                               device const T* V [[buffer(6)]], device const T* dO [[buffer(7)]],
+                               device const T* O [[buffer(8)]], device const float* mask [[buffer(9)]],
                                constant AttentionParams& p [[buffer(10)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
-  enum : uint { kByQuery = OF == kOfQuery, kSlopes = OF != kOfValue, kWeights = OF / kOfValue };
-  const uint rows = kByQuery ? p.queries : p.keys, columns = kByQuery ? p.keys : p.queries;
-  const uint first = first_row(g.group.x, Shape::rows, rows, kByQuery && p.causal);
-  const uint heads = kByQuery ? 1 : p.shared;
-  device T* target = result + (long(g.group.z) * p.result.batch + long(g.group.y) * p.result.head);
-  device T* value_target = of_value + (long(g.group.z) * p.of_value.batch + long(g.group.y) * p.of_value.head);
-  for (uint row = first, last = min(first + Shape::rows, rows); row < last; ++row) {
-    float sums[kAttentionSize], value_sums[kAttentionSize], weights[kWideBlock], slopes[kWideBlock];
-    for (uint e = 0; e < kAttentionSize; ++e) sums[e] = value_sums[e] = 0.0f;
-    for (uint shared = 0; shared < heads; ++shared) {
-      const AttentionHead h = {g.group.z, g.group.y * heads + shared};
-      device const T* q = h.in(query, p.query, 1);
-      device const T* k = h.in(key, p.key, p.shared);
-      device const T* v = h.in(value, p.value, p.shared);
-      device const T* dy = h.in(grad, p.grad, 1);
-      device const float* added =
+  enum : uint { kRowsAreQueries = GRAD == kGradQ, kComputesDS = GRAD != kGradV, kComputesDV = GRAD / kGradV };
+  const uint rows = kRowsAreQueries ? p.q_len : p.kv_len, columns = kRowsAreQueries ? p.kv_len : p.q_len;
+  const uint row_start = tile_start(g.group.x, Shape::rows, rows, kRowsAreQueries && p.causal);
+  const uint heads = kRowsAreQueries ? 1 : p.gqa_factor;
+  device T* dqk_rows = dQK + (long(g.group.z) * p.dQK.batch + long(g.group.y) * p.dQK.head);
+  device T* dv_rows = dV + (long(g.group.z) * p.dV.batch + long(g.group.y) * p.dV.head);
+  for (uint row = row_start, last = min(row_start + Shape::rows, rows); row < last; ++row) {
+    float dQK_acc[kMaxHeadDim], dV_acc[kMaxHeadDim], P[kWideBlock], dS[kWideBlock];
+    for (uint e = 0; e < kMaxHeadDim; ++e) dQK_acc[e] = dV_acc[e] = 0.0f;
+    for (uint q_head = 0; q_head < heads; ++q_head) {  // the query heads that share this key and value
+      const AttentionHead h = {g.group.z, g.group.y * heads + q_head};
+      device const T* q_rows = h.in(Q, p.Q, 1);
+      device const T* k_rows = h.in(K, p.K, p.gqa_factor);
+      device const T* v_rows = h.in(V, p.V, p.gqa_factor);
+      device const T* do_rows = h.in(dO, p.dO, 1);
+      device const float* head_mask =
           p.has_mask ? mask + (long(h.batch) * p.mask_batch + long(h.head) * p.mask_head) : mask;
-      const ulong query_base = (ulong(h.batch) * p.heads + h.head) * p.queries;
-      if (kByQuery) {
-        float mean;
-        wide_products(dy + long(row) * p.grad.row, h.in(out, p.out, 1) + long(row) * p.out.row, 0, 1, p.value_size,
-                      &mean);
-        delta[query_base + row] = mean;
+      const ulong stats_offset = (ulong(h.batch) * p.q_heads + h.head) * p.q_len;
+      if (kRowsAreQueries) {
+        float row_delta;
+        wide_dots(do_rows + long(row) * p.dO.row, h.in(O, p.O, 1) + long(row) * p.O.row, 0, 1, p.v_head_dim,
+                  &row_delta);
+        delta[stats_offset + row] = row_delta;
       }
-      // Rows: this side's, and the other's, of query and key and of gradient and value.
-      device const T* own = kByQuery ? q + long(row) * p.query.row : k + long(row) * p.key.row;
-      device const T* other = kByQuery ? dy + long(row) * p.grad.row : v + long(row) * p.value.row;
-      device const T* near = kByQuery ? k : q;
-      device const T* far = kByQuery ? v : dy;
-      const long near_row = kByQuery ? p.key.row : p.query.row, far_row = kByQuery ? p.value.row : p.grad.row;
+      // The row of Q and dO, and the columns of K and V; for dK and dV the other way around.
+      device const T* qk_row = kRowsAreQueries ? q_rows + long(row) * p.Q.row : k_rows + long(row) * p.K.row;
+      device const T* vo_row = kRowsAreQueries ? do_rows + long(row) * p.dO.row : v_rows + long(row) * p.V.row;
+      device const T* qk_columns = kRowsAreQueries ? k_rows : q_rows;
+      device const T* vo_columns = kRowsAreQueries ? v_rows : do_rows;
+      const long qk_stride = kRowsAreQueries ? p.K.row : p.Q.row, vo_stride = kRowsAreQueries ? p.V.row : p.dO.row;
       for (uint block = 0; block < columns; block += kWideBlock) {
         const uint count = min(uint(kWideBlock), columns - block);
-        wide_products(own, near + long(block) * near_row, near_row, count, p.size, weights);
-        if (kSlopes) wide_products(other, far + long(block) * far_row, far_row, count, p.value_size, slopes);
+        wide_dots(qk_row, qk_columns + long(block) * qk_stride, qk_stride, count, p.head_dim, P);
+        if (kComputesDS) wide_dots(vo_row, vo_columns + long(block) * vo_stride, vo_stride, count, p.v_head_dim, dS);
         for (uint c = 0; c < count; ++c) {
-          const uint at_query = kByQuery ? row : block + c, at_key = kByQuery ? block + c : row;
-          const float score = score_of(weights[c], at_query, at_key, added, p);
-          const float weight = exp_nonpositive(score - lacking(log_sums[query_base + at_query]));
-          const float kept = p.has_dropout ? dropout_factor(at_query, at_key, h, p) : 1.0f;
-          weights[c] = weight * kept;
-          if (kSlopes) slopes[c] = slope_of(weight, slopes[c] * kept, delta[query_base + at_query]);
+          const uint query = kRowsAreQueries ? row : block + c, key = kRowsAreQueries ? block + c : row;
+          const float score = masked_score(P[c], query, key, head_mask, p);
+          const float prob = exp_nonpositive(score - lse_to_subtract(lse[stats_offset + query]));
+          const float dropout = p.has_dropout ? dropout_scale(query, key, h, p) : 1.0f;
+          P[c] = prob * dropout;
+          if (kComputesDS) dS[c] = score_grad(prob, dS[c] * dropout, delta[stats_offset + query]);
         }
-        if (kWeights) wide_add(value_sums, weights, far + long(block) * far_row, far_row, count, p.value_size);
-        if (kSlopes) wide_add(sums, slopes, near + long(block) * near_row, near_row, count, p.size);
+        if (kComputesDV)
+          wide_accumulate(dV_acc, P, vo_columns + long(block) * vo_stride, vo_stride, count, p.v_head_dim);
+        if (kComputesDS)
+          wide_accumulate(dQK_acc, dS, qk_columns + long(block) * qk_stride, qk_stride, count, p.head_dim);
       }
     }
-    for (uint e = 0; e < p.size && kSlopes; ++e) target[long(row) * p.result.row + e] = T(sums[e] * p.scale);
-    for (uint e = 0; e < p.value_size && kWeights; ++e) value_target[long(row) * p.of_value.row + e] = T(value_sums[e]);
+    for (uint e = 0; e < p.head_dim && kComputesDS; ++e) dqk_rows[long(row) * p.dQK.row + e] = T(dQK_acc[e] * p.scale);
+    for (uint e = 0; e < p.v_head_dim && kComputesDV; ++e) dv_rows[long(row) * p.dV.row + e] = T(dV_acc[e]);
   }
 }

@@ -1,18 +1,18 @@
-// Products with weights of four bits where a threadgroup is one thread: vectors along a block.
+// GEMV with 4-bit weights where a threadgroup is one thread: vectorized along a block.
 #pragma once
 
 template <typename T>
-inline float int4_product(device const T* x, device const uchar* line, Int4Source<T> weights, uint column, Team) {
+inline float int4_dot(device const T* x, device const uchar* packed, Int4Loader<T> weights, uint column, Team) {
   float part[kHalfBlock];
   for (uint i = 0; i < kHalfBlock; ++i) part[i] = 0.0f;
-  for (uint block = 0; block < weights.depth / kInt4Block; ++block) {
+  for (uint block = 0; block < weights.K / kInt4Block; ++block) {
     const float2 s = weights.scale_of(block, column);
     device const T* low = x + block * kInt4Block;
-    device const uchar* both = line + block * kHalfBlock;
+    device const uchar* bytes = packed + block * kHalfBlock;
     MPSX_VECTORIZE
     for (uint i = 0; i < kHalfBlock; ++i) {
       const float first = float(low[i]), second = float(low[i + kHalfBlock]);
-      const float sum = first * (float(int(both[i] & 15)) - 8.0f) + second * (float(int(both[i] >> 4)) - 8.0f);
+      const float sum = first * (float(int(bytes[i] & 15)) - 8.0f) + second * (float(int(bytes[i] >> 4)) - 8.0f);
       part[i] += s.x * sum + s.y * (first + second);
     }
   }

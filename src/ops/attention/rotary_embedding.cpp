@@ -1,4 +1,4 @@
-// Rotary position embedding, forward and backward (the rotation by the opposite angle): one kernel.
+// Rotary position embedding. The backward rotates by the opposite angle with the same kernel.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
 
@@ -9,7 +9,7 @@
 namespace mpsx::ops {
 namespace {
 
-// cos and sin have an angle for each pair (last dimension D / 2), or for each element (D, as in Transformers).
+// cos and sin have one angle per pair (last dimension D / 2) or per element (D, as in Transformers).
 void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(input.dim() > 0 && input.sym_size(-1) % 2 == 0,
               "rotary_embedding: expected an input whose last dimension is even, got shape ", input.sym_sizes());
@@ -19,32 +19,33 @@ void check(const Tensor& input, const Tensor& cos, const Tensor& sin) {
   TORCH_CHECK(cos.dim() > 0 && (cos.sym_size(-1) * 2 == input.sym_size(-1) || cos.sym_size(-1) == input.sym_size(-1)),
               "rotary_embedding: expected cos and sin with a last dimension of ", input.sym_size(-1) / 2, " or ",
               input.sym_size(-1), ", got shape ", cos.sym_sizes());
-  bool fits = cos.dim() <= input.dim();
-  for (int64_t d = 2; fits && d <= cos.dim(); ++d)
-    fits = cos.sym_size(-d) == 1 || cos.sym_size(-d) == input.sym_size(-d);
-  TORCH_CHECK(fits, "rotary_embedding: expected cos and sin that broadcast to the input but for the last dimension, ",
+  bool broadcasts = cos.dim() <= input.dim();
+  for (int64_t d = 2; broadcasts && d <= cos.dim(); ++d)
+    broadcasts = cos.sym_size(-d) == 1 || cos.sym_size(-d) == input.sym_size(-d);
+  TORCH_CHECK(broadcasts,
+              "rotary_embedding: expected cos and sin that broadcast to the input in all but the last dimension, ",
               "got ", cos.sym_sizes(), " and an input of ", input.sym_sizes());
   TORCH_CHECK(cos.scalar_type() == at::kFloat || cos.scalar_type() == input.scalar_type(),
               "rotary_embedding: expected cos and sin in float32 or the input's type ", input.scalar_type(), ", got ",
               cos.scalar_type());
 }
 
-// In the input's own memory order where rows stay whole, so that a transposed view costs attention no copy later.
+// Keeps the input's memory order if its rows are dense: attention then needs no copy of a transposed view.
 Tensor result_like(const Tensor& input) {
   const bool keeps = input.is_non_overlapping_and_dense() && (input.sym_size(-1) <= 1 || input.sym_stride(-1) == 1);
   return at::empty_like(input, keeps ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
 }
 
-Tensor whole_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); }
+Tensor dense_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); }
 
-struct Rows {
+struct RowDims {
   c10::SmallVector<int64_t, 6> size;  // innermost first
   c10::SmallVector<std::array<int64_t, 4>, 6> stride;
 };
 
-// The dimensions but the last, neighbours merged where no operand jumps between them.
-Rows rows_of(const std::array<Tensor, 4>& operands) {
-  Rows rows;
+// All dimensions but the last, merging adjacent ones that are contiguous in every operand.
+RowDims row_dims(const std::array<Tensor, 4>& operands) {
+  RowDims rows;
   const Tensor& out = operands[0];
   for (int64_t d = out.dim() - 2; d >= 0; --d) {
     if (out.size(d) == 1) continue;
@@ -64,7 +65,7 @@ Rows rows_of(const std::array<Tensor, 4>& operands) {
   return rows;
 }
 
-Tensor rotate(const Tensor& input, const Tensor& cos, const Tensor& sin, bool interleaved, bool backwards) {
+Tensor rotate(const Tensor& input, const Tensor& cos, const Tensor& sin, bool interleaved, bool inverse) {
   static const KernelSet halves("rotary_embedding_halves"), pairs("rotary_embedding_interleaved"),
       pairs_by_element("rotary_embedding_interleaved_pairs");
   check(input, cos, sin);
@@ -75,17 +76,17 @@ Tensor rotate(const Tensor& input, const Tensor& cos, const Tensor& sin, bool in
   const auto broadcast = [&](const Tensor& t) {
     auto sizes = input.sizes().vec();
     sizes.back() = t.size(-1);
-    return whole_rows(t).expand(sizes);
+    return dense_rows(t).expand(sizes);
   };
-  const std::array<Tensor, 4> operands{out, whole_rows(input), broadcast(cos), broadcast(sin)};
-  const Rows rows = rows_of(operands);
+  const std::array<Tensor, 4> operands{out, dense_rows(input), broadcast(cos), broadcast(sin)};
+  const RowDims rows = row_dims(operands);
 
   RotaryParams p{};
   p.second = interleaved ? 1 : pair_count;
   p.cos_second = by_element ? p.second : 0;
-  p.sin_first = backwards ? p.cos_second : 0;
-  p.sin_second = backwards ? 0 : p.cos_second;
-  p.sign = backwards ? -1.0f : 1.0f;
+  p.sin_first = inverse ? p.cos_second : 0;
+  p.sin_second = inverse ? 0 : p.cos_second;
+  p.sign = inverse ? -1.0f : 1.0f;
   p.size[0] = uint32_t(pair_count);
   uint64_t planes = 1;
   for (size_t d = 0; d < 3; ++d) {
@@ -113,10 +114,10 @@ Tensor rotate(const Tensor& input, const Tensor& cos, const Tensor& sin, bool in
 }
 
 Tensor rotary_embedding(const Tensor& input, const Tensor& cos, const Tensor& sin, bool interleaved) {
-  return rotate(input, cos, sin, interleaved, /*backwards=*/false);
+  return rotate(input, cos, sin, interleaved, /*inverse=*/false);
 }
 Tensor rotary_embedding_backward(const Tensor& grad, const Tensor& cos, const Tensor& sin, bool interleaved) {
-  return rotate(grad, cos, sin, interleaved, /*backwards=*/true);
+  return rotate(grad, cos, sin, interleaved, /*inverse=*/true);
 }
 Tensor rotary_embedding_meta(const Tensor& input, const Tensor& cos, const Tensor& sin, bool) {
   check(input, cos, sin);
@@ -167,7 +168,7 @@ TORCH_LIBRARY_FRAGMENT(mpsx, m) {
             Accepts::FLOATS, &rotary_embedding, &rotary_embedding_meta);
   define_op(m, "mpsx::rotary_embedding_backward(Tensor grad, Tensor cos, Tensor sin, bool interleaved) -> Tensor",
             Accepts::FLOATS, &rotary_embedding_backward, &rotary_embedding_meta);
-  // The input is kept only where an angle wants a gradient.
+  // Save the input only if the angles need a gradient.
   add_derivative(m, {"rotary_embedding", kept({0, 1, 2}), 0, &derivative,
                      [](uint64_t wanted) { return kept({1, 2}) | (wanted >> 1 ? 1 : 0); }});
   add_not_differentiable(m, "rotary_embedding_backward");

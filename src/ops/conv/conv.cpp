@@ -1,4 +1,4 @@
-// Convolutions: torch sends any device it does not know to the "overrideable" pair, which has no CPU kernel of its own.
+// Convolutions. PyTorch dispatches unknown devices to the "overrideable" pair, which has no CPU kernel.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "conv/params.h"
-#include "ops/conv/columns.h"
-#include "ops/tiles.h"
+#include "ops/conv/col2im.h"
+#include "ops/gemm.h"
 #include "vendor/cpu/convolution.h"
 #include "vendor/cpu/vendor.h"
 
@@ -19,15 +19,15 @@ namespace {
 using at::IntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr uint32_t kLine = 256;      // as kLine of the kernels
-constexpr int64_t kFewChannels = 4;  // in a group, for which a tile would be nearly empty
+constexpr uint32_t kRowBlock = 256;        // as in depthwise.metal
+constexpr int64_t kMaxDirectChannels = 4;  // per group: fewer channels would leave GEMM tiles nearly empty
 
 struct Geometry {
   IntArrayRef stride, padding, dilation;
   int64_t groups;
 };
 
-const KernelSet& line_kernels(bool backward) {
+const KernelSet& direct_kernels(bool backward) {
   static const KernelSet forward("conv_depthwise"), gradient("conv_depthwise_backward");
   return backward ? gradient : forward;
 }
@@ -37,20 +37,20 @@ bool has_kernel(const Tensor& input, const Tensor& weight) {
          input.dim() >= 3 && input.dim() <= 5;
 }
 
-// The window of `weight`'s size that reads `source` to compute `positions`.
+// The window, of the weight's size, that reads `source` to compute a tensor of size `positions`.
 ConvWindow window_of(const Tensor& source, IntArrayRef positions, const Tensor& weight, const Geometry& g) {
   ConvWindow w;
   const int64_t spatial = source.dim() - 2, missing = 3 - spatial;
   for (int64_t d = 0; d < 3; ++d) {
-    const bool is = d >= missing;
-    const size_t i = is ? size_t(d - missing) : 0;
-    const auto size_at = [&](int64_t size) { return is ? uint32_t(size) : 1u; };
+    const bool exists = d >= missing;
+    const size_t i = exists ? size_t(d - missing) : 0;
+    const auto size_at = [&](int64_t size) { return exists ? uint32_t(size) : 1u; };
     w.source[d] = size_at(source.size(int64_t(i) + 2));
     w.positions[d] = size_at(positions[i + 2]);
     w.taps[d] = size_at(weight.size(int64_t(i) + 2));
-    w.stride[d] = is ? int32_t(g.stride[i]) : 1;
-    w.padding[d] = is ? int32_t(g.padding[i]) : 0;
-    w.dilation[d] = is ? int32_t(g.dilation[i]) : 1;
+    w.stride[d] = exists ? int32_t(g.stride[i]) : 1;
+    w.padding[d] = exists ? int32_t(g.padding[i]) : 0;
+    w.dilation[d] = exists ? int32_t(g.dilation[i]) : 1;
   }
   return w;
 }
@@ -63,15 +63,15 @@ void set_source(ConvParams& p, const Tensor& source) {
   p.images = uint32_t(source.size(0));
 }
 void set_positions(ConvParams& p) {
-  for (int d = 0; d < 3; ++d) p.by[d] = divisor_of(p.window.positions[d]);
+  for (int d = 0; d < 3; ++d) p.by[d] = make_fast_divmod(p.window.positions[d]);
   p.image_positions = volume(p.window.positions);
-  p.by_image = divisor_of(p.image_positions);
+  p.by_image = make_fast_divmod(p.image_positions);
 }
 
 int64_t taps_of(const Tensor& weight) { return c10::multiply_integers(weight.sizes().slice(2)); }
 
-// Columns of one line that threads read together; a kernel of one tap reads each element once anyway.
-Tensor in_lines(const Tensor& source, const Tensor& weight) {
+// Makes rows contiguous, to coalesce loads; a 1x1 kernel reads each element only once.
+Tensor contiguous_rows(const Tensor& source, const Tensor& weight) {
   return source.stride(-1) == 1 || taps_of(weight) == 1 ? source : source.contiguous();
 }
 
@@ -80,7 +80,7 @@ void check_sizes(const Tensor& t, int64_t columns) {
               " for a tensor of size ", t.sizes());
 }
 
-// Whether a window is a place of its own, and places lie evenly in memory.
+// Whether the kernel is 1x1 with stride 1, over evenly strided positions.
 bool is_pointwise(const ConvParams& p) {
   bool pointwise = true;
   int64_t stride = p.source_stride[2];
@@ -93,197 +93,197 @@ bool is_pointwise(const ConvParams& p) {
   return pointwise;
 }
 
-// By tiles: the product of the weight, [groups, rows, taps, channels], and the patches of each group.
-void apply_tiles(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
-                 ConvParams p, uint32_t groups, bool backward) {
+// Implicit GEMM of the weight, [groups, M, taps, channels], and im2col(source) of each group.
+void launch_implicit_gemm(const Tensor& out, const Tensor& source_given, const Tensor& weight_given, const Tensor& bias,
+                          ConvParams p, uint32_t groups, bool backward) {
   const size_t size = out.element_size();
   ConvWindow& w = p.window;
-  // Backward by steps of one is forward with the taps the other way round.
+  // With stride 1, the backward is a forward convolution with the taps reversed.
   for (int d = 0; backward && d < 3; ++d) w.padding[d] = -w.padding[d], w.dilation[d] = -w.dilation[d];
   const bool pointwise =
       is_pointwise(p) && p.channels * p.channel_stride * int64_t(size) % 16 == 0 &&
-      reads_wide(source_given.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
-  const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
+      is_vectorizable(source_given.const_data_ptr(), size, p.source_stride[2], p.channel_stride, p.image_stride);
+  const Tensor source = pointwise ? source_given : to_channels_last(source_given, groups);
   set_source(p, source);
-  p.padded = pointwise ? p.channels : uint32_t(source.size(1) / groups);
-  const Tensor weight = padded_copy(weight_given, p.padded);
-  p.depth = uint32_t(weight.size(2)) * p.padded;
-  p.matrix = {p.depth, 0, int64_t(p.rows) * p.depth, 0};
-  p.wide_matrix = reads_wide(weight.const_data_ptr(), size, p.depth, 1);
-  p.run = uint32_t(16 / size);
-  if (pointwise) p.columns /= p.images;
-  p.per_group = pointwise ? p.images : 1;
-  const uint64_t batch = uint64_t(groups) * p.per_group;
-  const bool last = out.stride(1) == 1;
-  const uint64_t down = last ? p.columns : p.rows, across = last ? p.rows : p.columns;
-  const bool large = takes_large_tiles(down, across, batch, size);
-  const Split split = large ? Split{1, p.depth} : split_of(tile_threads(down, across, batch), p.depth);
-  p.splits = split.parts;
-  p.split_depth = split.depth;
-  static const TileKernels kernels[2][2] = {  // [pointwise][last]
-      {{KernelSet("conv"), KernelSet("conv_large")}, {KernelSet("conv_last"), KernelSet("conv_last_large")}},
-      {{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_large")},
-       {KernelSet("conv_pointwise_last"), KernelSet("conv_pointwise_last_large")}}};
+  p.padded_channels = pointwise ? p.channels : uint32_t(source.size(1) / groups);
+  const Tensor weight = pad_channels(weight_given, p.padded_channels);
+  p.K = uint32_t(weight.size(2)) * p.padded_channels;
+  p.matrix = {p.K, 0, int64_t(p.M) * p.K, 0};
+  p.vectorize_matrix = is_vectorizable(weight.const_data_ptr(), size, p.K, 1);
+  p.vec_elements = uint32_t(16 / size);
+  if (pointwise) p.N /= p.images;
+  p.gemms_per_group = pointwise ? p.images : 1;
+  const uint64_t batch = uint64_t(groups) * p.gemms_per_group;
+  const bool channels_last = out.stride(1) == 1;  // then compute the transposed GEMM
+  const uint64_t M = channels_last ? p.N : p.M, N = channels_last ? p.M : p.N;
+  const bool tile128 = prefers_tile128(M, N, batch, size);
+  const SplitK split = tile128 ? SplitK{1, p.K} : choose_split_k(gemm_threads(M, N, batch), p.K);
+  p.split_k = split.splits;
+  p.k_per_split = split.k_per_split;
+  static const TiledKernels kernels[2][2] = {
+      // [pointwise][channels_last]
+      {{KernelSet("conv"), KernelSet("conv_128")},
+       {KernelSet("conv_channels_last"), KernelSet("conv_channels_last_128")}},
+      {{KernelSet("conv_pointwise"), KernelSet("conv_pointwise_128")},
+       {KernelSet("conv_pointwise_channels_last"), KernelSet("conv_pointwise_channels_last_128")}}};
   const auto bias_data = [&] { return p.has_bias ? bias.const_data_ptr() : nullptr; };
-  const Tensor parts = p.splits > 1 ? at::empty({int64_t(batch) * p.splits, int64_t(down), int64_t(across)},
-                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
-                                    : Tensor();
-  Launch l(kernels[pointwise][last].get(out, large));
+  const Tensor partials = p.split_k > 1 ? at::empty({int64_t(batch) * p.split_k, int64_t(M), int64_t(N)},
+                                                    out.options().dtype(at::kFloat).memory_format(std::nullopt))
+                                        : Tensor();
+  Launch l(kernels[pointwise][channels_last].get(out, tile128));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
-  l.pointer(bias_data()).bytes(p).pointer(mutable_data_or_null(parts));
+  l.pointer(bias_data()).bytes(p).pointer(mutable_data_or_null(partials));
   Tensor taps;
   if (!pointwise) {
     static const KernelSet table("conv_taps");
-    const uint32_t runs = p.depth / p.run;
-    taps = at::empty({int64_t(runs), int64_t(sizeof(ConvTapOffset))},
+    const uint32_t vectors = p.K / p.vec_elements;
+    taps = at::empty({int64_t(vectors), int64_t(sizeof(ConvTapOffset))},
                      out.options().dtype(at::kByte).memory_format(std::nullopt));
     Launch first(table.get());
-    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(runs).run();
+    first.pointer(taps.mutable_data_ptr()).bytes(p).threads(vectors).run();
     l.pointer(taps.const_data_ptr());
   }
-  over_tiles(l, down, across, batch * p.splits, p.split_depth, large).run();
-  if (p.splits == 1) return;
-  static const KernelSet join("conv_join"), join_last("conv_join_last");
-  Launch end((last ? join_last : join).get(tag_of(out)));
-  end.pointer(out.mutable_data_ptr()).pointer(bias_data()).bytes(p).pointer(parts.const_data_ptr());
-  end.threads(across, down, batch).work(p.splits).run();
+  set_gemm_grid(l, M, N, batch * p.split_k, p.k_per_split, tile128).run();
+  if (p.split_k == 1) return;
+  static const KernelSet reduce("conv_split_k_reduce"), reduce_channels_last("conv_split_k_reduce_channels_last");
+  Launch last((channels_last ? reduce_channels_last : reduce).get(tag_of(out)));
+  last.pointer(out.mutable_data_ptr()).pointer(bias_data()).bytes(p).pointer(partials.const_data_ptr());
+  last.threads(N, M, batch).work(p.split_k).run();
 }
 
-// Slides a window of the weight [O, C / groups, ...] over `source`, or (backward) takes the gradient of that.
+// Convolves `source` with the weight [O, C / groups, ...], or (backward) computes the gradient of that.
 Tensor apply(IntArrayRef size, at::MemoryFormat format, const Tensor& source_given, const Tensor& weight_given,
              const OptionalTensor& bias, const Geometry& g, bool backward) {
-  const bool by_tiles = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kFewChannels;
-  const bool by_columns = by_tiles && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) {
-    return s != 1;
-  });
+  const bool use_gemm = g.groups == 1 || std::max(size[1], source_given.size(1)) / g.groups > kMaxDirectChannels;
+  const bool use_col2im =
+      use_gemm && backward && std::any_of(g.stride.begin(), g.stride.end(), [](int64_t s) { return s != 1; });
   const auto empty = [&](at::MemoryFormat as) {
     return at::empty(size, source_given.options().memory_format(as));
   };
-  if (format != at::MemoryFormat::Contiguous && (!by_tiles || by_columns)) {  // these write places side by side
+  if (format != at::MemoryFormat::Contiguous && (!use_gemm || use_col2im)) {  // these kernels write contiguous rows
     const Tensor result = apply(size, at::MemoryFormat::Contiguous, source_given, weight_given, bias, g, backward);
     return empty(format).copy_(result);
   }
   const Tensor out = empty(format);
   if (out.numel() == 0) return out;
-  const Tensor source = by_tiles ? source_given : in_lines(source_given, weight_given);
-  const int64_t rows = out.size(1) / g.groups, channels = source.size(1) / g.groups;
-  // Not the strides of the weight, which mean nothing where it has one channel.
+  const Tensor source = use_gemm ? source_given : contiguous_rows(source_given, weight_given);
+  const int64_t M = out.size(1) / g.groups, channels = source.size(1) / g.groups;
+  // Not the weight's strides: those of a dimension of size 1 are arbitrary.
   const int64_t taps = taps_of(weight_given), weight_row = weight_given.size(1) * taps;
   ConvParams p{};
   p.window = window_of(source, out.sizes(), weight_given, g);
   set_source(p, source);
   p.out_image = out.stride(0);
   p.out_channel = out.stride(1);
-  p.out_place = out.stride(-1);
+  p.out_position = out.stride(-1);
   p.channels = uint32_t(channels);
-  p.rows = uint32_t(rows);
+  p.M = uint32_t(M);
   const uint32_t positions = volume(p.window.positions);
   check_sizes(out, out.size(0) * int64_t(positions));
-  p.columns = uint32_t(out.size(0)) * positions;
+  p.N = uint32_t(out.size(0)) * positions;
   set_positions(p);
-  p.depth = uint32_t(channels * taps);
+  p.K = uint32_t(channels * taps);
   p.has_bias = bias && bias->defined();
   const Tensor b = p.has_bias ? bias->contiguous() : Tensor();
-  if (by_columns) {
-    apply_columns(out, source, weight_given, b, p, uint32_t(g.groups));
+  if (use_col2im) {
+    launch_col2im(out, source, weight_given, b, p, uint32_t(g.groups));
     return out;
   }
-  if (by_tiles) {
+  if (use_gemm) {
     const Tensor by_group =
         weight_given.reshape({g.groups, weight_given.size(0) / g.groups, weight_given.size(1), taps});
     const Tensor weight = (backward ? by_group.transpose(1, 2) : by_group).transpose(2, 3);
-    apply_tiles(out, source, weight, b, p, uint32_t(g.groups), backward);
+    launch_implicit_gemm(out, source, weight, b, p, uint32_t(g.groups), backward);
     return out;
   }
   const Tensor weight = weight_given.contiguous();
-  // The matrix is [rows, channels * taps] of the group's part of the weight.
+  // The matrix is [M, channels * taps] of the group's part of the weight.
   p.matrix.row_stride = backward ? taps : weight_row;
   p.matrix.outer_stride = backward ? weight_row : taps;
   p.matrix.group_stride = weight.size(0) / g.groups * weight_row;
   p.matrix.inner = uint32_t(taps);
-  Launch l(line_kernels(backward).get(tag_of(out)));
+  Launch l(direct_kernels(backward).get(tag_of(out)));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(weight.const_data_ptr());
   l.pointer(p.has_bias ? b.const_data_ptr() : nullptr).bytes(p);
-  const uint32_t width = p.window.positions[2], blocks = (width + kLine - 1) / kLine;
-  l.groups({p.columns / width * blocks, uint32_t(out.size(1))}, std::min(kLine, runtime::threads_for_row(width * 4)));
-  l.work(uint64_t(std::min(width, kLine)) * (p.depth + 1)).run();
+  const uint32_t width = p.window.positions[2], blocks = (width + kRowBlock - 1) / kRowBlock;
+  l.groups({p.N / width * blocks, uint32_t(out.size(1))}, std::min(kRowBlock, runtime::threads_for_row(width * 4)));
+  l.work(uint64_t(std::min(width, kRowBlock)) * (p.K + 1)).run();
   return out;
 }
 
-// By tiles: the product of the result's gradient and the patches, over all places.
-void weight_by_tiles(const Tensor& out, const Tensor& source_given, const Tensor& grad_given, ConvParams p,
-                     uint32_t groups) {
+// Implicit GEMM of the output gradient and im2col(source)^T, with K = positions of all images.
+void launch_weight_gemm(const Tensor& out, const Tensor& source_given, const Tensor& grad_given, ConvParams p,
+                        uint32_t groups) {
   const size_t size = out.element_size();
-  const uint32_t places = volume(p.window.positions);
-  const bool pointwise =
-      is_pointwise(p) && p.source_stride[2] == 1 && grad_given.is_contiguous() &&
-      reads_wide(source_given.const_data_ptr(), size, p.channel_stride, 1, p.image_stride) &&
-      reads_wide(grad_given.const_data_ptr(), size, places, 1);
-  const Tensor source = pointwise ? source_given : channels_last(source_given, groups);
-  const Tensor grad = pointwise ? grad_given : channels_last(grad_given, groups);
+  const uint32_t positions = volume(p.window.positions);
+  const bool pointwise = is_pointwise(p) && p.source_stride[2] == 1 && grad_given.is_contiguous() &&
+                         is_vectorizable(source_given.const_data_ptr(), size, p.channel_stride, 1, p.image_stride) &&
+                         is_vectorizable(grad_given.const_data_ptr(), size, positions, 1);
+  const Tensor source = pointwise ? source_given : to_channels_last(source_given, groups);
+  const Tensor grad = pointwise ? grad_given : to_channels_last(grad_given, groups);
   set_source(p, source);
-  p.padded = pointwise ? p.channels : uint32_t(source.size(1) / groups);
+  p.padded_channels = pointwise ? p.channels : uint32_t(source.size(1) / groups);
   if (pointwise) {
-    for (int d = 0; d < 3; ++d) p.window.positions[d] = d == 2 ? places : 1;
-    p.matrix = {places, grad.size(1) * places, int64_t(p.rows) * places, 0};
+    for (int d = 0; d < 3; ++d) p.window.positions[d] = d == 2 ? positions : 1;
+    p.matrix = {positions, grad.size(1) * positions, int64_t(p.M) * positions, 0};
   } else {
     p.matrix = {1, grad.size(1), grad.size(1) / groups, 0};
   }
   set_positions(p);
-  p.columns = p.padded * volume(p.window.taps);
-  const bool large = takes_large_tiles(p.rows, p.columns, groups * 8, size);  // the depth is split
-  const uint32_t tile = large ? kLargeTile : kTileRows, threads = large ? kLargeTileThreads : kTileThreads;
-  const Split split = split_of(tiles_of(p.rows, p.columns, groups, tile) * threads, p.depth);
-  p.splits = split.parts;
-  p.split_depth = split.depth;
-  static const TileKernels plain{KernelSet("conv_weight"), KernelSet("conv_weight_large")},
-      point{KernelSet("conv_weight_pointwise"), KernelSet("conv_weight_pointwise_large")};
-  Launch l((pointwise ? point : plain).get(out, large));
+  p.N = p.padded_channels * volume(p.window.taps);
+  const bool tile128 = prefers_tile128(p.M, p.N, groups * 8, size);  // K will be split
+  const uint32_t tile = tile128 ? kTile128 : kTile64, threads = tile128 ? kTile128Threads : kTile64Threads;
+  const SplitK split = choose_split_k(tile_count(p.M, p.N, groups, tile) * threads, p.K);
+  p.split_k = split.splits;
+  p.k_per_split = split.k_per_split;
+  static const TiledKernels im2col{KernelSet("conv_weight"), KernelSet("conv_weight_128")},
+      pointwise_kernels{KernelSet("conv_weight_pointwise"), KernelSet("conv_weight_pointwise_128")};
+  Launch l((pointwise ? pointwise_kernels : im2col).get(out, tile128));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
   const int64_t elements = out.numel() / groups;
-  const Tensor parts = p.splits > 1 ? at::empty({groups * p.splits, elements},
-                                                out.options().dtype(at::kFloat).memory_format(std::nullopt))
-                                    : Tensor();
-  l.pointer(p.splits > 1 ? parts.mutable_data_ptr() : nullptr);
-  over_tiles(l, p.rows, p.columns, uint64_t(groups) * p.splits, p.split_depth, large).run();
-  if (p.splits > 1) {
-    static const KernelSet join("conv_weight_join");
-    Launch last(join.get(tag_of(out)));
-    last.pointer(out.mutable_data_ptr()).pointer(parts.const_data_ptr()).bytes(p);
-    last.threads(uint64_t(elements), groups).work(p.splits).run();
+  const Tensor partials = p.split_k > 1 ? at::empty({groups * p.split_k, elements},
+                                                    out.options().dtype(at::kFloat).memory_format(std::nullopt))
+                                        : Tensor();
+  l.pointer(p.split_k > 1 ? partials.mutable_data_ptr() : nullptr);
+  set_gemm_grid(l, p.M, p.N, uint64_t(groups) * p.split_k, p.k_per_split, tile128).run();
+  if (p.split_k > 1) {
+    static const KernelSet reduce("conv_weight_split_k_reduce");
+    Launch last(reduce.get(tag_of(out)));
+    last.pointer(out.mutable_data_ptr()).pointer(partials.const_data_ptr()).bytes(p);
+    last.threads(uint64_t(elements), groups).work(p.split_k).run();
   }
 }
 
-// The gradient of a weight [O, C / groups, ...] that took `source` to what `grad` is the gradient of.
+// The gradient of a weight [O, C / groups, ...], from the input `source` and the output gradient.
 Tensor weight_gradient(const Tensor& source_given, const Tensor& grad_given, const Tensor& weight, const Geometry& g) {
   if (weight.numel() == 0 || grad_given.numel() == 0) return at::zeros(weight.sizes(), weight.options());
   const Tensor out = at::empty(weight.sizes(), weight.options().memory_format(at::MemoryFormat::Contiguous));
-  const int64_t rows = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
-  const bool few = g.groups > 1 && std::max<int64_t>(rows, weight.size(1)) <= kFewChannels;
-  const Tensor source = few ? in_lines(source_given, weight) : source_given;
+  const int64_t M = weight.size(0) / g.groups, positions = c10::multiply_integers(grad_given.sizes().slice(2));
+  const bool direct = g.groups > 1 && std::max<int64_t>(M, weight.size(1)) <= kMaxDirectChannels;
+  const Tensor source = direct ? contiguous_rows(source_given, weight) : source_given;
   ConvParams p{};
   p.window = window_of(source, grad_given.sizes(), weight, g);
   set_source(p, source);
   check_sizes(grad_given, grad_given.size(0) * positions);
   p.channels = uint32_t(weight.size(1));
-  p.rows = uint32_t(rows);
-  p.depth = uint32_t(grad_given.size(0) * positions);
-  if (!few) {
-    weight_by_tiles(out, source, grad_given, p, uint32_t(g.groups));
+  p.M = uint32_t(M);
+  p.K = uint32_t(grad_given.size(0) * positions);
+  if (!direct) {
+    launch_weight_gemm(out, source, grad_given, p, uint32_t(g.groups));
     return out;
   }
   const Tensor grad = grad_given.contiguous();
-  p.matrix = {positions, grad.size(1) * positions, rows * positions, uint32_t(positions)};
-  p.columns = p.channels * volume(p.window.taps);
-  static const KernelSet lines("conv_depthwise_weight");
-  Launch l(lines.get(tag_of(out)));
+  p.matrix = {positions, grad.size(1) * positions, M * positions, uint32_t(positions)};
+  p.N = p.channels * volume(p.window.taps);
+  static const KernelSet kernels("conv_depthwise_weight");
+  Launch l(kernels.get(tag_of(out)));
   l.pointer(out.mutable_data_ptr()).pointer(source.const_data_ptr()).pointer(grad.const_data_ptr()).bytes(p);
-  l.groups({p.columns, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
-  l.work(p.depth).run();
+  l.groups({p.N, uint32_t(weight.size(0))}, runtime::threads_for_row(p.window.positions[2] * 4));
+  l.work(p.K).run();
   return out;
 }
 
-// Channels last if the input or the weight is, as in oneDNN; python/mpsx/device/module.py repeats it for fake tensors.
+// Channels last if the input or the weight is, as in oneDNN. python/mpsx/device/module.py does the same for fake tensors.
 at::MemoryFormat result_format(const Tensor& input, const Tensor& weight) {
   if (input.dim() == 4)
     for (const Tensor* t : {&input, &weight})
@@ -332,7 +332,7 @@ std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad_given, const Ten
                                                          stride, padding, dilation, transposed, output_padding, groups,
                                                          mask);
   const Geometry g{stride, padding, dilation, groups};
-  // Both gradients read this one with its channels last.
+  // Both gradients read the output gradient channels last.
   const bool shared = mask[0] && mask[1] && grad_given.dim() == 4 && taps_of(weight) > 1 && groups == 1;
   const Tensor grad = shared ? grad_given.contiguous(at::MemoryFormat::ChannelsLast) : grad_given;
   Tensor grad_input, grad_weight, grad_bias;

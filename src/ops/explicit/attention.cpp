@@ -102,7 +102,7 @@ MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;
-  if (!vendor::preferred() && (query.scalar_type() == at::kDouble || query.sym_size(3) > kAttentionSize)) return false;
+  if (!vendor::preferred() && (query.scalar_type() == at::kDouble || query.sym_size(3) > kMaxHeadDim)) return false;
   return query.sym_size(0) == key.sym_size(0) && key.sym_size(0) == value.sym_size(0) &&
          query.sym_size(1) == key.sym_size(1) && key.sym_size(1) == value.sym_size(1) &&
          query.sym_size(3) == value.sym_size(3) && query.sym_numel() != 0 && key.sym_numel() != 0;

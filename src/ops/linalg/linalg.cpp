@@ -54,7 +54,7 @@ int64_t panel_threads(const runtime::KernelEntry& kernel) {
 
 void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alpha, float beta) {
   if (out.numel() == 0) return;
-  if (out.is_complex()) return matrix_product(out, a, b, {alpha, beta, out});
+  if (out.is_complex()) return gemm(out, a, b, {alpha, beta, out});
   // The matmul kernels write row-major results.
   if (out.stride(1) == 1 && out.stride(2) != 1)
     return multiply_add(transposed(out), transposed(b), transposed(a), alpha, beta);
@@ -62,11 +62,11 @@ void multiply_add(const Tensor& out, const Tensor& a, const Tensor& b, float alp
   p.a = matmul_strides(a);
   p.b = matmul_strides(b);
   p.out = p.c = matmul_strides(out);
-  p.rows = uint32_t(out.size(1));
-  p.columns = uint32_t(out.size(2));
-  p.depth = uint32_t(a.size(2));
-  set_factors(p, out, alpha, beta);
-  launch_product(out, a, b, out, p);
+  p.M = uint32_t(out.size(1));
+  p.N = uint32_t(out.size(2));
+  p.K = uint32_t(a.size(2));
+  set_alpha_beta(p, out, alpha, beta);
+  launch_gemm(out, a, b, out, p);
 }
 
 }  // namespace mpsx::ops::linalg

@@ -12,9 +12,9 @@
 
 #include "lib/row_params.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/gemm.h"
 #include "ops/operator.h"
 #include "ops/structured.h"
-#include "ops/tiles.h"
 #include "runtime/teams.h"
 #include "vendor/cpu/vendor.h"
 
@@ -23,22 +23,22 @@ namespace {
 
 using at::Scalar;
 
-// Of a matrix, or a batch of them.
+// The strides of a matrix or a batch of matrices.
 MatmulStrides strides_of(const Tensor& t) {
   return {t.stride(-2), t.stride(-1), t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0};
 }
 void transpose(MatmulStrides& s) { std::swap(s.row, s.column); }
 
 struct Kernels {
-  KernelSet tiles, rows, columns;
+  KernelSet tiled, gemv, gemv_t;
 };
 const Kernels& plain_kernels() {
-  static const Kernels k{KernelSet("matmul"), KernelSet("matmul_rows"), KernelSet("matmul_columns")};
+  static const Kernels k{KernelSet("matmul"), KernelSet("gemv"), KernelSet("gemv_t")};
   return k;
 }
 
-// The operands of a product's kernels. `from`: the type of the factors where the result's is another.
-struct Product {
+// The operands and parameters of a GEMM. `from`: the type of a and b if it differs from the output's.
+struct GemmArgs {
   const Kernels& kernels;
   Tag from;
   Tensor out, a, b, c, scale;
@@ -52,188 +52,188 @@ struct Product {
   const void* c_data() const { return p.has_c ? c.const_data_ptr() : nullptr; }
   const void* scale_data() const { return p.has_scale ? scale.const_data_ptr() : nullptr; }
 
-  // The sums of the parts of the depth, of which there are `split.parts`.
-  Tensor split_depth(Split split) {
-    p.splits = split.parts;
-    p.split_depth = split.depth;
-    if (split.parts == 1) return Tensor();
-    return at::empty({int64_t(batch) * p.splits * p.rows, p.columns},
+  // Sets the split-K parameters, and allocates the partial sums if K is split.
+  Tensor set_split_k(SplitK split) {
+    p.split_k = split.splits;
+    p.k_per_split = split.k_per_split;
+    if (split.splits == 1) return Tensor();
+    return at::empty({int64_t(batch) * p.split_k * p.M, p.N},
                      out.options().dtype(at::kFloat).memory_format(std::nullopt));
   }
   Launch& bind(Launch& l) const {
     l.pointer(out.mutable_data_ptr()).pointer(a.const_data_ptr()).pointer(b.const_data_ptr()).pointer(c_data());
     return l.pointer(scale_data()).bytes(p);
   }
-  void join(const Tensor& parts) const {
-    static const KernelSet join("matmul_join");
-    if (!parts.defined()) return;
-    Launch l(join.get(tag_of(out)));
-    l.pointer(out.mutable_data_ptr()).pointer(c_data()).pointer(scale_data()).bytes(p).pointer(parts.const_data_ptr());
-    l.threads(p.columns, p.rows, batch).work(p.splits).run();
+  void reduce_split_k(const Tensor& partials) const {
+    static const KernelSet reduce_kernels("matmul_split_k_reduce");
+    if (!partials.defined()) return;
+    Launch l(reduce_kernels.get(tag_of(out)));
+    l.pointer(out.mutable_data_ptr())
+        .pointer(c_data())
+        .pointer(scale_data())
+        .bytes(p)
+        .pointer(partials.const_data_ptr());
+    l.threads(p.N, p.M, batch).work(p.split_k).run();
   }
 };
 
-// Tiles read a factor 16 bytes at a time where its lines begin at multiples of that. Others are copied to such lines
-// if many tiles read them: each would ask for every element by itself.
-void align(Tensor& factor, MatmulStrides& strides, uint32_t& wide, uint64_t across) {
+// Copies an operand that kernels cannot load in 16-byte vectors, if enough tiles read it to pay for the copy.
+// `tiled`: the size of the dimension that the operand does not have.
+void align(Tensor& operand, MatmulStrides& strides, uint32_t& vectorized, uint64_t tiled) {
   constexpr uint64_t kManyTiles = 8;
-  const bool repeats = factor.dim() == 3 && factor.size(0) > 1 && factor.stride(0) == 0;
-  if (wide || repeats || factor.dim() < 2 || across < kManyTiles * kTileColumns) return;
-  const bool transposed = factor.stride(-1) != 1 && factor.stride(-2) == 1;
-  const Tensor lines = transposed ? factor.transpose(-2, -1) : factor;
-  const int64_t width = lines.size(-1);
-  auto size = lines.sizes().vec();
-  size.back() = in_whole_runs(width, lines);
-  const Tensor copy = at::empty(size, lines.options().memory_format(std::nullopt)).narrow(-1, 0, width).copy_(lines);
-  factor = transposed ? copy.transpose(-2, -1) : copy;
-  strides = strides_of(factor);
-  wide = 1;
+  const bool repeats = operand.dim() == 3 && operand.size(0) > 1 && operand.stride(0) == 0;
+  if (vectorized || repeats || operand.dim() < 2 || tiled < kManyTiles * kTile64) return;
+  const bool transposed = operand.stride(-1) != 1 && operand.stride(-2) == 1;
+  const Tensor rows = transposed ? operand.transpose(-2, -1) : operand;
+  const int64_t width = rows.size(-1);
+  auto size = rows.sizes().vec();
+  size.back() = round_up_to_vector(width, rows);
+  const Tensor copy = at::empty(size, rows.options().memory_format(std::nullopt)).narrow(-1, 0, width).copy_(rows);
+  operand = transposed ? copy.transpose(-2, -1) : copy;
+  strides = strides_of(operand);
+  vectorized = 1;
 }
 
-void launch_tiles(Product& product) {
-  static const KernelSet large_tiles("matmul_large");
-  MatmulParams& p = product.p;
-  const bool one_type = product.a.scalar_type() == product.b.scalar_type();
-  if (one_type) {  // integers among floats are converted one by one
-    align(product.a, p.a, p.wide_a, p.columns);
-    align(product.b, p.b, p.wide_b, p.rows);
+void launch_tiled(GemmArgs& args) {
+  static const KernelSet tile128_kernels("matmul_128");
+  MatmulParams& p = args.p;
+  const bool one_type = args.a.scalar_type() == args.b.scalar_type();
+  if (one_type) {  // mixed types are converted element by element
+    align(args.a, p.a, p.vectorize_a, p.N);
+    align(args.b, p.b, p.vectorize_b, p.M);
   }
-  const bool large = one_type && takes_large_tiles(p.rows, p.columns, product.batch, product.a.element_size());
-  const uint64_t threads = tile_threads(p.rows, p.columns, product.batch);
-  const Tensor parts = product.split_depth(large ? Split{1, p.depth} : split_of(threads, p.depth));
-  Launch l(product.of(large ? large_tiles : product.kernels.tiles));
-  product.bind(l).pointer(mutable_data_or_null(parts));
-  over_tiles(l, p.rows, p.columns, product.batch * p.splits, p.split_depth, large).run();
-  product.join(parts);
+  const bool tile128 = one_type && prefers_tile128(p.M, p.N, args.batch, args.a.element_size());
+  const uint64_t threads = gemm_threads(p.M, p.N, args.batch);
+  const Tensor partials = args.set_split_k(tile128 ? SplitK{1, p.K} : choose_split_k(threads, p.K));
+  Launch l(args.of(tile128 ? tile128_kernels : args.kernels.tiled));
+  args.bind(l).pointer(mutable_data_or_null(partials));
+  set_gemm_grid(l, p.M, p.N, args.batch * p.split_k, p.k_per_split, tile128).run();
+  args.reduce_split_k(partials);
 }
 
-// Columns of b lie along memory: an element of the result is the sum along two rows.
-void launch_rows(Product& product) {
-  MatmulParams& p = product.p;
-  runtime::KernelEntry& kernel = product.of(product.kernels.rows);
-  const uint64_t pack = std::max<uint64_t>(1, 16 / product.b.element_size());
-  const runtime::Teams teams =
-      runtime::teams_for(kernel, uint64_t(p.columns) * p.rows * product.batch, p.depth, pack, kHeldValues);
+// For contiguous columns of b: each output element is the dot product of two contiguous vectors.
+void launch_gemv(GemmArgs& args) {
+  MatmulParams& p = args.p;
+  runtime::KernelEntry& kernel = args.of(args.kernels.gemv);
+  const uint64_t vec = std::max<uint64_t>(1, 16 / args.b.element_size());
+  const runtime::Teams teams = runtime::teams_for(kernel, uint64_t(p.N) * p.M * args.batch, p.K, vec, kHeldValues);
   p.team = teams.team;
-  product.split_depth({1, p.depth});
+  args.set_split_k({1, p.K});
   Launch l(kernel);
-  product.bind(l);
-  l.groups({uint32_t(ceil_div(p.columns, teams.rows)), p.rows, uint32_t(product.batch)}, teams.per_group);
-  l.work((p.depth + 16) * teams.rows).run();
+  args.bind(l);
+  l.groups({uint32_t(ceil_div(p.N, teams.rows)), p.M, uint32_t(args.batch)}, teams.per_group);
+  l.work((p.K + 16) * teams.rows).run();
 }
 
-// Rows of b lie along memory.
-void launch_columns(Product& product) {
-  const MatmulParams& p = product.p;
-  const uint64_t blocks = ceil_div(p.columns, kMatmulColumns),
-                 threads = blocks * p.rows * product.batch * kMatmulColumns;
-  const bool splits = is_float_tag(tag_of(product.out));
-  const Tensor parts = product.split_depth(splits ? split_of(threads, p.depth, 64) : Split{1, p.depth});
-  Launch l(product.of(product.kernels.columns));
-  product.bind(l).pointer(mutable_data_or_null(parts));
-  l.groups({uint32_t(blocks), p.rows, uint32_t(product.batch) * p.splits}, kMatmulColumns);
-  l.work(uint64_t(p.split_depth + 1) * std::min<uint32_t>(p.columns, kMatmulColumns)).run();
-  product.join(parts);
+// For contiguous rows of b.
+void launch_gemv_t(GemmArgs& args) {
+  const MatmulParams& p = args.p;
+  const uint64_t blocks = ceil_div(p.N, kGemvColumns), threads = blocks * p.M * args.batch * kGemvColumns;
+  const bool can_split = is_float_tag(tag_of(args.out));
+  const Tensor partials = args.set_split_k(can_split ? choose_split_k(threads, p.K, 64) : SplitK{1, p.K});
+  Launch l(args.of(args.kernels.gemv_t));
+  args.bind(l).pointer(mutable_data_or_null(partials));
+  l.groups({uint32_t(blocks), p.M, uint32_t(args.batch) * p.split_k}, kGemvColumns);
+  l.work(uint64_t(p.k_per_split + 1) * std::min<uint32_t>(p.N, kGemvColumns)).run();
+  args.reduce_split_k(partials);
 }
 
 void launch(const Kernels& kernels, Tag from, const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c,
             const Tensor& scale, MatmulParams p) {
   if (out.numel() == 0) return;
-  Product product{kernels, from, out, a, b, c, scale, p, out.dim() == 3 ? uint64_t(out.size(0)) : 1};
-  MatmulParams& q = product.p;
-  // A column is the row of the transposed product.
-  if (q.columns == 1 && q.rows > 1 && !q.has_scale) {
-    std::swap(product.a, product.b);
+  GemmArgs args{kernels, from, out, a, b, c, scale, p, out.dim() == 3 ? uint64_t(out.size(0)) : 1};
+  MatmulParams& q = args.p;
+  // Compute a single column as a row of the transposed GEMM.
+  if (q.N == 1 && q.M > 1 && !q.has_scale) {
+    std::swap(args.a, args.b);
     std::swap(q.a, q.b);
-    std::swap(q.rows, q.columns);
+    std::swap(q.M, q.N);
     for (MatmulStrides* s : {&q.a, &q.b, &q.c, &q.out}) transpose(*s);
   }
-  if (q.rows == 1) q.a.row = 0;
-  q.wide_a = reads_wide(product.a.const_data_ptr(), product.a.element_size(), q.a.row, q.a.column, q.a.batch);
-  q.wide_b = reads_wide(product.b.const_data_ptr(), product.b.element_size(), q.b.column, q.b.row, q.b.batch);
-  if (is_float_tag(tag_of(out)) && q.rows > 1)
-    launch_tiles(product);
+  if (q.M == 1) q.a.row = 0;
+  q.vectorize_a = is_vectorizable(args.a.const_data_ptr(), args.a.element_size(), q.a.row, q.a.column, q.a.batch);
+  q.vectorize_b = is_vectorizable(args.b.const_data_ptr(), args.b.element_size(), q.b.column, q.b.row, q.b.batch);
+  if (is_float_tag(tag_of(out)) && q.M > 1)
+    launch_tiled(args);
   else if (q.b.row == 1 || q.b.column != 1 || q.has_scale)
-    launch_rows(product);
+    launch_gemv(args);
   else
-    launch_columns(product);
+    launch_gemv_t(args);
 }
 
-MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
+MatmulParams params_of(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
   TORCH_CHECK(std::max({out.size(-1), out.size(-2), a.size(-1), out.size(0)}) <= int64_t(INT32_MAX),
               "matmul: expected sizes below 2^31, got ", a.sizes(), " and ", b.sizes());
   MatmulParams p{};
   p.a = strides_of(a);
   p.b = strides_of(b);
   p.out = strides_of(out);
-  p.rows = uint32_t(out.size(-2));
-  p.columns = uint32_t(out.size(-1));
-  p.depth = uint32_t(a.size(-1));
-  p.activation = end.activation;
-  set_factors(p, out, end.alpha, end.beta);
+  p.M = uint32_t(out.size(-2));
+  p.N = uint32_t(out.size(-1));
+  p.K = uint32_t(a.size(-1));
+  p.activation = epilogue.activation;
+  set_alpha_beta(p, out, epilogue.alpha, epilogue.beta);
   return p;
 }
 
 // mm and bmm.
 template <typename Meta>
-bool product(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  if (!all_have_product_kernels(self, mat2)) return false;
+bool matmul(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (!all_have_matmul_kernels(self, mat2)) return false;
   Structured<Meta> outputs(out);
   outputs.meta(self, mat2);
-  check_product_types(self, mat2);
-  matrix_product(outputs.result(), self, mat2);
+  check_same_dtype(self, mat2);
+  gemm(outputs.result(), self, mat2);
   return outputs.finish(out);
 }
 
-// Operators that add to a product: `meta` has checked everything else and made the result.
+// Finishes addmm-like operators: `meta` has checked everything but dtypes, and allocated the output.
 template <typename Outputs>
-bool add_product(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
-                 const Scalar& alpha, Tensor& out, uint32_t activation = kActivationNone) {
-  check_product_types(a, b);
-  check_product_self(self, a);
-  matrix_product(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
+bool addmm_into(const Outputs& outputs, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                const Scalar& alpha, Tensor& out, uint32_t activation = kActivationNone) {
+  check_same_dtype(a, b);
+  check_self_dtype(self, a);
+  gemm(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
   return outputs.finish(out);
 }
 
 // addmm and baddbmm.
 template <typename Meta>
-bool added_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
-                   Tensor& out) {
-  if (!all_have_product_kernels(self, a, b)) return false;
+bool addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+  if (!all_have_matmul_kernels(self, a, b)) return false;
   Structured<Meta> outputs(out);
   outputs.meta(self, a, b, beta, alpha);
-  return add_product(outputs, self, a, b, beta, alpha, out);
+  return addmm_into(outputs, self, a, b, beta, alpha, out);
 }
 
 bool addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha, bool use_gelu, Tensor& out) {
-  if (!all_have_product_kernels(self, mat1, mat2) || !is_float_tag(tag_of(self))) return false;
+  if (!all_have_matmul_kernels(self, mat1, mat2) || !is_float_tag(tag_of(self))) return false;
   Structured<at::meta::structured__addmm_activation> outputs(out);
   outputs.meta(self, mat1, mat2, beta, alpha, use_gelu);
-  return add_product(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
+  return addmm_into(outputs, self, mat1, mat2, beta, alpha, out, use_gelu ? kActivationGelu : kActivationRelu);
 }
 
-// The batch is one more dimension to sum over.
+// The batch becomes part of the K dimension.
 bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
             Tensor& out) {
-  if (!all_have_product_kernels(self, batch1, batch2)) return false;
+  if (!all_have_matmul_kernels(self, batch1, batch2)) return false;
   TORCH_CHECK(batch1.dim() == 3, "batch1 must be a 3D tensor");
   TORCH_CHECK(batch2.dim() == 3, "batch2 must be a 3D tensor");
   TORCH_CHECK(batch1.size(0) == batch2.size(0), "batch1 and batch2 must have same number of batches, got ",
               batch1.size(0), " and ", batch2.size(0));
   TORCH_CHECK(batch1.size(2) == batch2.size(1), "Incompatible matrix sizes for bmm (", batch1.size(1), "x",
               batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
-  check_product_types(batch1, batch2);
-  check_product_self(self, batch1);
+  check_same_dtype(batch1, batch2);
+  check_self_dtype(self, batch1);
   TORCH_CHECK(takes(out, self.scalar_type()), "addbmm: expected out of type ", self.scalar_type(), ", got ",
               out.scalar_type());
-  const int64_t rows = batch1.size(1), columns = batch2.size(2), depth = batch1.size(0) * batch1.size(2);
-  const Tensor c = self.expand({rows, columns});
+  const int64_t M = batch1.size(1), N = batch2.size(2), K = batch1.size(0) * batch1.size(2);
+  const Tensor c = self.expand({M, N});
   const bool fresh = !out.defined() || (out.is_same(self) && out.sizes() != c.sizes());
   const Tensor result = fresh ? at::empty(c.sizes(), c.options()) : out;
   if (!fresh) at::native::resize_output(out, c.sizes());
-  matrix_product(result, batch1.permute({1, 0, 2}).reshape({rows, depth}), batch2.reshape({depth, columns}),
-                 {alpha, beta, c});
+  gemm(result, batch1.permute({1, 0, 2}).reshape({M, K}), batch2.reshape({K, N}), {alpha, beta, c});
   if (!out.defined())
     out = result;
   else if (fresh)  // self of another size, as on the CPU
@@ -249,7 +249,7 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
   TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
   TORCH_CHECK(takes(out, at::kInt), "Expected result dtype to be of type kInt but got ", out.dtype());
-  if (!all_have_product_kernels(self, mat2)) return false;
+  if (!all_have_matmul_kernels(self, mat2)) return false;
   const int64_t sizes[] = {self.size(0), mat2.size(1)};
   if (out.defined())
     at::native::resize_output(out, sizes);
@@ -259,9 +259,9 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
   return true;
 }
 
-// The weight is columns x depth of int8, with a factor for each of its rows.
+// The weight is N x K int8, with one scale per row.
 std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weight, const Tensor& scales) {
-  static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("matmul_int8_rows"), KernelSet("matmul_int8_rows")};
+  static const Kernels kernels{KernelSet("matmul_int8"), KernelSet("gemv_int8"), KernelSet("gemv_int8")};
   TORCH_CHECK(is_float_tag(tag_of(self)) && self.dim() == 2,
               "_weight_int8pack_mm: expected self to be a matrix of float32, float16 or bfloat16, got ",
               self.scalar_type(), " ", self.sizes());
@@ -270,8 +270,7 @@ std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weigh
               weight.scalar_type(), " ", weight.sizes());
   TORCH_CHECK(scales.dim() == 1 && scales.size(0) == weight.size(0), "_weight_int8pack_mm: expected scales of size [",
               weight.size(0), "], got ", scales.sizes());
-  if (!all_have_product_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type())
-    return std::nullopt;
+  if (!all_have_matmul_kernels(self, weight, scales) || scales.scalar_type() != self.scalar_type()) return std::nullopt;
   const Tensor out = at::empty({self.size(0), weight.size(0)}, self.options());
   MatmulParams p = params_of(out, self, weight.t(), {});
   p.has_scale = 1;
@@ -280,85 +279,86 @@ std::optional<Tensor> weight_int8pack_mm(const Tensor& self, const Tensor& weigh
   return out;
 }
 
-// Four products of real and imaginary parts. Factors are made dense, as sums along memory are the more exact ones.
-void complex_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
-  const auto halves = [](const Tensor& t) {
-    const Tensor both = at::view_as_real(t);
-    return std::pair(both.select(-1, 0), both.select(-1, 1));
+// Four real GEMMs of the real and imaginary components. The operands are made dense: contiguous sums are more accurate.
+void complex_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
+  const auto real_and_imaginary = [](const Tensor& t) {
+    const Tensor parts = at::view_as_real(t);
+    return std::pair(parts.select(-1, 0), parts.select(-1, 1));
   };
-  const Tensor product = at::empty(out.sizes(), out.options());
-  const auto [real, imaginary] = halves(product);
-  const auto dense_halves = [&](const Tensor& t) {
-    const auto [x, y] = halves(t.resolve_conj());
+  const Tensor result = at::empty(out.sizes(), out.options());
+  const auto [real, imaginary] = real_and_imaginary(result);
+  const auto dense_parts = [&](const Tensor& t) {
+    const auto [x, y] = real_and_imaginary(t.resolve_conj());
     return std::pair(x.contiguous(), y.contiguous());
   };
-  const auto [a_real, a_imaginary] = dense_halves(a);
-  const auto [b_real, b_imaginary] = dense_halves(b);
-  matrix_product(real, a_real, b_real);
-  matrix_product(real, a_imaginary, b_imaginary, {-1, 1, real});
-  matrix_product(imaginary, a_real, b_imaginary);
-  matrix_product(imaginary, a_imaginary, b_real, {1, 1, imaginary});
-  if (!end.alpha.equal(1)) product.mul_(end.alpha);
-  if (!end.beta.equal(0)) product.add_(end.c, end.beta);
-  out.copy_(product);
+  const auto [a_real, a_imaginary] = dense_parts(a);
+  const auto [b_real, b_imaginary] = dense_parts(b);
+  gemm(real, a_real, b_real);
+  gemm(real, a_imaginary, b_imaginary, {-1, 1, real});
+  gemm(imaginary, a_real, b_imaginary);
+  gemm(imaginary, a_imaginary, b_real, {1, 1, imaginary});
+  if (!epilogue.alpha.equal(1)) result.mul_(epilogue.alpha);
+  if (!epilogue.beta.equal(0)) result.add_(epilogue.c, epilogue.beta);
+  out.copy_(result);
 }
 
 }  // namespace
 
-void set_factors(MatmulParams& p, const Tensor& out, const Scalar& alpha, const Scalar& beta) {
+void set_alpha_beta(MatmulParams& p, const Tensor& out, const Scalar& alpha, const Scalar& beta) {
   if (is_float_tag(tag_of(out))) {
     p.alpha = alpha.to<float>();
     p.beta = beta.to<float>();
     p.has_c = p.beta != 0;
   } else {
-    p.alpha_whole = alpha.to<int64_t>();
-    p.beta_whole = beta.to<int64_t>();
-    p.has_c = p.beta_whole != 0;
+    p.alpha_int = alpha.to<int64_t>();
+    p.beta_int = beta.to<int64_t>();
+    p.has_c = p.beta_int != 0;
   }
 }
 
-void launch_product(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p) {
+void launch_gemm(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& c, const MatmulParams& p) {
   launch(plain_kernels(), Tag::none, out, a, b, c, Tensor(), p);
 }
 
-void matrix_product(const Tensor& out, const Tensor& a, const Tensor& b, const ProductEnd& end) {
-  if (out.is_complex()) return complex_product(out, a, b, end);
-  const MatmulParams p = params_of(out, a, b, end);
-  // A result over its factors, or over a c of other places, is written when all has been read.
-  const bool apart = !out.is_alias_of(a) && !out.is_alias_of(b) &&
-                     (!p.has_c || !out.is_alias_of(end.c) ||
-                      (out.const_data_ptr() == end.c.const_data_ptr() && out.strides() == end.c.strides()));
-  if (!apart) {
+void gemm(const Tensor& out, const Tensor& a, const Tensor& b, const GemmEpilogue& epilogue) {
+  if (out.is_complex()) return complex_gemm(out, a, b, epilogue);
+  const MatmulParams p = params_of(out, a, b, epilogue);
+  // If the output overlaps an operand, or c with other strides, compute into a temporary.
+  const bool no_overlap =
+      !out.is_alias_of(a) && !out.is_alias_of(b) &&
+      (!p.has_c || !out.is_alias_of(epilogue.c) ||
+       (out.const_data_ptr() == epilogue.c.const_data_ptr() && out.strides() == epilogue.c.strides()));
+  if (!no_overlap) {
     const Tensor fresh = at::empty(out.sizes(), out.options());
-    matrix_product(fresh, a, b, end);
+    gemm(fresh, a, b, epilogue);
     out.copy_(fresh);
     return;
   }
   MatmulParams q = p;
-  if (p.has_c) q.c = strides_of(end.c);
-  launch(plain_kernels(), Tag::none, out, a, b, end.c, Tensor(), q);
+  if (p.has_c) q.c = strides_of(epilogue.c);
+  launch(plain_kernels(), Tag::none, out, a, b, epilogue.c, Tensor(), q);
 }
 
-// Whether (self, mat2, out) are few products.
-static bool few_products(const torch::jit::Stack& stack) {
+// Whether mm of (self, mat2, out) is small.
+static bool is_small_gemm(const torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const Tensor &a = arguments[0].toTensor(), &b = arguments[1].toTensor();
-  return all_have_product_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kFewProducts;
+  return all_have_matmul_kernels(a, b) && b.dim() > 0 && !a.is_complex() && a.numel() * b.size(-1) <= kSmallGemmMacs;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   vendor::Library(m, vendor::kGemm)
-      .impl("mm.out", out_form("mm", &product<at::meta::structured_mm>), &few_products)
-      .impl("bmm.out", out_form("bmm", &product<at::meta::structured_bmm>), &few_products)
-      .impl("addmm.out", out_form("addmm", &added_product<at::meta::structured_addmm>))
+      .impl("mm.out", out_form("mm", &matmul<at::meta::structured_mm>), &is_small_gemm)
+      .impl("bmm.out", out_form("bmm", &matmul<at::meta::structured_bmm>), &is_small_gemm)
+      .impl("addmm.out", out_form("addmm", &addmm<at::meta::structured_addmm>))
       .impl("_addmm_activation.out", out_form("_addmm_activation", &addmm_activation))
-      .impl("baddbmm.out", out_form("baddbmm", &added_product<at::meta::structured_baddbmm>))
+      .impl("baddbmm.out", out_form("baddbmm", &addmm<at::meta::structured_baddbmm>))
       .impl("addbmm", functional_form("addbmm", &addbmm))
       .impl("addbmm.out", out_form("addbmm", &addbmm))
       .impl("addbmm_", in_place_form("addbmm", &addbmm))
       .impl("_int_mm", functional_form("_int_mm", &int_mm))
       .impl("_int_mm.out", out_form("_int_mm", &int_mm));
-  // The CPU's kernel reads beyond rows whose length is no multiple of 16 (PyTorch 2.13), so it is no alternative.
+  // Never a vendor operator: PyTorch 2.13's CPU kernel reads past rows whose length is not a multiple of 16.
   op<"_weight_int8pack_mm", &weight_int8pack_mm>(m);
 }
 

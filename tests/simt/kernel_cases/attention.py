@@ -38,25 +38,25 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Ten
 def attention_error(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor
 ) -> list[torch.Tensor]:
-    """The errors of rounding weights, their slopes and results to 16 bits, to first order: a rounding error is a
-    unit of what is rounded, and products add them up by magnitude."""
+    """First-order bound on the errors of rounding P, dS and the outputs to 16 bits: each rounding error is one unit
+    of the rounded value, and matmuls sum the magnitudes."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     keys, rows = (t.repeat_interleave(group, 1) for t in (k, v))
-    weights = torch.softmax(scale * q @ keys.mT + mask, -1)
-    y = weights @ rows
-    # Of a slope: its own, and that of the rounded result within it.
-    slopes = (weights * (g @ rows.mT - (g * y).sum(-1, True))).abs() + weights * (g * y).abs().sum(-1, True)
-    of_keys, of_rows = (t.unflatten(1, (-1, group)).sum(2)
-                        for t in (scale * slopes.mT @ q.abs(), weights.mT @ g.abs()))  # fmt: skip
-    # Once more for the results' own rounding: a sum is no greater than that of the magnitudes.
-    return [2 * e for e in (weights @ rows.abs(), scale * slopes @ keys.abs(), of_keys, of_rows)]
+    P = torch.softmax(scale * q @ keys.mT + mask, -1)
+    y = P @ rows
+    # The error of dS: its own rounding, and that of the rounded output in delta.
+    dS = (P * (g @ rows.mT - (g * y).sum(-1, True))).abs() + P * (g * y).abs().sum(-1, True)
+    dK, dV = (t.unflatten(1, (-1, group)).sum(2)
+                        for t in (scale * dS.mT @ q.abs(), P.mT @ g.abs()))  # fmt: skip
+    # Twice, to include the outputs' own rounding: a sum is at most the sum of its magnitudes.
+    return [2 * e for e in (P @ rows.abs(), scale * dS @ keys.abs(), dK, dV)]
 
 
 def cases() -> Iterator[Case]:
     """All of them."""
     for dtype in FLOAT:
         q = values(1, 4, 21, 40, dtype=dtype, low=-1, high=1)
-        # Gradients are those for the rounded result, beside which those of a small gradient are exact.
+        # A small output gradient keeps the rounding of the output itself negligible.
         g = values(1, 4, 21, 40, dtype=dtype, low=-0.1, high=0.1, seed=1)
         k, v = (values(1, 2, 70, 40, dtype=dtype, low=-1, high=1, seed=s) for s in (2, 3))
         error = {} if dtype == torch.float32 else {"error": attention_error}

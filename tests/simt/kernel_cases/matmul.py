@@ -1,4 +1,4 @@
-"""Products of matrices: by tiles, by rows and by columns."""
+"""Matrix multiplication: tiled GEMM, split-K, GEMV and quantized weights."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tables import FLOAT, INT, TAGS
 from kernel_cases import Case, case, values, whole
 
 
-def int8_product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+def int8_matmul(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """The operator, or its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int8pack_mm(x, weight, scales)
     return (x @ weight.to(x.dtype).t()) * scales
 
 
-def int_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The operator, or its formula, which the CPU's kernel has for few sizes."""
+def int_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The operator, or its formula, since the CPU kernel supports few sizes."""
     return torch._int_mm(a, b) if a.device.type != "cpu" else a.int() @ b.int()
 
 
-def int4_product(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """The operator on weights of two a byte, or its formula in float64."""
+def int4_matmul(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The operator on packed 4-bit weights, or its formula in float64."""
     if x.device.type != "cpu":
         return torch._weight_int4pack_mm(x, torch._convert_weight_to_int4pack(packed, 2), 64, scales)
     weight = torch.stack([packed >> 4, packed & 15], -1).flatten(1).to(x.dtype) - 8
@@ -35,31 +35,31 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for dtype in FLOAT:
         tag = TAGS[dtype]
-        # More than one tile each way, none of them full.
+        # Several partial tiles along M and N.
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         c = values(80, dtype=dtype, seed=2)
         yield case(f"addmm {tag}", torch.addmm, c, a, b)
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((256, 20), (20, 264)))
-        yield case(f"mm in large tiles {tag}", torch.mm, a, b)
-        yield case(f"mm of split depth {tag}", torch.mm, a.view(8, 640), b.flatten()[:5120].view(640, 8)[:, :7])
+        yield case(f"mm with 128 x 128 tiles {tag}", torch.mm, a, b)
+        yield case(f"mm with split-K {tag}", torch.mm, a.view(8, 640), b.flatten()[:5120].view(640, 8)[:, :7])
         a, b = (values(*shape, dtype=dtype, low=-0.5, high=0.5, seed=shape[0]) for shape in ((70, 150), (150, 80)))
         yield case(f"addr {tag}", lambda x, m: torch.addr(x, m[0], x, beta=0.5, alpha=2), c, a)
-        yield case(f"addr of every other {tag}", lambda x, m: torch.addr(m[:70, :40].t(), x[::2], m[:70, 1]), c, a)
-        yield case(f"mv along rows {tag}", torch.mv, a, b[:, 0].contiguous())
-        yield case(f"mv along columns {tag}", torch.mv, a.t(), values(70, dtype=dtype, seed=3))
+        yield case(f"addr strided {tag}", lambda x, m: torch.addr(m[:70, :40].t(), x[::2], m[:70, 1]), c, a)
+        yield case(f"gemv {tag}", torch.mv, a, b[:, 0].contiguous())
+        yield case(f"gemv_t {tag}", torch.mv, a.t(), values(70, dtype=dtype, seed=3))
         scales = values(48, dtype=dtype, low=0, high=0.01)
         weight = values(48, 100, dtype=torch.int8, low=-128, high=127)
         for rows in (1, 70):
-            yield case(f"_weight_int8pack_mm of {rows} {tag}", int8_product, a[:rows, :100], weight, scales)
+            yield case(f"_weight_int8pack_mm of {rows} {tag}", int8_matmul, a[:rows, :100], weight, scales)
         packed = values(72, 96, dtype=torch.uint8, high=255)
         scales = values(3, 72, 2, dtype=dtype, low=-0.1, high=0.1)
         for rows in (2, 70):
             x = values(rows, 192, dtype=dtype, low=-0.5, high=0.5, seed=5)
-            yield case(f"_weight_int4pack_mm of {rows} {tag}", int4_product, x, packed, scales)
+            yield case(f"_weight_int4pack_mm of {rows} {tag}", int4_matmul, x, packed, scales)
     for dtype in INT:
         a, b = whole(5, 70, dtype=dtype), whole(70, 300, dtype=dtype, seed=1)
-        yield case(f"mm by columns {TAGS[dtype]}", torch.mm, a, b, reference="same")
-        yield case(f"mm by rows {TAGS[dtype]}", torch.mm, b.t(), a.t(), reference="same")
+        yield case(f"gemv_t mm {TAGS[dtype]}", torch.mm, a, b, reference="same")
+        yield case(f"gemv mm {TAGS[dtype]}", torch.mm, b.t(), a.t(), reference="same")
     a, b = values(20, 70, dtype=torch.int8, low=-128), values(70, 24, dtype=torch.int8, high=127)
-    yield case("_int_mm by columns", int_product, a, b, reference="same")
-    yield case("_int_mm by rows", int_product, a, b.t().contiguous().t(), reference="same")
+    yield case("_int_gemv_t mm", int_matmul, a, b, reference="same")
+    yield case("_int_gemv mm", int_matmul, a, b.t().contiguous().t(), reference="same")

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients, in tiles and of few channels a group."""
+"""Convolutions and their gradients: implicit GEMM, col2im and direct kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernel_cases import Case, case, values
 def convolution(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int
 ) -> tuple[torch.Tensor, ...]:
-    """The result and its gradients."""
+    """The output and its gradients."""
     leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]
     y = torch.convolution(*leaves, [2, 1], [1, 1], [1, 2], transposed, [0, 0], groups)
     return y, *torch.autograd.grad(y, leaves, g[..., : y.shape[2], : y.shape[3]])
@@ -24,7 +24,7 @@ def many_channels(
     x: torch.Tensor, weight: torch.Tensor, g: torch.Tensor, stride: int = 1,
     layout: torch.memory_format = torch.contiguous_format,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """The result and its gradients, in large tiles or with the depth split."""
+    """The output and its gradients, with 128 x 128 tiles or split-K."""
     leaves = [t.detach().contiguous(memory_format=layout).requires_grad_() for t in (x, weight)]
     y = torch.nn.functional.conv2d(*leaves, stride=stride, padding=weight.shape[-1] // 2 // stride)
     return y, *torch.autograd.grad(y, leaves, g)
@@ -46,14 +46,15 @@ def cases() -> Iterator[Case]:
         deep = values(1, 520, 5, 4, dtype=dtype, low=-0.1, high=0.1)
         small = values(1, 9, 5, 4, dtype=dtype, low=-0.1, high=0.1, seed=1)
         for taps, layout in itertools.product((1, 3), (torch.contiguous_format, torch.channels_last)):
-            label = f"by {taps} {layout} {TAGS[dtype]}"
+            label = f"kernel {taps} {layout} {TAGS[dtype]}"
             weight = values(128, 8, taps, taps, dtype=dtype, low=-0.5, high=0.5, seed=2)
-            yield case(f"convolution in large tiles {label}", many_channels, x, weight, g, 1, layout)
+            yield case(f"convolution with 128 x 128 tiles {label}", many_channels, x, weight, g, 1, layout)
             weight = values(9, 520, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
-            yield case(f"convolution of split depth {label}", many_channels, deep, weight, small, 1, layout)
+            yield case(f"convolution with split-K {label}", many_channels, deep, weight, small, 1, layout)
     for dtype in (torch.float16, torch.bfloat16):
-        for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 25, 12)):  # a window of `taps` moves by as many
+        for taps, images, side, out in ((1, 1, 8, 8), (2, 4, 25, 12)):  # stride = kernel size
             x = values(images, 128, side, side, dtype=dtype, low=-0.5, high=0.5)
             weight = values(128, 128, taps, taps, dtype=dtype, low=-0.1, high=0.1, seed=2)
             g = values(images, 128, out, out, dtype=dtype, low=-0.1, high=0.1, seed=1)
-            yield case(f"gradients in large tiles by {taps} {TAGS[dtype]}", many_channels, x, weight, g, taps)
+            label = f"gradients with 128 x 128 tiles, kernel {taps}, {TAGS[dtype]}"
+            yield case(label, many_channels, x, weight, g, taps)

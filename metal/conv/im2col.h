@@ -1,0 +1,149 @@
+// Implicit GEMM: loaders for im2col matrices, which are never stored.
+#pragma once
+
+#include "conv/params.h"
+#include "lib/gemm.h"
+
+// The source index that `tap` reads for output `position`, along one dimension; -1 if out of range. BACKWARD: the index
+// of the output to which `tap` carries this input position.
+template <bool BACKWARD>
+inline int source_index(uint position, uint tap, uint d, thread const ConvWindow& w) {
+  if (BACKWARD) {
+    const int from = int(position) + w.padding[d] - int(tap) * w.dilation[d], index = from / w.stride[d];
+    return from >= 0 && index * w.stride[d] == from && index < int(w.source[d]) ? index : -1;
+  }
+  const int index = int(position) * w.stride[d] - w.padding[d] + int(tap) * w.dilation[d];
+  return index >= 0 && index < int(w.source[d]) ? index : -1;
+}
+
+// Of `count` positions of an output row, from `first` on, those in [low, high) read within the source row: position i
+// reads `start` + i * `step`. For forward windows, and for backward ones with stride 1.
+struct ConvRange {
+  int start, step;
+  uint low, high;
+};
+template <bool BACKWARD>
+inline ConvRange range_of(uint first, uint count, uint tap, thread const ConvWindow& w) {
+  const int step = w.stride[2], shift = int(tap) * w.dilation[2], size = int(w.source[2]);
+  const int start = BACKWARD ? int(first) + w.padding[2] - shift : int(first) * step - w.padding[2] + shift;
+  const uint low = start < 0 ? min(count, uint((step - 1 - start) / step)) : 0;
+  const uint high = start < size ? min(count, uint((size - 1 - start) / step + 1)) : 0;
+  return {start, step, low, max(low, high)};
+}
+
+struct ConvPosition {
+  uint image, index[3];
+};
+inline ConvPosition position_of(uint column, thread const ConvWindow& w) {
+  const uint z = column % w.positions[2], rows = column / w.positions[2];
+  const uint y = rows % w.positions[1], planes = rows / w.positions[1];
+  return {planes / w.positions[0], {planes % w.positions[0], y, z}};
+}
+struct ConvTap {
+  uint channel, index[3];
+};
+inline ConvTap tap_of(uint row, ConvWindow w) {
+  const uint z = row % w.taps[2], rows = row / w.taps[2];
+  const uint y = rows % w.taps[1], planes = rows / w.taps[1];
+  return {planes / w.taps[0], {planes % w.taps[0], y, z}};
+}
+
+inline uint divide(uint n, FastDivmod by) { return (mulhi(n, by.multiplier) + n) >> by.shift; }
+inline ConvPosition position_of(uint column, constant ConvParams& p) {
+  const uint rows = divide(column, p.by[2]), planes = divide(rows, p.by[1]), image = divide(planes, p.by[0]);
+  constant uint* size = p.window.positions;
+  return {image, {planes - image * size[0], rows - planes * size[1], column - rows * size[2]}};
+}
+
+// A position, or a tap and a channel.
+template <typename T>
+struct Im2colCursor {
+  device const T* data;
+  int index[3];  // in the source; may be out of range
+};
+
+// Loads im2col(source): positions along M or N, and (tap, channel) along K, through the table that conv_taps computes.
+template <typename T>
+struct Im2colLoader {
+  typedef Im2colCursor<T> Cursor;
+  device const T* data;
+  device const ConvTapOffset* taps;
+  constant ConvParams& p;
+  uint mn_size, k_size;
+  bool k_contiguous;
+
+  METAL_FUNC Cursor at(uint mn) const {
+    const ConvPosition position = position_of(min(mn, mn_size - 1), p);
+    Cursor cursor = {data + long(position.image) * p.image_stride, {0, 0, 0}};
+#pragma unroll
+    for (uint d = 0; d < 3; ++d) {
+      cursor.index[d] = int(position.index[d]) * p.window.stride[d] - p.window.padding[d];
+      cursor.data += long(cursor.index[d]) * p.source_stride[d];
+    }
+    if (mn >= mn_size) cursor.index[0] = INT_MIN / 2;  // out of range at every tap
+    return cursor;
+  }
+  METAL_FUNC uint4 load(Cursor cursor, uint k) const {
+    if (k >= k_size) return uint4(0);
+    const ConvTapOffset tap = taps[k / (16 / sizeof(T))];
+    bool inside = true;
+#pragma unroll
+    for (uint d = 0; d < 3; ++d) inside = inside && uint(cursor.index[d] + tap.index[d]) < p.window.source[d];
+    return inside ? *(device const uint4*)(cursor.data + tap.offset) : uint4(0);
+  }
+};
+
+// Loads the transpose: (tap, channel) along N, and positions along K.
+template <typename T>
+struct Im2colTransposedLoader {
+  typedef Im2colCursor<T> Cursor;
+  device const T* data;
+  constant ConvParams& p;
+  uint mn_size, k_size;
+  bool k_contiguous;
+
+  METAL_FUNC Cursor at(uint mn) const {
+    const ConvTap tap = tap_of(mn / p.padded_channels, p.window);
+    Cursor cursor = {data + mn % p.padded_channels, {0, 0, 0}};
+#pragma unroll
+    for (uint d = 0; d < 3; ++d) {
+      cursor.index[d] = int(tap.index[d]) * p.window.dilation[d] - p.window.padding[d];
+      cursor.data += long(cursor.index[d]) * p.source_stride[d];
+    }
+    if (mn >= mn_size) cursor.index[0] = INT_MIN / 2;  // out of range at every position
+    return cursor;
+  }
+  METAL_FUNC uint4 load(Cursor cursor, uint k) const {
+    if (k >= k_size) return uint4(0);
+    const ConvPosition position = position_of(k, p);
+    long offset = long(position.image) * p.image_stride;
+    bool inside = true;
+#pragma unroll
+    for (uint d = 0; d < 3; ++d) {
+      const int step = int(position.index[d]) * p.window.stride[d];
+      inside = inside && uint(cursor.index[d] + step) < p.window.source[d];
+      offset += long(step) * p.source_stride[d];
+    }
+    return inside ? *(device const uint4*)(cursor.data + offset) : uint4(0);
+  }
+};
+
+// Loads channels along the positions of all images, which are contiguous and 16-byte aligned.
+template <typename T>
+struct PointwiseLoader {
+  typedef uint Cursor;
+  device const T* data;
+  long channel_stride, image_stride;
+  uint positions;  // per image
+  FastDivmod by;
+  uint mn_size, k_size;
+  bool k_contiguous;
+
+  METAL_FUNC Cursor at(uint channel) const { return channel; }
+  METAL_FUNC uint4 load(Cursor channel, uint k) const {
+    if (channel >= mn_size || k >= k_size) return uint4(0);
+    const uint image = divide(k, by);
+    return *(device const uint4*)(data + (long(channel) * channel_stride + long(image) * image_stride + k -
+                                          image * positions));
+  }
+};

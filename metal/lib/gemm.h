@@ -1,0 +1,222 @@
+// GEMM of one BM x BN tile, for any source of the operands A (M x K) and B (K x N).
+//
+// An operand has a loader, which sees rows of A or columns of B, indexed by `mn`, along K. `uint4 load(Cursor, uint k)`
+// returns a 16-byte vector, along K if `k_contiguous`, else along M or N, with zeros out of range. `Cursor at(uint mn)`
+// is what a thread computes once per row or column.
+#pragma once
+
+#include "lib/collective.h"
+#include "lib/gemm_params.h"
+
+// A BM x BN tile of elements T, computed by WM x WN SIMD groups, each of which owns an SM x SN part.
+// MAX_THREADS: the resident threads that the register allocation must allow for, in more than one threadgroup.
+template <typename T, uint M, uint N, uint WARPS_M, uint WARPS_N, uint MAX_THREADS>
+struct GemmShape {
+  typedef T type;
+  enum : uint {
+    BM = M,
+    BN = N,
+    BK = kTileKBytes / sizeof(T),
+    WN = WARPS_N,
+    SM = M / WARPS_M,
+    SN = N / WARPS_N,
+    threads = kTile64Threads / 4 * WARPS_M * WARPS_N,
+    max_threads = MAX_THREADS,
+    vec = 16 / sizeof(T),
+    stride = BK + 8,  // padded, to spread the eight rows of a fragment over the banks of threadgroup memory
+    memory = (M + N) * stride / vec,  // in uint4
+  };
+};
+template <typename T>
+using Tile64 = GemmShape<T, kTile64, kTile64, 2, 2, (sizeof(T) == 4 ? 3 : 1) * kTile64Threads>;
+template <typename T>
+using Tile128 = GemmShape<T, kTile128, kTile128, 2, 4, 2 * kTile128Threads>;
+
+// The offset of a tile in the output.
+struct TileOffset {
+  uint m, n;
+};
+
+inline uint bits_of(float x) { return as_type<uint>(x); }
+inline uint bits_of(half x) { return as_type<ushort>(x); }
+inline uint bits_of(bfloat x) { return as_type<ushort>(x); }
+
+// Loads a strided matrix. S: the element type of the tile.
+template <typename T, typename S = T>
+struct MatrixLoader {
+  struct Cursor {
+    device const T* data;
+    uint remaining;  // rows or columns from this one on
+  };
+  device const T* data;
+  long mn_stride, k_stride;
+  uint mn_size, k_size;
+  bool vectorized;    // vectors are contiguous and aligned
+  bool k_contiguous;  // false only if M or N is the contiguous dimension
+
+  METAL_FUNC Cursor at(uint mn) const { return {data + long(mn) * mn_stride, mn < mn_size ? mn_size - mn : 0}; }
+  METAL_FUNC uint4 load(Cursor cursor, uint k) const {
+    enum : uint { kVec = 16 / sizeof(S) };
+    uint4 r = uint4(0);
+    if (cursor.remaining == 0 || k >= k_size) return r;
+    device const T* from = cursor.data + long(k) * k_stride;
+    const uint count = k_contiguous ? k_size - k : cursor.remaining;
+    if (vectorized && count >= kVec) return *(device const uint4*)from;
+    const long step = k_contiguous ? k_stride : mn_stride;
+#pragma unroll
+    for (uint i = 0; i < kVec; ++i) {
+      const S element = S(from[long(min(i, count - 1)) * step]);
+      r[i * sizeof(S) / 4] |= (i < count ? bits_of(element) : 0) << i * sizeof(S) % 4 * 8;
+    }
+    return r;
+  }
+};
+template <typename S = void, typename T>
+METAL_FUNC auto matrix_loader(device const T* data, long mn_stride, long k_stride, uint mn_size, uint k_size,
+                              bool vectorized) {
+  typedef conditional_t<is_same_v<S, void>, T, S> staged;
+  return MatrixLoader<T, staged>{
+      data, mn_stride, k_stride, mn_size, k_size, vectorized && is_same_v<T, staged>, k_stride == 1 || mn_stride != 1};
+}
+
+// Copies an MN x BK block of an operand from device memory, through registers, to threadgroup memory, where K is the
+// contiguous dimension. Each thread moves kVectors vectors.
+template <typename T, uint MN, uint BK, uint THREADS>
+struct BlockLoader {
+  enum : uint {
+    kVec = 16 / sizeof(T),
+    kVectors = MN * BK / kVec / THREADS,
+    kPerWord = 4 / sizeof(T),  // elements along K in a word, which a thread transposes if K is not contiguous
+    kVectorsPerRow = BK / kVec,
+    kWordsPerRow = BK / kPerWord,
+  };
+  uint4 staged[kVectors];
+
+  // The (mn, k) position in the block of the thread's vector i.
+  METAL_FUNC static uint2 position(bool k_contiguous, uint i, uint index) {
+    const uint vector = index + i * THREADS, word = index + i / kPerWord * THREADS;
+    if (k_contiguous) return uint2(vector / kVectorsPerRow, vector % kVectorsPerRow * kVec);
+    return uint2(word / kWordsPerRow * kVec, word % kWordsPerRow * kPerWord + i % kPerWord);
+  }
+
+  // Computes the cursors of this thread's vectors.
+  template <typename Operand>
+  METAL_FUNC static void init(Operand operand, uint mn, uint index,
+                              thread typename Operand::Cursor (&cursors)[kVectors]) {
+#pragma unroll
+    for (uint i = 0; i < kVectors; ++i) cursors[i] = operand.at(mn + position(operand.k_contiguous, i, index).x);
+  }
+  template <typename Operand>
+  METAL_FUNC void load(Operand operand, thread const typename Operand::Cursor (&cursors)[kVectors], uint k,
+                       uint index) {
+#pragma unroll
+    for (uint i = 0; i < kVectors; ++i)
+      staged[i] = operand.load(cursors[i], k + position(operand.k_contiguous, i, index).y);
+  }
+  template <typename Operand>
+  METAL_FUNC void load(Operand operand, uint mn, uint k, uint index) {
+    typename Operand::Cursor cursors[kVectors];
+    init(operand, mn, index, cursors);
+    load(operand, cursors, k, index);
+  }
+
+  template <typename Operand>
+  METAL_FUNC void store(Operand operand, threadgroup T* to, uint stride, uint index) const {
+    if (operand.k_contiguous) {
+#pragma unroll
+      for (uint i = 0; i < kVectors; ++i) {
+        const uint2 at = position(true, i, index);
+        *(threadgroup uint4*)(to + at.x * stride + at.y) = staged[i];
+      }
+      return;
+    }
+#pragma unroll
+    for (uint i = 0; i < kVectors; i += kPerWord) {
+      const uint2 at = position(false, i, index);
+      threadgroup T* first = to + at.x * stride + at.y;
+#pragma unroll
+      for (uint j = 0; j < kVec; ++j) {
+        const uint x = staged[i][j / kPerWord], y = staged[i + kPerWord - 1][j / kPerWord];
+        const uint both = j % 2 == 0 ? (x & 0xffffu) | y << 16 : x >> 16 | (y & 0xffff0000u);
+        *(threadgroup uint*)(first + j * stride) = kPerWord == 1 ? x : both;
+      }
+    }
+  }
+};
+
+// Computes one tile over K in [k_begin, k_end) and calls epilogue.store(m, n, acc) for each of its elements within
+// M x N. Loops over fragments are unrolled because registers cannot be indexed.
+template <typename Shape, typename A, typename B, typename Epilogue>
+METAL_FUNC void gemm_tile(A a, B b, uint k_begin, uint k_end, Epilogue epilogue, uint M, uint N, TileOffset tile,
+                          threadgroup uint4* memory, GroupThread g) {
+  typedef typename Shape::type T;
+  enum : uint { TM = Shape::SM / 8, TN = Shape::SN / 8, kStride = Shape::stride };  // TM x TN fragments
+  // Floats are accumulated in two levels, partial sums of 64 elements along K and their sum, to bound the error.
+  enum : uint { kTwoLevels = sizeof(T) == 4, kPartialK = 64 };
+  threadgroup T* a_tile = (threadgroup T*)memory;
+  threadgroup T* b_tile = a_tile + Shape::BM * kStride;
+  const uint simdgroup = g.index / g.width;
+  const uint sm = simdgroup / Shape::WN * Shape::SM, sn = simdgroup % Shape::WN * Shape::SN;
+  typedef BlockLoader<T, Shape::BM, Shape::BK, Shape::threads> ALoader;
+  typedef BlockLoader<T, Shape::BN, Shape::BK, Shape::threads> BLoader;
+  ALoader a_loader;
+  BLoader b_loader;
+  typename A::Cursor a_cursors[ALoader::kVectors];
+  typename B::Cursor b_cursors[BLoader::kVectors];
+  ALoader::init(a, tile.m, g.index, a_cursors);
+  BLoader::init(b, tile.n, g.index, b_cursors);
+  simdgroup_float8x8 acc[TM][TN], partial[TM][TN];
+#pragma unroll
+  for (uint i = 0; i < TM; ++i)
+#pragma unroll
+    for (uint j = 0; j < TN; ++j) acc[i][j] = partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  a_loader.load(a, a_cursors, k_begin, g.index);
+  b_loader.load(b, b_cursors, k_begin, g.index);
+  for (uint k = k_begin; k < k_end; k += Shape::BK) {
+    a_loader.store(a, a_tile, kStride, g.index);
+    b_loader.store(b, b_tile, kStride, g.index);
+    tg_barrier();
+    const uint next = k + Shape::BK;
+    if (next < k_end) {  // overlaps with the multiplication
+      a_loader.load(a, a_cursors, next, g.index);
+      b_loader.load(b, b_cursors, next, g.index);
+    }
+#pragma unroll
+    for (uint kk = 0; kk < Shape::BK; kk += 8) {
+      simdgroup_matrix<T, 8, 8> a_frag[TM], b_frag[TN];
+#pragma unroll
+      for (uint i = 0; i < TM; ++i) simdgroup_load(a_frag[i], a_tile + (sm + i * 8) * kStride + kk, kStride);
+#pragma unroll
+      for (uint j = 0; j < TN; ++j)
+        simdgroup_load(b_frag[j], b_tile + (sn + j * 8) * kStride + kk, kStride, ulong2(0), true);
+#pragma unroll
+      for (uint i = 0; i < TM; ++i)
+#pragma unroll
+        for (uint j = 0; j < TN; ++j) simdgroup_multiply_accumulate(partial[i][j], a_frag[i], b_frag[j], partial[i][j]);
+    }
+    if (kTwoLevels && (next >= k_end || (next - k_begin) % kPartialK == 0))
+#pragma unroll
+      for (uint i = 0; i < TM; ++i)
+#pragma unroll
+        for (uint j = 0; j < TN; ++j) {
+          acc[i][j].thread_elements() += partial[i][j].thread_elements();
+          partial[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+        }
+    tg_barrier();
+  }
+  // Store eight rows at a time through threadgroup memory, to coalesce the epilogue's accesses.
+  enum : uint { kOutStride = Shape::SN + 8 };
+  threadgroup float* out = (threadgroup float*)memory + simdgroup * 8 * kOutStride;
+#pragma unroll
+  for (uint i = 0; i < TM; ++i) {
+#pragma unroll
+    for (uint j = 0; j < TN; ++j) simdgroup_store(kTwoLevels ? acc[i][j] : partial[i][j], out + j * 8, kOutStride);
+    sg_barrier();
+    for (uint e = g.lane; e < 8 * Shape::SN; e += g.width) {
+      const uint r = e / Shape::SN, c = e % Shape::SN;
+      const uint m = tile.m + sm + i * 8 + r, n = tile.n + sn + c;
+      if (m < M && n < N) epilogue.store(m, n, out[r * kOutStride + c]);
+    }
+    sg_barrier();
+  }
+}

@@ -1,0 +1,82 @@
+// GEMM epilogues: from an accumulator to an element of the output.
+#pragma once
+
+#include "lib/gemm.h"
+#include "lib/math.h"
+#include "matmul/params.h"
+
+// Integers accumulate unsigned, with wraparound; floating-point types accumulate in float.
+template <typename T>
+struct accumulator {
+  typedef unsigned_of_t<T> type;
+};
+template <>
+struct accumulator<float> {
+  typedef float type;
+};
+template <>
+struct accumulator<half> {
+  typedef float type;
+};
+template <>
+struct accumulator<bfloat> {
+  typedef float type;
+};
+template <typename T>
+using accumulator_t = typename accumulator<T>::type;
+
+// Not inlined: the epilogue is unrolled over fragments.
+__attribute__((noinline)) static float activate(float x, uint activation) {
+  switch (activation) {
+    case kActivationRelu: return is_nan(x) ? x : max(x, 0.0f);
+    case kActivationGelu: return 0.5f * x * (1.0f + erf(x * M_SQRT1_2_F));
+    case kActivationGeluTanh: {
+      const float inner = (M_SQRT2_F * M_2_SQRTPI_F * 0.5f) * fma(0.044715f * x * x, x, x);
+      return 0.5f * x * (1.0f + precise::tanh(inner));
+    }
+    case kActivationSilu: return x * sigmoid(x);
+    default: return x;
+  }
+}
+
+inline float apply_alpha(float acc, constant MatmulParams& p) { return p.alpha * acc; }
+inline float apply_beta(float c, constant MatmulParams& p) { return p.beta * c; }
+inline float apply_activation(float x, constant MatmulParams& p) {
+  return p.activation == kActivationNone ? x : activate(x, p.activation);
+}
+template <typename S>
+inline S apply_alpha(S acc, constant MatmulParams& p) {
+  return acc * S(p.alpha_int);
+}
+template <typename S>
+inline S apply_beta(S c, constant MatmulParams& p) {
+  return c * S(p.beta_int);
+}
+template <typename S>
+inline S apply_activation(S x, constant MatmulParams&) {
+  return x;
+}
+
+// O: the type of the output, c and the scales.
+template <typename O>
+struct MatmulEpilogue {
+  device O* out;
+  device const O* c;
+  device const O* scale;
+  constant MatmulParams& p;
+
+  template <typename S>
+  METAL_FUNC void store(uint row, uint column, S acc) const {
+    S value = acc;
+    if (p.has_scale) value *= S(scale[long(column) * p.scale]);
+    value = apply_alpha(value, p);
+    if (p.has_c) value += apply_beta(S(c[long(row) * p.c.row + long(column) * p.c.column]), p);
+    out[long(row) * p.out.row + long(column) * p.out.column] = O(apply_activation(value, p));
+  }
+};
+
+template <typename O>
+inline MatmulEpilogue<O> matmul_epilogue(device O* out, device const O* c, device const O* scale,
+                                         constant MatmulParams& p, uint batch) {
+  return {out + long(batch) * p.out.batch, p.has_c ? c + long(batch) * p.c.batch : c, scale, p};
+}
