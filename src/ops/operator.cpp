@@ -1,7 +1,5 @@
 #include "ops/operator.h"
 
-#include <ATen/native/Resize.h>
-
 #include <deque>
 #include <unordered_map>
 #include <vector>
@@ -55,11 +53,6 @@ std::string name_in_library(const c10::FunctionSchema& schema) {
   return schema.overload_name().empty() ? name : name + "." + schema.overload_name();
 }
 
-void check_cast(const char* op, const Tensor& result, const Tensor& out) {
-  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), op, ": result type ", result.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
-}
-
 }  // namespace
 
 const OperatorForms& OperatorForms::of(const char* name) {
@@ -96,30 +89,5 @@ void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::Cp
 }
 
 }  // namespace detail
-
-Tensor& write_out(const char* op, const Tensor& result, Tensor& out) {
-  check_cast(op, result, out);
-  TORCH_CHECK(out.device() == result.device(), op, ": expected out on ", result.device(), ", got ", out.device());
-  // A tensor that is resized gets the strides of the result, as at::TensorIterator gives them.
-  if (at::native::resize_output(out, result.sizes()) && result.is_non_overlapping_and_dense())
-    out.as_strided_(result.sizes(), result.strides());
-  out.copy_(result);
-  return out;
-}
-
-bool deliver(const char* op, const Tensor& result, Tensor& out) {
-  if (out.defined())
-    write_out(op, result, out);
-  else
-    out = result;
-  return true;
-}
-
-void write_in_place(const char* op, const Tensor& result, Tensor& self) {
-  check_cast(op, result, self);
-  TORCH_CHECK(self.sizes() == result.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
-              result.sizes());
-  self.copy_(result);
-}
 
 }  // namespace mpsx::ops

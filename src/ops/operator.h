@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "ops/op.h"
+#include "ops/output.h"
 
 namespace mpsx::ops {
 
@@ -51,16 +52,6 @@ struct OperatorForms {
   std::string functional, in_place, out;
   bool is_composite;  // so is the functional form
 };
-
-// Whether a launcher may write its result there: `out` is undefined, or has the result's type.
-inline bool takes(const Tensor& out, at::ScalarType type) { return !out.defined() || out.scalar_type() == type; }
-
-// Brings `result` (of the operator's own result type) into an out= tensor of another type or shape, as PyTorch does.
-Tensor& write_out(const char* op, const Tensor& result, Tensor& out);
-// Hands a result that other operators made to whoever asked for it. Always true.
-bool deliver(const char* op, const Tensor& result, Tensor& out);
-// write_out for an in-place form, whose tensor keeps its shape.
-void write_in_place(const char* op, const Tensor& result, Tensor& self);
 
 namespace detail {
 
@@ -145,7 +136,7 @@ struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, con
     if ((is_plain(outs) && ...) && this->launcher(arguments..., outs...)) return References(outs...);
     std::array<Tensor, sizeof...(R)> results;
     if (((outs.device().type() == at::kPrivateUse1) && ...) && this->launcher(arguments..., results[R]...))
-      (write_out(this->about->name, results[R], outs), ...);
+      (return_or_copy(this->about->name, results[R], outs), ...);
     else
       (void)fall_back<Values>(this->about->out, arguments..., outs...);
     return References(outs...);
@@ -163,7 +154,7 @@ struct InPlace<F, std::tuple<const Tensor&, A...>> final : Kernel<F, const Opera
     if (is_plain(self) && this->launcher(self, arguments..., self)) return self;
     Tensor result;
     if (self.device().type() == at::kPrivateUse1 && this->launcher(self, arguments..., result))
-      write_in_place(this->about->name, result, self);
+      copy_in_place(this->about->name, result, self);
     else
       (void)fall_back<Tensor>(this->about->in_place, self, arguments...);
     return self;

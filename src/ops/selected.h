@@ -16,9 +16,9 @@ inline void check_apart(const Tensor& x, const Tensor& first, const Tensor& seco
 // Refuses out= tensors of other types than x's and int64, in PyTorch's words, or in the memory of x.
 inline void check_selected(const char* name, const Tensor& x, const Tensor& values, const Tensor& indices) {
   const at::ScalarType type = x.scalar_type();
-  TORCH_CHECK(takes(values, type), name, ": expected scalar type ", type, " but got ", values.scalar_type(),
+  TORCH_CHECK(accepts(values, type), name, ": expected scalar type ", type, " but got ", values.scalar_type(),
               " for values");
-  TORCH_CHECK(takes(indices, at::kLong), name, ": expected scalar type Long but got ", indices.scalar_type(),
+  TORCH_CHECK(accepts(indices, at::kLong), name, ": expected scalar type Long but got ", indices.scalar_type(),
               " for indices");
   check_apart(x, values, indices);
 }

@@ -4,19 +4,16 @@
 
 #include <ATen/TensorMeta.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/native/Resize.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
 
 #include <array>
 
 #include "backend/torch_version.h"
-#include "ops/op.h"
+#include "ops/output.h"
 
 namespace mpsx::ops {
 
-// `Meta` is at::meta::structured_<op>. Kernels write `result(i)`, dense in the strides that the operator asks for;
-// finish() brings it into an out= tensor that has others.
+// `Meta` is at::meta::structured_<op>. Kernels write `result(i)`, whose strides are those that the operator asks for;
+// return_or_copy() returns it, or copies it into an out= tensor with other strides.
 template <typename Meta, size_t N = 1>
 class Structured final : public Meta {
  public:
@@ -32,52 +29,28 @@ class Structured final : public Meta {
                               at::TensorOptions options MPSX_DIMNAMES) override {
     set(size_t(i), sizes, strides, options);
   }
-  // For operators that share their checks with others and have outputs of their own.
+  // For operators that share their checks with others but have their own outputs.
   const Tensor& maybe_get_output(int64_t i) override {
     return result_[size_t(i)].defined() ? result_[size_t(i)] : given_[size_t(i)];
   }
 
   const Tensor& result(size_t i = 0) const { return result_[i]; }
-  // Hands the results to a launcher's own parameters (ops/operator.h), whether they were given or not. Always true.
+  // Returns the results through the launcher's output arguments. Always true.
   template <typename... Outs>
-  bool finish(Outs&... outs) const {
+  bool return_or_copy(Outs&... outs) const {
     static_assert(sizeof...(Outs) == N);
     size_t i = 0;
-    ((outs.defined() ? void() : void(outs = result_[i]), ++i), ...);
-    finish();
-    return true;
-  }
-  void finish() const {
-    for (size_t i = 0; i < N; ++i)
-      if (given_[i].defined() && !given_[i].is_same(result_[i])) given_[i].copy_(result_[i]);
+    return (ops::return_or_copy("out", result_[i++], outs) && ...);
   }
 
  private:
   void set(size_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
     const Tensor& out = given_[i];
-    if (!out.defined()) {
-      result_[i] = make(sizes, strides, options);
-      return;
-    }
-    TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
-                out.dtype(), " instead");
-    TORCH_CHECK(options.device().type() == out.device().type(), "Expected out tensor to have device ", options.device(),
-                ", but got ", out.device(), " instead");
-    if (at::native::resize_output(out, sizes)) {
-      if (!strides.empty()) {
-        out.as_strided_(sizes, strides);
-      } else if (options.memory_format_opt()) {
-        out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
-      }
-    }
-    const bool fits =
-        is_plain(out) &&
-        (strides.empty() ? out.is_contiguous(options.memory_format_opt().value_or(at::MemoryFormat::Contiguous))
-                         : out.strides() == strides);
-    result_[i] = fits ? out : make(sizes, strides, options);
-  }
-  static Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
-    return strides.empty() ? at::empty(sizes, options) : at::empty_strided(sizes, strides, options);
+    TORCH_CHECK(!out.defined() || options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(),
+                ", but got ", out.dtype(), " instead");
+    TORCH_CHECK(!out.defined() || options.device().type() == out.device().type(), "Expected out tensor to have device ",
+                options.device(), ", but got ", out.device(), " instead");
+    result_[i] = prepare_output(out, sizes, options, strides);
   }
 
   std::array<Tensor, N> given_, result_;

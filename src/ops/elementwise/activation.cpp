@@ -1,6 +1,5 @@
 // Launchers of activation.def: operators with scalar arguments, and the backwards of unary operators.
 #include <ATen/TensorOperators.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
@@ -37,7 +36,7 @@ const ElementwiseKernels& kernels() {
 template <OperatorName KERNEL>
 bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps = false) {
   if (!has_float_kernel(x)) return false;
-  TORCH_CHECK(takes(out, x.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", x.scalar_type());
+  TORCH_CHECK(accepts(out, x.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", x.scalar_type());
   at::TensorIterator iter =
       at::TensorIteratorConfig().set_check_mem_overlap(!overlaps).add_output(out).add_const_input(x).build();
   kernels<KERNEL, 1>().run(iter, tag_of(x), s);
@@ -49,7 +48,7 @@ bool forward(const Tensor& x, const ScalarParams& s, Tensor& out, bool overlaps 
 template <OperatorName KERNEL>
 bool backward(const Tensor& grad, const Tensor& x, const ScalarParams& s, Tensor& grad_input) {
   if (!has_float_kernel(x) || !is_plain(grad) || grad.scalar_type() != x.scalar_type() ||
-      !takes(grad_input, x.scalar_type()))
+      !accepts(grad_input, x.scalar_type()))
     return false;
   at::TensorIterator iter =
       at::TensorIteratorConfig().add_output(grad_input).add_const_input(grad).add_const_input(x).build();
@@ -120,7 +119,7 @@ bool hardtanh(const Tensor& self, const Scalar& low, const Scalar& high, Tensor&
   const int64_t a = low.to<int64_t>(), b = high.to<int64_t>();
   TORCH_CHECK(self.scalar_type() != at::kByte || (a >= 0 && b >= 0),
               "Cannot do hardtanh on an unsigned type with negative limits");
-  return deliver("hardtanh", at::clamp(self, a, b), out);
+  return return_or_copy("hardtanh", at::clamp(self, a, b), out);
 }
 bool hardtanh_backward(const Tensor& grad, const Tensor& self, const Scalar& low, const Scalar& high,
                        Tensor& grad_input) {
@@ -139,11 +138,12 @@ bool threshold(const Tensor& self, const Scalar& at, const Scalar& value, Tensor
   check_limit(self, value);
   // Doing it twice changes nothing: self may be expanded.
   if (!is_integral(self)) {
-    return takes(out, self.scalar_type()) && forward<"threshold">(self, scalars3(at, value), out, true);
+    return accepts(out, self.scalar_type()) && forward<"threshold">(self, scalars3(at, value), out, true);
   }
   check_holds(self.scalar_type(), at);
   check_holds(self.scalar_type(), value);
-  return deliver("threshold", at::where(self.le(at.to<int64_t>()), wrapped_number(value.to<int64_t>()), self), out);
+  return return_or_copy("threshold", at::where(self.le(at.to<int64_t>()), wrapped_number(value.to<int64_t>()), self),
+                        out);
 }
 bool threshold_backward(const Tensor& grad, const Tensor& self, const Scalar& at, Tensor& grad_input) {
   return backward<"threshold_backward">(grad, self, scalars3(at), grad_input);
@@ -178,7 +178,7 @@ ScalarParams logit_range(std::optional<double> eps) { return scalars3(eps.value_
 bool logit(const Tensor& self, std::optional<double> eps, Tensor& out) {
   if (is_plain(self) && at::isIntegralType(self.scalar_type(), /*includeBool=*/true))
     return logit(self.to(c10::typeMetaToScalarType(c10::get_default_dtype())), eps, out);
-  if (!takes(out, self.scalar_type())) return false;
+  if (!accepts(out, self.scalar_type())) return false;
   return clamps(eps) ? forward<"logit_clamped">(self, logit_range(eps), out)
                      : forward<"logit">(self, logit_range(eps), out);
 }
@@ -191,10 +191,10 @@ bool logit_backward(const Tensor& grad, const Tensor& self, std::optional<double
 bool nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> high, std::optional<double> low,
                 Tensor& out) {
   const at::ScalarType type = self.scalar_type();
-  TORCH_CHECK(takes(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
+  TORCH_CHECK(accepts(out, type), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", type);
   // The CPU copies integers into an out= that it resizes without their strides.
   if (is_plain(self) && at::isIntegralType(type, true))
-    return deliver("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
+    return return_or_copy("nan_to_num", out.defined() ? self.contiguous() : self.clone(), out);
   const double most = type == at::kHalf       ? 65504.0
                       : type == at::kBFloat16 ? kMostBFloat16
                                               : std::numeric_limits<float>::max();
@@ -213,23 +213,19 @@ bool round_decimals(const Tensor& self, int64_t decimals, Tensor& out) {
 // The derivatives of sigmoid and tanh are functions of the result, y.
 bool sigmoid_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
   if (is_plain_complex(y) && is_plain_complex(grad))
-    return deliver("sigmoid_backward", grad * ((1 - y) * y).conj(), grad_input);
+    return return_or_copy("sigmoid_backward", grad * ((1 - y) * y).conj(), grad_input);
   return backward<"sigmoid_result_backward">(grad, y, {}, grad_input);
 }
 bool tanh_backward(const Tensor& grad, const Tensor& y, Tensor& grad_input) {
   if (is_plain_complex(y) && is_plain_complex(grad))
-    return deliver("tanh_backward", grad * (1 - y * y).conj(), grad_input);
+    return return_or_copy("tanh_backward", grad * (1 - y * y).conj(), grad_input);
   return backward<"tanh_result_backward">(grad, y, {}, grad_input);
 }
 
 // `buffer` is what the CPU's kernel keeps for its backward; ours keeps nothing.
 bool log_sigmoid_forward(const Tensor& self, Tensor& output, Tensor& buffer) {
   if (!has_float_kernel(self)) return false;
-  // Contiguous whatever the input is, as the CPU's is.
-  if (output.defined())
-    at::native::resize_output(output, self.sizes());
-  else
-    output = self.new_empty(self.sizes());
+  allocate_or_resize(output, self.sizes(), self.options());  // contiguous for any input, like the CPU's
   if (!buffer.defined()) buffer = self.new_empty({0});
   return forward<"log_sigmoid">(self, {}, output);
 }

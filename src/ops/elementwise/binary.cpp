@@ -36,7 +36,7 @@ at::ScalarType binary_compute_type(const BinaryRow& row, const ElementwiseKernel
 
 bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a,
                 const Tensor& b, const ScalarParams& scalars, Tensor& out) {
-  const bool fits = takes(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
+  const bool fits = accepts(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
               " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
   // A result that is an operand too keeps its shape, although the iterator sees a copy of that operand in another type

@@ -32,7 +32,7 @@ at::ScalarType clamp_type(const Tensor& self, const Tensor& low, const Tensor& h
 // Both bounds are numbers, which the CPU's kernels round to the tensor's type.
 bool between_numbers(at::ScalarType type, const Tensor& self, const Scalar& low, const Scalar& high, Tensor& out) {
   static const ElementwiseKernels kernels("clamp_numbers", 1);
-  if (!takes(out, type)) return false;
+  if (!accepts(out, type)) return false;
   const auto x = to_common(self, type);
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .add_output(out)
@@ -64,7 +64,8 @@ bool clamp(const Tensor& self, const MaybeScalar& low, const MaybeScalar& high, 
   const Tensor a = low ? wrapped_number(*low) : Tensor(), b = high ? wrapped_number(*high) : Tensor();
   const auto type = clamp_type(self, a, b);
   if (type == at::ScalarType::Undefined) return false;
-  TORCH_CHECK(takes(out, type) || out.is_same(self), "clamp: Found dtype ", out.scalar_type(), " but expected ", type);
+  TORCH_CHECK(accepts(out, type) || out.is_same(self), "clamp: Found dtype ", out.scalar_type(), " but expected ",
+              type);
   if (low) check_holds(type, *low);
   if (high) check_holds(type, *high);
   return ops::between(type, self, a, b, out);

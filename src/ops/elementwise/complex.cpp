@@ -71,7 +71,7 @@ bool fits_halves(const Tensor& a, const Tensor& b, const Tensor& out) {
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
               " but got scalar type ", b.scalar_type(), " for second argument");
   const at::ScalarType type = at::toComplexType(a.scalar_type());
-  TORCH_CHECK(takes(out, type), "Expected object of scalar type ", type, " but got scalar type ", out.scalar_type(),
+  TORCH_CHECK(accepts(out, type), "Expected object of scalar type ", type, " but got scalar type ", out.scalar_type(),
               " for argument 'out'");
   return a.scalar_type() != at::kDouble && is_plain(a) && is_plain(b);
 }
@@ -89,9 +89,10 @@ bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
 }
 bool conj_physical(const Tensor& self, Tensor& out) {
   static const ElementwiseKernels kernels("conj_physical", 1);
-  TORCH_CHECK(takes(out, self.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ", self.scalar_type());
-  if (is_plain(self) && !self.is_complex() && out.defined()) return deliver("conj_physical", self, out);
-  if (!is_plain_complex(self) || !takes(out, at::kComplexFloat)) return false;
+  TORCH_CHECK(accepts(out, self.scalar_type()), "Found dtype ", out.scalar_type(), " but expected ",
+              self.scalar_type());
+  if (is_plain(self) && !self.is_complex() && out.defined()) return return_or_copy("conj_physical", self, out);
+  if (!is_plain_complex(self) || !accepts(out, at::kComplexFloat)) return false;
   at::TensorIterator iter = at::TensorIterator::unary_op(out, self);
   kernels.run(iter, Tag::c64, {});
   if (!out.defined()) out = iter.output();

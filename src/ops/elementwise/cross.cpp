@@ -40,7 +40,7 @@ bool cross(const Tensor& self, const Tensor& other, int64_t dim, Tensor& out) {
   if (result.numel() > 0)  // which the meta function makes contiguous
     launch_cross(result, self.expand(result.sizes()).contiguous(), other.expand(result.sizes()).contiguous(),
                  dim < 0 ? dim + result.dim() : dim);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 }  // namespace

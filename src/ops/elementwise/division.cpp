@@ -42,7 +42,7 @@ bool arithmetic(const Tensor& a, const Tensor& b, Tensor& out) {
   const auto type = binary_compute_type(ROW, kernels<ROW>(), a, b);
   if (type == at::ScalarType::Undefined) return false;
   if constexpr (&ROW != &kPow && &ROW != &kDiv)
-    if (takes(out, type) && a.numel() > 0) check_divisor(type, b);
+    if (accepts(out, type) && a.numel() > 0) check_divisor(type, b);
   return run_binary(ROW, kernels<ROW>(), type, a, b, ScalarParams{}, out);
 }
 
@@ -68,29 +68,29 @@ bool is_small(at::ScalarType type, const Scalar& exponent) {
 }
 bool multiplied(const Tensor& a, double exponent, Tensor& out) {
   static const ElementwiseKernels square("square", 1), cube("cube", 1), inverse_square("inverse_square", 1);
-  if (!takes(out, a.scalar_type())) return false;
+  if (!accepts(out, a.scalar_type())) return false;
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(a).build();
   (exponent == 2.0 ? square : exponent == 3.0 ? cube : inverse_square).run(iter, tag_of(a), ScalarParams{});
   if (!out.defined()) out = iter.output();
   return true;
 }
 bool pow_small(const Tensor& a, double exponent, Tensor& out) {
-  if (exponent == 1.0) return deliver("pow", out.is_same(a) ? a : a.clone(), out);
-  if (exponent == 0.5) return deliver("pow", a.sqrt(), out);
-  if (exponent == -0.5) return deliver("pow", a.rsqrt(), out);
-  if (exponent == -1.0) return deliver("pow", a.reciprocal(), out);
+  if (exponent == 1.0) return return_or_copy("pow", out.is_same(a) ? a : a.clone(), out);
+  if (exponent == 0.5) return return_or_copy("pow", a.sqrt(), out);
+  if (exponent == -0.5) return return_or_copy("pow", a.rsqrt(), out);
+  if (exponent == -1.0) return return_or_copy("pow", a.reciprocal(), out);
   if (!a.is_complex() || exponent == 2.0) return multiplied(a, exponent, out);
   Tensor square;
   multiplied(a, 2.0, square);
-  return deliver("pow", exponent == 3.0 ? square.mul(a) : square.reciprocal(), out);
+  return return_or_copy("pow", exponent == 3.0 ? square.mul(a) : square.reciprocal(), out);
 }
 
 bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
-  if (is_plain_complex(a) && exponent.equal(0)) return deliver("pow", at::ones_like(a), out);
-  if (is_plain_complex(a) && exponent.equal(1)) return deliver("pow", a.clone(), out);
+  if (is_plain_complex(a) && exponent.equal(0)) return return_or_copy("pow", at::ones_like(a), out);
+  if (is_plain_complex(a) && exponent.equal(1)) return return_or_copy("pow", a.clone(), out);
   const Tensor b = wrapped_number(exponent);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, b);
-  if (type == at::ScalarType::Undefined || !takes(out, type)) return false;
+  if (type == at::ScalarType::Undefined || !accepts(out, type)) return false;
   TORCH_CHECK(!at::isIntegralType(type, true) || !exponent.isIntegral(false) || exponent.toLong() >= 0,
               "Integers to negative integer powers are not allowed.");
   if (type != at::kFloat) check_holds(type, exponent);

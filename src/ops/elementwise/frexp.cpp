@@ -18,10 +18,10 @@ void part(const ElementwiseKernels& kernels, const Tensor& self, at::ScalarType 
 }
 bool frexp(const Tensor& self, Tensor& mantissa, Tensor& exponent) {
   static const ElementwiseKernels mantissas("frexp", 1), exponents("frexp_exponent", 1);
-  TORCH_CHECK(takes(exponent, at::kInt), "torch.frexp() expects exponent to have int dtype but got ",
+  TORCH_CHECK(accepts(exponent, at::kInt), "torch.frexp() expects exponent to have int dtype but got ",
               exponent.scalar_type());
-  TORCH_CHECK(takes(mantissa, self.scalar_type()), "torch.frexp() expects mantissa to have dtype ", self.scalar_type(),
-              " but got ", mantissa.scalar_type());
+  TORCH_CHECK(accepts(mantissa, self.scalar_type()), "torch.frexp() expects mantissa to have dtype ",
+              self.scalar_type(), " but got ", mantissa.scalar_type());
   if (!has_float_kernel(self)) return false;
   part(exponents, self, at::kInt, exponent);  // first: the mantissa may be written over self
   part(mantissas, self, self.scalar_type(), mantissa);

@@ -1,6 +1,5 @@
 // Activations of two tensors: glu, prelu, rrelu with its noise.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>
@@ -43,7 +42,7 @@ const ElementwiseKernels& glu_kernels() {
   return kernels;
 }
 bool glu(const Tensor& self, int64_t dim, Tensor& out) {
-  if (!has_float_kernel(self) || !takes(out, self.scalar_type())) return false;
+  if (!has_float_kernel(self) || !accepts(out, self.scalar_type())) return false;
   const GluHalves halves(self, dim);
   const Tensor result = gate(glu_kernels(), halves.first(self), halves.second(self), out);
   if (!out.defined()) out = result;
@@ -53,13 +52,10 @@ bool glu(const Tensor& self, int64_t dim, Tensor& out) {
 bool glu_backward(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
   static const ElementwiseKernels of_second("glu_gate_backward", 3);
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
-      !takes(grad_input, self.scalar_type()))
+      !accepts(grad_input, self.scalar_type()))
     return false;
   const GluHalves halves(self, dim);
-  if (!grad_input.defined())
-    grad_input = at::empty_like(self, at::MemoryFormat::Contiguous);
-  else
-    at::native::resize_output(grad_input, self.sizes());
+  allocate_or_resize(grad_input, self.sizes(), self.options());
   gate(glu_kernels(), grad, halves.second(self), halves.first(grad_input));
   Tensor second = halves.second(grad_input);
   run_ternary(of_second, self.scalar_type(), grad, halves.first(self), halves.second(self), ScalarParams{}, second);
@@ -69,7 +65,7 @@ bool glu_backward(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& g
 bool prelu(const Tensor& self, const Tensor& weight, Tensor& out) {
   static const ElementwiseKernels kernels("prelu", 2);
   if (!has_float_kernel(self) || !is_plain(weight) || weight.scalar_type() != self.scalar_type() ||
-      !takes(out, self.scalar_type()))
+      !accepts(out, self.scalar_type()))
     return false;
   if (!out.defined()) out = at::empty_like(self);
   gate(kernels, weight, self, out);
@@ -89,12 +85,12 @@ bool rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar&
            std::optional<at::Generator> generator, Tensor& out) {
   if (!has_float_kernel(self) || !is_plain(noise)) return false;
   if (!out.defined()) out = at::empty_like(self, at::MemoryFormat::Contiguous);
-  if (!training) return deliver("rrelu", at::leaky_relu(self, (lower.toDouble() + upper.toDouble()) / 2), out);
+  if (!training) return return_or_copy("rrelu", at::leaky_relu(self, (lower.toDouble() + upper.toDouble()) / 2), out);
   TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "rrelu_with_noise: expected noise of the input's shape ",
               self.sizes(), ", got ", noise.sizes());
   noise.uniform_(lower.toDouble(), upper.toDouble(), generator);
   noise.masked_fill_(self.gt(0), 1);
-  return deliver("rrelu", at::mul(self, noise), out);
+  return return_or_copy("rrelu", at::mul(self, noise), out);
 }
 
 }  // namespace

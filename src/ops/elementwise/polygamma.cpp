@@ -13,7 +13,7 @@ bool polygamma(int64_t n, const Tensor& self, Tensor& out) {
   const Tensor x = at::isIntegralType(self.scalar_type(), true)
                        ? self.to(c10::typeMetaToScalarType(c10::get_default_dtype()))
                        : self;
-  if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
+  if (!has_float_kernel(x) || !accepts(out, x.scalar_type())) return false;
   TORCH_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(x).build();
   kernels.run(iter, tag_of(x), scalar_params(n));
@@ -22,7 +22,8 @@ bool polygamma(int64_t n, const Tensor& self, Tensor& out) {
 }
 
 Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) {
-  return write_out("mvlgamma", at::mvlgamma(self, p), out);
+  return_or_copy("mvlgamma", at::mvlgamma(self, p), out);
+  return out;
 }
 
 }  // namespace

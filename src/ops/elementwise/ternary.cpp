@@ -18,7 +18,7 @@ using at::Scalar;
 
 bool run_ternary(const ElementwiseKernels& kernels, at::ScalarType type, const Tensor& a, Tensor b, const Tensor& c,
                  const ScalarParams& s, Tensor& out, bool condition) {
-  if (!takes(out, type)) return false;
+  if (!accepts(out, type)) return false;
   if (b.device().is_cpu() && c.device().is_cpu()) b = b.to(a.device(), type);  // a kernel takes one number
   const auto x = condition ? c10::MaybeOwned<Tensor>::borrowed(a) : to_common(a, type);
   const auto y = to_common(b, type), z = to_common(c, type);
@@ -47,13 +47,13 @@ bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const
   const auto bytes = [](const Tensor& t) { return t.to(at::kComplexFloat).view(at::kLong); };
   Tensor result;
   run_ternary(kernels, at::kLong, condition, bytes(a), bytes(b), ScalarParams{}, result, true);
-  return takes(out, type) && deliver("where", result.view(type), out);
+  return accepts(out, type) && return_or_copy("where", result.view(type), out);
 }
 
 bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   if (!is_plain(condition) || condition.scalar_type() != at::kBool || !is_operand(a) || !is_operand(b)) return false;
   const auto type = at::result_type(a, b);
-  TORCH_CHECK(takes(out, type), "where: Expected out type to be ", type, " but got ", out.scalar_type());
+  TORCH_CHECK(accepts(out, type), "where: Expected out type to be ", type, " but got ", out.scalar_type());
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
@@ -70,7 +70,7 @@ bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Te
 }
 bool has_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& out) {
   return is_plain(self) && is_plain(mask) && mask.scalar_type() == at::kBool && tag_of(self) != Tag::none &&
-         takes(out, self.scalar_type());
+         accepts(out, self.scalar_type());
 }
 bool masked_fill_number(const Tensor& self, const Tensor& mask, const Scalar& value, Tensor& out) {
   if (!has_masked_fill(self, mask, out)) return false;
@@ -124,7 +124,7 @@ bool lerp(const Tensor& a, const Tensor& b, const Tensor& weight, Tensor& out) {
 bool lerp_number(const Tensor& a, const Tensor& b, const Scalar& weight, Tensor& out) {
   static const ElementwiseKernels kernels("lerp_number", 2);
   if (is_plain_complex(a)) return ops::lerp(a, b, wrapped_number(weight), out);
-  if (!has_lerp(a, b) || !takes(out, a.scalar_type())) return false;
+  if (!has_lerp(a, b) || !accepts(out, a.scalar_type())) return false;
   check_holds(at::toOpMathType(a.scalar_type()), weight);
   at::TensorIterator iter = at::TensorIteratorConfig().add_output(out).add_const_input(a).add_const_input(b).build();
   kernels.run(iter, tag_of(a), scalar_params(weight));

@@ -1,5 +1,4 @@
 // Launchers and registration of every operator in unary.def, and of special.def those of one number.
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -69,7 +68,7 @@ bool run_unary(const Tensor& self, Tensor& out) {
   const bool real = real_of_complex<I> && tag == Tag::c64;
   TORCH_CHECK(!real || !out.is_same(self), "In-place ", row.name, " is not supported for complex tensors.");
   const at::ScalarType result = row.result == Result::BOOL ? at::kBool : real ? at::kFloat : type;
-  if (!takes(out, result)) {
+  if (!accepts(out, result)) {
     constexpr std::string_view name = row.name;
     constexpr bool tells_sign = name == "isposinf" || name == "isneginf" || name == "signbit";
     TORCH_CHECK(!tells_sign, name, " does not support non-boolean outputs.");
@@ -78,8 +77,8 @@ bool run_unary(const Tensor& self, Tensor& out) {
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
   }
-  // The CPU hands over a part of complex results, without their strides.
-  if (real && out.defined()) at::native::resize_output(out, self.sizes());
+  // The CPU resizes the real output of a complex input to contiguous strides, unlike TensorIterator.
+  if (real && out.defined()) allocate_or_resize(out, self.sizes(), out.options());
   const auto input = to_common(self, type);
   auto config = at::TensorIteratorConfig();
   config.add_output(out).add_const_input(*input);
@@ -106,8 +105,8 @@ template <>
 bool unary<unary_row("reciprocal")>(const Tensor& self, Tensor& out) {
   if (self.scalar_type() != at::kDouble || self.numel() != 1 || !is_plain(self))
     return run_unary<unary_row("reciprocal")>(self, out);
-  return deliver("reciprocal",
-                 at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options()), out);
+  return return_or_copy("reciprocal",
+                        at::full(self.sizes(), 1.0 / at::_local_scalar_dense(self).toDouble(), self.options()), out);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Tensor histc_of_whole(const Tensor& self, int64_t bins, int64_t low, int64_t hig
 bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& high, Tensor& out) {
   static const KernelSet kernels("histc");
   const bool whole = is_plain(self) && at::isIntegralType(self.scalar_type(), false);
-  if (!(whole || has_float_kernel(self)) || !takes(out, self.scalar_type())) return false;
+  if (!(whole || has_float_kernel(self)) || !accepts(out, self.scalar_type())) return false;
   TORCH_CHECK(bins > 0, "histc: expected bins > 0, got ", bins);
   double first = low.toDouble(), last = high.toDouble();
   if (whole) first = std::trunc(first), last = std::trunc(last);
@@ -81,11 +81,11 @@ bool histc(const Tensor& self, int64_t bins, const Scalar& low, const Scalar& hi
   TORCH_CHECK(first < last, "histc: max must be larger than min, got ", last, " and ", first);
   TORCH_CHECK(self.numel() <= int64_t(INT32_MAX) && bins <= int64_t(INT32_MAX),
               "histc: expected fewer than 2^31 elements and bins, got ", self.sizes(), " and ", bins, " bins");
-  if (self.numel() == 0) return deliver("histc", at::zeros({bins}, self.options()), out);
+  if (self.numel() == 0) return return_or_copy("histc", at::zeros({bins}, self.options()), out);
   const HistogramParams p{uint32_t(self.numel()), uint32_t(bins), float(first), float(last)};
   const Tensor found = whole ? histc_of_whole(self, bins, int64_t(first), int64_t(last))
                              : count_bins(kernels, tag_of(self), self.contiguous(), p);
-  return deliver("histc", found.to(self.scalar_type()), out);
+  return return_or_copy("histc", found.to(self.scalar_type()), out);
 }
 
 }  // namespace

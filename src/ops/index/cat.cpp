@@ -79,7 +79,7 @@ bool cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
   Structured<at::meta::structured_cat> outputs(out);
   const auto plan = outputs.meta(tensors, at::legacy_cat_wrap_dim(dim, materialized));
   fill(outputs.result(), tensors, plan.dim);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
         .over(p.columns, element, p.rows, matrices)
         .run();
   }
-  return outputs.finish(result);
+  return outputs.return_or_copy(result);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_gr
   Structured<at::meta::structured_gather> outputs(out);
   outputs.meta(self, dim, index, sparse_grad);
   gather_into(outputs.result(), self, at::maybe_wrap_dim(dim, self.dim()), index);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool take(const Tensor& self, const Tensor& index, Tensor& out) {
@@ -93,7 +93,7 @@ bool take(const Tensor& self, const Tensor& index, Tensor& out) {
   p.pitch = 1;
   p.negative = true;
   launch_index_rows("take", result, in, index, 1, 1, p);
-  return deliver("take", result, out);
+  return return_or_copy("take", result, out);
 }
 
 }  // namespace

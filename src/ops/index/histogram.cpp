@@ -105,14 +105,16 @@ bool histogram_of_bins(const Tensor& self, const Tensor& bins, const OptionalTen
                        Tensor& edges) {
   if (!has_kernels(self, weight) || !is_plain(bins)) return false;
   const Tensor counts = Points("torch.histogram()", self, weight, true).counts({bins}, density);
-  return deliver("histogram", counts, hist) && (edges.is_same(bins) || deliver("histogram", bins.clone(), edges));
+  return return_or_copy("histogram", counts, hist) &&
+         (edges.is_same(bins) || return_or_copy("histogram", bins.clone(), edges));
 }
 bool histogram_of_count(const Tensor& self, int64_t bins, OptionalRange range, const OptionalTensor& weight,
                         bool density, Tensor& hist, Tensor& edges) {
   if (!has_kernels(self, weight)) return false;
   const Points points("torch.histogram()", self, weight, true);
   const std::vector<Tensor> parts = points.edges({bins}, range);
-  return deliver("histogram", points.counts(parts, density), hist) && deliver("histogram", parts[0], edges);
+  return return_or_copy("histogram", points.counts(parts, density), hist) &&
+         return_or_copy("histogram", parts[0], edges);
 }
 
 std::optional<std::vector<Tensor>> edges_dd(const Tensor& self, IntArrayRef bins, OptionalRange range,

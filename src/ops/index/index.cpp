@@ -158,7 +158,7 @@ bool index(const Tensor& self, const Indices& indices, Tensor& result) {
   p.negative = plan.negative;
   const Tensor in = plan.self.contiguous();
   if (out.numel() > 0) launch_index_rows("index", out, in, plan.index, plan.outer, plan.row, p, true);
-  if (result.defined()) return deliver("index", out, result);
+  if (result.defined()) return return_or_copy("index", out, result);
   result = fresh.is_same(out) ? out : fresh.copy_(out);
   return true;
 }

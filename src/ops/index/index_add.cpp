@@ -90,7 +90,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   check_index("index_add", where, self.dim() ? self.size(d) : 1, d, false);
   if (!result.is_same(self)) result.copy_(self);
   add_rows(result, d, where, scaled(source, alpha), false);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
@@ -108,7 +108,7 @@ bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tens
     const Tensor from = source.dim() == result.dim() ? source : source.reshape(expand_index(where, result, d).sizes());
     scatter_along(Scatter::set, {result, expand_index(where, result, d), from}, d, false);
   }
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {

@@ -1,7 +1,6 @@
 // index_select and embedding.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -41,11 +40,10 @@ bool index_select(const Tensor& self, int64_t dim, const Tensor& index, Tensor& 
     at::assert_no_internal_overlap(out);
     at::assert_no_overlap(out, self);
     at::assert_no_overlap(out, index);
-    at::native::resize_output(out, sizes);
   }
-  const Tensor result = out.defined() && out.is_contiguous() ? out : at::empty(sizes, self.options());
+  const Tensor result = prepare_output(out, sizes, self.options());
   select_rows_into("index_select", result, self, dim, index);
-  return result.is_same(out) || deliver("index_select", result, out);
+  return return_or_copy("index_select", result, out);
 }
 
 std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10::SymInt, bool, bool) {

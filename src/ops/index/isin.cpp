@@ -31,19 +31,19 @@ bool isin(const Tensor& elements, const Tensor& tests, bool assume_unique, bool 
     const Tensor nearest = sorted.index_select(0, position.flatten()).view(elements.sizes());
     result.copy_(invert ? nearest.ne(elements) : nearest.eq(elements));
   }
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 bool isin_scalar(const Tensor& elements, const Scalar& test, bool assume_unique, bool invert, Tensor& out) {
   if (!has_number_kernel(elements)) return false;
   Structured<at::meta::structured_isin_Tensor_Scalar> outputs(out);
   outputs.meta(elements, test, assume_unique, invert);
   outputs.result().copy_(invert ? elements.ne(test) : elements.eq(test));
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 bool isin_number(const Scalar& element, const Tensor& tests, bool, bool invert, Tensor& out) {
   if (!has_number_kernel(tests)) return false;
   const Tensor found = tests.eq(element).any();
-  return deliver("isin", invert ? found.logical_not() : found, out);
+  return return_or_copy("isin", invert ? found.logical_not() : found, out);
 }
 
 }  // namespace

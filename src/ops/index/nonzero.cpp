@@ -1,7 +1,6 @@
 // nonzero, masked_select and what is built from nonzero. Output sizes depend on the data, so the CPU waits for a count.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -70,7 +69,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
 bool nonzero(const Tensor& self, Tensor& out) {
   if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
   if (!has_kernel(self)) return false;
-  TORCH_CHECK(takes(out, at::kLong), "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
+  TORCH_CHECK(accepts(out, at::kLong), "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
               out.scalar_type());
   if (out.defined()) at::assert_no_overlap(out, self);
   Tensor found;
@@ -78,13 +77,7 @@ bool nonzero(const Tensor& self, Tensor& out) {
     found = at::empty_strided({total, self.dim()}, {1, total}, self.options().dtype(at::kLong));
     return found.data_ptr();
   });
-  if (!out.defined()) {
-    out = found;
-    return true;
-  }
-  if (at::native::resize_output(out, found.sizes())) out.as_strided_(found.sizes(), found.strides());
-  out.copy_(found);
-  return true;
+  return return_or_copy("nonzero", found, out);
 }
 
 void check_masked_select(const Tensor& self, const Tensor& mask) {
@@ -115,20 +108,20 @@ bool masked_select(const Tensor& self, const Tensor& mask, Tensor& out) {
   p.size = in.numel();
   p.pitch = 1;
   launch_index_rows("masked_select", result, in, positions, 1, 1, p, true);
-  return deliver("masked_select", result, out);
+  return return_or_copy("masked_select", result, out);
 }
 
 bool nonzero_static(const Tensor& numbers, int64_t size, int64_t fill, Tensor& out) {
   const Tensor self = truth_of(numbers);
   if (!has_number_kernel(self)) return false;
-  TORCH_CHECK(takes(out, at::kLong), "nonzero_static: Expected out tensor to have scalar type Long but got scalar type",
-              out.scalar_type());
+  TORCH_CHECK(accepts(out, at::kLong),
+              "nonzero_static: Expected out tensor to have scalar type Long but got scalar type", out.scalar_type());
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const Tensor found = self.nonzero();
   if (found.size(0) >= size)
-    return deliver("nonzero_static", found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous), out);
+    return return_or_copy("nonzero_static", found.narrow(0, 0, size).clone(at::MemoryFormat::Contiguous), out);
   const Tensor rest = at::full({size - found.size(0), self.dim()}, fill, found.options());
-  return deliver("nonzero_static", at::cat({found, rest}), out);
+  return return_or_copy("nonzero_static", at::cat({found, rest}), out);
 }
 
 // The coordinates of the elements of a triangle.

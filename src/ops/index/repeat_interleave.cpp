@@ -16,14 +16,14 @@ bool repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size
   TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
               "repeats has to be Long or Int tensor");
   if (!has_number_kernel(repeats)) return false;
-  if (repeats.size(0) == 0) return deliver("repeat_interleave", at::empty({0}, repeats.options()), out);
+  if (repeats.size(0) == 0) return return_or_copy("repeat_interleave", at::empty({0}, repeats.options()), out);
   TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");
   const Tensor ends = repeats.cumsum(0, at::kLong);
   const int64_t total = ends[-1].item<int64_t>();
   TORCH_CHECK(!output_size || *output_size == total, "allocated size does not match required size");
   const Tensor ended = at::zeros({total + 1}, ends.options());
   ended.index_add_(0, ends, at::ones({1}, ends.options()).expand_as(ends));
-  return deliver("repeat_interleave", ended.cumsum(0).slice(0, 0, total).to(repeats.scalar_type()), out);
+  return return_or_copy("repeat_interleave", ended.cumsum(0).slice(0, 0, total).to(repeats.scalar_type()), out);
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ bool run(const char* name, Outputs& outputs, Scatter op, const Tensor& self, int
   check_index(name, index, self.dim() ? self.size(dim) : 1, dim, false);
   if (!result.is_same(self)) result.copy_(self);
   scatter_along(op, {result, index, source, value}, dim, false);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool supported(Scatter op, const Tensor& self) {
@@ -267,7 +267,7 @@ bool scatter_reduce_two(const Tensor& self, int64_t dim, const Tensor& index, co
   }
   if (!mean || index.numel() == 0) return true;
   divide_by_counts(result, dim, index, include_self);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 // The same index for all lines.
@@ -296,7 +296,7 @@ bool index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Te
     if (self.dim() > 0) shape[size_t(d)] = size;
     to_means(result, counts.view(shape));
   }
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ bool run(std::tuple<Outs&...> outs, const Arguments&... arguments) {
         size_t i = 0;
         const std::array<Tensor, sizeof...(Outs)> results{(void(out), op.result(i++))...};
         std::apply([&](const auto&... result) { op.impl(arguments..., result...); }, results);
-        return op.finish(out...);
+        return op.return_or_copy(out...);
       },
       outs);
 }
@@ -141,7 +141,7 @@ bool cholesky_solve(const Tensor& self, const Tensor& A, bool upper, Tensor& out
   result.copy_(self);
   if (result.numel() > 0)
     linalg::solve_with_cholesky(linalg::matrices(A), linalg::written_matrices("cholesky_solve", result), upper);
-  return deliver("_cholesky_solve_helper", result, out);
+  return return_or_copy("_cholesky_solve_helper", result, out);
 }
 
 // LAPACK supports neither integers nor 16-bit floats. Let the CPU raise its own error, whatever the fallback mode.

@@ -82,7 +82,7 @@ MarginProblem multi_margin(const Tensor& self, const Tensor& where, const Scalar
 bool multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
                        const OptionalTensor& weight, int64_t reduction, Tensor& out) {
   static const KernelSet kernels("multi_margin");
-  if (!has_kernels(self, target) || !takes(out, self.scalar_type())) return false;
+  if (!has_kernels(self, target) || !accepts(out, self.scalar_type())) return false;
   const MarginProblem q = multi_margin(self, target, p, margin, weight);
   const Tensor rows = at::empty({q.rows}, self.options());
   if (q.rows > 0) {
@@ -93,17 +93,17 @@ bool multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p
         .pointer(data_or_null(q.weight));
     q.run(launch, "multi_margin_loss", q.params.classes);
   }
-  return deliver("multi_margin_loss", reduced(rows, reduction, target.dim() == 0), out);
+  return return_or_copy("multi_margin_loss", reduced(rows, reduction, target.dim() == 0), out);
 }
 bool multi_margin_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Scalar& p,
                            const Scalar& margin, const OptionalTensor& weight, int64_t reduction, Tensor& grad_input) {
   static const KernelSet kernels("multi_margin_bwd");
   if (!has_kernels(self, target) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
-      !takes(grad_input, self.scalar_type()))
+      !accepts(grad_input, self.scalar_type()))
     return false;
   MarginProblem q = multi_margin(self, target, p, margin, weight);
   const Tensor result = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
-  if (q.rows == 0) return deliver("multi_margin_loss_backward", result, grad_input);
+  if (q.rows == 0) return return_or_copy("multi_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
   launch.pointer(result.mutable_data_ptr())
       .pointer(from.const_data_ptr())
@@ -111,7 +111,7 @@ bool multi_margin_backward(const Tensor& grad, const Tensor& self, const Tensor&
       .pointer(q.target.const_data_ptr())
       .pointer(data_or_null(q.weight));
   q.run(launch, "multi_margin_loss", 2 * uint64_t(q.params.classes));
-  return deliver("multi_margin_loss_backward", result, grad_input);
+  return return_or_copy("multi_margin_loss_backward", result, grad_input);
 }
 MarginProblem multilabel_margin(const Tensor& self, const Tensor& target) {
   constexpr const char* kName = "multilabel_margin_loss";
@@ -124,7 +124,7 @@ uint64_t pairs(const MarginProblem& q) { return uint64_t(q.params.classes) * q.p
 bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out,
                                Tensor& is_target) {
   static const KernelSet kernels("multilabel_margin");
-  if (!has_kernels(self, target) || !takes(out, self.scalar_type())) return false;
+  if (!has_kernels(self, target) || !accepts(out, self.scalar_type())) return false;
   const MarginProblem q = multilabel_margin(self, target);
   const Tensor rows = at::empty({q.rows}, self.options()), marks = at::empty(target.sizes(), self.options());
   if (q.rows > 0) {
@@ -135,21 +135,21 @@ bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t
         .pointer(q.target.const_data_ptr());
     q.run(launch, "multilabel_margin_loss", pairs(q));
   }
-  return deliver("multilabel_margin_loss", reduced(rows, reduction, target.dim() <= 1), out) &&
-         deliver("multilabel_margin_loss", marks, is_target);
+  return return_or_copy("multilabel_margin_loss", reduced(rows, reduction, target.dim() <= 1), out) &&
+         return_or_copy("multilabel_margin_loss", marks, is_target);
 }
 bool multilabel_margin_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
                                 const Tensor& is_target, Tensor& grad_input) {
   static const KernelSet kernels("multilabel_margin_bwd");
   if (!has_kernels(self, target) || !is_plain(grad) || !is_plain(is_target) ||
-      grad.scalar_type() != self.scalar_type() || !takes(grad_input, self.scalar_type()))
+      grad.scalar_type() != self.scalar_type() || !accepts(grad_input, self.scalar_type()))
     return false;
   MarginProblem q = multilabel_margin(self, target);
   TORCH_CHECK(is_target.sizes() == target.sizes(), "multilabel_margin_loss_backward: expected is_target of shape ",
               target.sizes(), ", got ", is_target.sizes());
   const Tensor result = at::empty(self.sizes(), self.options()), from = q.gradient(grad, reduction);
   const Tensor marks = is_target.to(self.scalar_type()).contiguous();
-  if (q.rows == 0) return deliver("multilabel_margin_loss_backward", result, grad_input);
+  if (q.rows == 0) return return_or_copy("multilabel_margin_loss_backward", result, grad_input);
   Launch launch(kernels.get(tag_of(self)));
   launch.pointer(result.mutable_data_ptr())
       .pointer(from.const_data_ptr())
@@ -157,7 +157,7 @@ bool multilabel_margin_backward(const Tensor& grad, const Tensor& self, const Te
       .pointer(q.x.const_data_ptr())
       .pointer(q.target.const_data_ptr());
   q.run(launch, "multilabel_margin_loss", pairs(q));
-  return deliver("multilabel_margin_loss_backward", result, grad_input);
+  return return_or_copy("multilabel_margin_loss_backward", result, grad_input);
 }
 
 }  // namespace

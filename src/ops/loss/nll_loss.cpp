@@ -124,7 +124,7 @@ bool nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTenso
   outputs.meta(self, target, as_ref(weight), reduction, ignore_index);
   forward(outputs.result(0), outputs.result(1), plan(self, target, weight, ignore_index, true), reduction,
           is_reduced(self, reduction));
-  return outputs.finish(output, total_weight);
+  return outputs.return_or_copy(output, total_weight);
 }
 
 bool nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
@@ -135,7 +135,7 @@ bool nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tens
   outputs.meta(grad_output, self, target, as_ref(weight), reduction, ignore_index, total_weight);
   backward(outputs.result(), grad_output, plan(self, target, weight, ignore_index, false), reduction,
            is_reduced(self, reduction), total_weight);
-  return outputs.finish(grad_input);
+  return outputs.return_or_copy(grad_input);
 }
 
 void check_2d(const Tensor& self, const Tensor& target, const MaybeTensor& weight) {
@@ -157,7 +157,7 @@ bool nll_loss2d_forward(const Tensor& self, const Tensor& target, const MaybeTen
   const Tensor loss = at::empty(reduced ? at::IntArrayRef() : target.sizes(), self.options());
   const Tensor total = at::empty({}, self.options());
   forward(loss, total, plan(self, target, weight, ignore_index.expect_int(), true), reduction, reduced);
-  return deliver("nll_loss2d", loss, output) && deliver("nll_loss2d", total, total_weight);
+  return return_or_copy("nll_loss2d", loss, output) && return_or_copy("nll_loss2d", total, total_weight);
 }
 
 bool nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const MaybeTensor& weight,
@@ -171,7 +171,7 @@ bool nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Te
   const Tensor result = at::empty(self.sizes(), self.options());
   backward(result, grad_output, plan(self, target, weight, ignore_index.expect_int(), false), reduction, reduced,
            total_weight);
-  return deliver("nll_loss2d_backward", result, grad_input);
+  return return_or_copy("nll_loss2d_backward", result, grad_input);
 }
 
 }  // namespace

@@ -193,32 +193,33 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
 }
 
 bool mse_loss(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
-  return has_kernel(self, target) && deliver("mse_loss", forward(mse(), self, target, {}, reduction, 0), out);
+  return has_kernel(self, target) && return_or_copy("mse_loss", forward(mse(), self, target, {}, reduction, 0), out);
 }
 bool mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out) {
   return has_kernel(self, target) && same_kind(self, grad) &&
-         deliver("mse_loss_backward", backward(mse(), grad, self, target, {}, reduction, 0, 2.0f), out);
+         return_or_copy("mse_loss_backward", backward(mse(), grad, self, target, {}, reduction, 0, 2.0f), out);
 }
 
 bool smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
   return has_kernel(self, target) &&
-         deliver("smooth_l1_loss", forward(smooth_l1(), self, target, {}, reduction, beta), out);
+         return_or_copy("smooth_l1_loss", forward(smooth_l1(), self, target, {}, reduction, beta), out);
 }
 bool smooth_l1_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction,
                              double beta, Tensor& out) {
   return has_kernel(self, target) && same_kind(self, grad) &&
-         deliver("smooth_l1_loss_backward", backward(smooth_l1(), grad, self, target, {}, reduction, beta), out);
+         return_or_copy("smooth_l1_loss_backward", backward(smooth_l1(), grad, self, target, {}, reduction, beta), out);
 }
 
 bool huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  return has_kernel(self, target) && deliver("huber_loss", forward(huber(), self, target, {}, reduction, delta), out);
+  return has_kernel(self, target) &&
+         return_or_copy("huber_loss", forward(huber(), self, target, {}, reduction, delta), out);
 }
 bool huber_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, double delta,
                          Tensor& out) {
   return has_kernel(self, target) && same_kind(self, grad) &&
-         deliver("huber_loss_backward", backward(huber(), grad, self, target, {}, reduction, delta), out);
+         return_or_copy("huber_loss_backward", backward(huber(), grad, self, target, {}, reduction, delta), out);
 }
 
 bool binary_cross_entropy(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
@@ -226,12 +227,13 @@ bool binary_cross_entropy(const Tensor& self, const Tensor& target, const MaybeT
   if (!has_kernel(self, target, weight)) return false;
   check_unit(bce().name, self, 0);
   check_unit(bce().name, target, 1);
-  return deliver(bce().name, forward(bce(), self, target, weight, reduction, 0), out);
+  return return_or_copy(bce().name, forward(bce(), self, target, weight, reduction, 0), out);
 }
 bool binary_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
                                    const MaybeTensor& weight, int64_t reduction, Tensor& out) {
   return has_kernel(self, target, weight) && same_kind(self, grad) &&
-         deliver("binary_cross_entropy_backward", backward(bce(), grad, self, target, weight, reduction, 0), out);
+         return_or_copy("binary_cross_entropy_backward", backward(bce(), grad, self, target, weight, reduction, 0),
+                        out);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ bool addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
     p.c = {0, self.dim() == 0 || self.size(0) == 1 ? 0 : self.stride(0), 0};
     launch_gemm(result, vec, mat, self, p);
   }
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool dot(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -102,7 +102,7 @@ void launch_outer(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
 bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
           Tensor& out) {
   const bool same = self.scalar_type() == vec1.scalar_type() && vec1.scalar_type() == vec2.scalar_type() &&
-                    takes(out, self.scalar_type());
+                    accepts(out, self.scalar_type());
   const bool integral = !alpha.isFloatingPoint() && !beta.isFloatingPoint();
   if (!same || !all_have_matmul_kernels(self, vec1, vec2) || vec1.dim() != 1 || vec2.dim() != 1 ||
       !(integral || is_float_tag(tag_of(self)))) {
@@ -112,14 +112,15 @@ bool addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scal
     const Tensor result = at::native::math_addr(self.to(type), vec1.to(type), vec2.to(type), beta, alpha);
     TORCH_CHECK(!out.is_same(self) || out.sizes() == result.sizes(), "addr: expected self of the result's shape ",
                 result.sizes(), " for the in-place form, got ", out.sizes());
-    return deliver("addr", result, out);
+    return return_or_copy("addr", result, out);
   }
   const c10::MaybeOwned<Tensor> expanded = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
   const Tensor& c = *expanded;
-  if (!out.defined())
-    out = expanded->is_same(self) ? at::empty_like(c) : at::empty(c.sizes(), self.options());
-  else if (!out.is_same(self) && at::native::resize_output(out, c.sizes()) && c.is_non_overlapping_and_dense())
-    out.as_strided_(c.sizes(), c.strides());
+  if (!out.defined() && expanded->is_same(self))
+    out = at::empty_like(c);
+  else if (!out.is_same(self))
+    allocate_or_resize(out, c.sizes(), self.options(),
+                       c.is_non_overlapping_and_dense() ? c.strides() : at::IntArrayRef());
   TORCH_CHECK(out.sizes() == c.sizes(), "addr: expected self of the result's shape ", c.sizes(),
               " for the in-place form, got ", out.sizes());
   for (const Tensor* t : {&c, &vec1, &vec2}) at::assert_no_partial_overlap(out, *t);

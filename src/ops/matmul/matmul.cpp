@@ -184,7 +184,7 @@ bool matmul(const Tensor& self, const Tensor& mat2, Tensor& out) {
   outputs.meta(self, mat2);
   check_same_dtype(self, mat2);
   gemm(outputs.result(), self, mat2);
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 // Finishes addmm-like operators: `meta` has checked everything but dtypes, and allocated the output.
@@ -194,7 +194,7 @@ bool addmm_into(const Outputs& outputs, const Tensor& self, const Tensor& a, con
   check_same_dtype(a, b);
   check_self_dtype(self, a);
   gemm(outputs.result(), a, b, {alpha, beta, self.expand(outputs.result().sizes()), activation});
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 // addmm and baddbmm.
@@ -226,13 +226,13 @@ bool addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, cons
               batch1.size(2), " and ", batch2.size(1), "x", batch2.size(2), ")");
   check_same_dtype(batch1, batch2);
   check_self_dtype(self, batch1);
-  TORCH_CHECK(takes(out, self.scalar_type()), "addbmm: expected out of type ", self.scalar_type(), ", got ",
+  TORCH_CHECK(accepts(out, self.scalar_type()), "addbmm: expected out of type ", self.scalar_type(), ", got ",
               out.scalar_type());
   const int64_t M = batch1.size(1), N = batch2.size(2), K = batch1.size(0) * batch1.size(2);
   const Tensor c = self.expand({M, N});
   const bool fresh = !out.defined() || (out.is_same(self) && out.sizes() != c.sizes());
   const Tensor result = fresh ? at::empty(c.sizes(), c.options()) : out;
-  if (!fresh) at::native::resize_output(out, c.sizes());
+  if (!fresh) allocate_or_resize(out, c.sizes(), c.options());
   gemm(result, batch1.permute({1, 0, 2}).reshape({M, K}), batch2.reshape({K, N}), {alpha, beta, c});
   if (!out.defined())
     out = result;
@@ -248,13 +248,10 @@ bool int_mm(const Tensor& self, const Tensor& mat2, Tensor& out) {
               mat2.size(0));
   TORCH_CHECK(self.scalar_type() == at::kChar, "Expected self dtype to be of type int8 but got ", self.dtype());
   TORCH_CHECK(mat2.scalar_type() == at::kChar, "Expected mat2 dtype to be of type int8 but got ", mat2.dtype());
-  TORCH_CHECK(takes(out, at::kInt), "Expected result dtype to be of type kInt but got ", out.dtype());
+  TORCH_CHECK(accepts(out, at::kInt), "Expected result dtype to be of type kInt but got ", out.dtype());
   if (!all_have_matmul_kernels(self, mat2)) return false;
   const int64_t sizes[] = {self.size(0), mat2.size(1)};
-  if (out.defined())
-    at::native::resize_output(out, sizes);
-  else
-    out = at::empty(sizes, self.options().dtype(at::kInt));
+  allocate_or_resize(out, sizes, self.options().dtype(at::kInt));
   launch(plain_kernels(), Tag::i8, out, self, mat2, Tensor(), Tensor(), params_of(out, self, mat2, {}));
   return true;
 }

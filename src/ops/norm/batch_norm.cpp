@@ -185,9 +185,9 @@ Result forward(const char* op, const Tensor& input, const Optional& weight_opt, 
 }
 
 bool deliver_all(const char* op, const Result& results, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  deliver(op, std::get<0>(results), out);
-  deliver(op, std::get<1>(results), save_mean);
-  return deliver(op, std::get<2>(results), save_invstd);
+  return_or_copy(op, std::get<0>(results), out);
+  return_or_copy(op, std::get<1>(results), save_mean);
+  return return_or_copy(op, std::get<2>(results), save_invstd);
 }
 
 bool native(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
@@ -216,7 +216,7 @@ bool legit_no_stats(const Tensor& input, const Optional& weight, const Optional&
 
 // For torch.export and torch.compile: the same with a reserve, which is cuDNN's and empty here.
 bool empty_reserve(const char* op, const Tensor& input, Tensor& reserve) {
-  return deliver(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
+  return return_or_copy(op, at::empty({0}, input.options().dtype(at::kByte)), reserve);
 }
 bool with_update(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
                  Tensor& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd,

@@ -62,7 +62,7 @@ bool renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& max_
     clip_norm(self, norm, max_norm.toDouble(), result);
   else
     result.copy_(clip_norm(self.to(at::kFloat), norm, max_norm.toDouble(), Tensor()));
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 // With autograd, renorm consists of differentiable operators: torch's own formula computes in float64.

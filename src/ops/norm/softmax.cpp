@@ -1,6 +1,5 @@
 // Launchers of metal/norm/softmax.metal.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -56,18 +55,6 @@ void check_size(const char* name, const Tensor& x, int64_t dim) {
               ": expected sizes below 2^32, got ", x.sizes());
 }
 
-// The result's memory: `out` where it is given and contiguous, else new memory that finish() copies there.
-Tensor contiguous_result(const Tensor& like, at::ScalarType type, const Tensor& out) {
-  if (out.defined()) at::native::resize_output(out, like.sizes());
-  return out.defined() && out.is_contiguous() ? out : at::empty(like.sizes(), like.options().dtype(type));
-}
-void finish(const Tensor& result, Tensor& out) {
-  if (!out.defined())
-    out = result;
-  else if (!result.is_same(out))
-    out.copy_(result);
-}
-
 template <OperatorName NAME>
 bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) {
   static const SoftmaxKernels kernels(NAME.text);
@@ -77,13 +64,12 @@ bool softmax(const Tensor& input, int64_t dim, bool half_to_float, Tensor& out) 
   TORCH_CHECK(!half_to_float || input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16, NAME.text,
               ": conversion to float is supported for Half and BFloat16 input, got ", input.scalar_type());
   const at::ScalarType type = half_to_float ? at::kFloat : input.scalar_type();
-  TORCH_CHECK(takes(out, type), NAME.text, ": expected out of type ", type, ", got ", out.scalar_type());
+  TORCH_CHECK(accepts(out, type), NAME.text, ": expected out of type ", type, ", got ", out.scalar_type());
   dim = at::maybe_wrap_dim(dim, input.dim());
   check_size(NAME.text, input, dim);
-  const Tensor x = input.contiguous(), y = contiguous_result(x, type, out);
+  const Tensor x = input.contiguous(), y = prepare_output(out, x.sizes(), x.options().dtype(type));
   if (x.numel() > 0) launch(kernels, {x}, y, dim);
-  finish(y, out);
-  return true;
+  return return_or_copy(NAME.text, y, out);
 }
 
 // Kernels exist for equal types, and for the gradient of a float result of half inputs.
@@ -91,15 +77,15 @@ template <OperatorName NAME>
 bool softmax_backward(const Tensor& grad, const Tensor& result, int64_t dim, at::ScalarType type, Tensor& grad_input) {
   static const SoftmaxKernels kernels(NAME.text + std::string("_backward"));
   if (!has_float_kernel(grad) || !has_float_kernel(result) || grad.scalar_type() != result.scalar_type() ||
-      grad.sizes() != result.sizes() || !takes(grad_input, type))
+      grad.sizes() != result.sizes() || !accepts(grad_input, type))
     return false;
   if (type != grad.scalar_type() && !(grad.scalar_type() == at::kFloat && is_float_tag(tag_of(type)))) return false;
   dim = at::maybe_wrap_dim(dim, grad.dim());
   check_size(NAME.text, grad, dim);
-  const Tensor dy = grad.contiguous(), y = result.contiguous(), dx = contiguous_result(dy, type, grad_input);
+  const Tensor dy = grad.contiguous(), y = result.contiguous(),
+               dx = prepare_output(grad_input, dy.sizes(), dy.options().dtype(type));
   if (dy.numel() > 0) launch(kernels, {dy, y}, dx, dim);
-  finish(dx, grad_input);
-  return true;
+  return return_or_copy(NAME.text, dx, grad_input);
 }
 
 }  // namespace

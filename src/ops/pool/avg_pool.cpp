@@ -140,7 +140,7 @@ bool avg_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArr
   Structured<Meta> outputs(out);
   outputs.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   average({D, false, kernel, stride, padding, count_include_pad, divisor}, self, outputs.result());
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 template <size_t D, typename Meta>
@@ -151,7 +151,7 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
   spread({D, false, kernel, stride, padding, count_include_pad, divisor}, grad, outputs.result());
-  return outputs.finish(grad_input);
+  return outputs.return_or_copy(grad_input);
 }
 
 // In three dimensions results are contiguous, as on the CPU.
@@ -189,7 +189,7 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     average({D, false, window}, self, result);
   else
     average({D}, self, result);
-  return deliver(op.c_str(), result, out);
+  return return_or_copy(op.c_str(), result, out);
 }
 
 template <size_t D>
@@ -202,7 +202,7 @@ bool adaptive_avg_pool_backward(const Tensor& grad, const Tensor& self, Tensor& 
               " for `grad_output` but got dtype ", grad.scalar_type());
   const Tensor result = at::empty(self.sizes(), self.options().memory_format(adaptive_format<D>(self)));
   if (result.numel() > 0) spread({D}, grad, result);
-  return deliver(op.c_str(), result, grad_input);
+  return return_or_copy(op.c_str(), result, grad_input);
 }
 
 }  // namespace

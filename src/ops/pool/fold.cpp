@@ -65,7 +65,7 @@ bool im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArr
   const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), places = kernel[0] * kernel[1];
   c10::DimVector sizes{images, x.size(-3) * places, int64_t(p.windows_h) * p.windows_w};
   if (!batched) sizes.erase(sizes.begin());
-  fit_result(out, sizes, self.options());
+  allocate_or_resize(out, sizes, self.options());
   if (out.numel() == 0) return true;
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   Launch(kernels.get(bits_tag(x)))
@@ -89,7 +89,7 @@ bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRe
   const int64_t channels = self.size(-2) / (kernel[0] * kernel[1]), images = batched ? self.size(0) : 1;
   c10::DimVector sizes{images, channels, size[0], size[1]};
   if (!batched) sizes.erase(sizes.begin());
-  fit_result(out, sizes, self.options());
+  allocate_or_resize(out, sizes, self.options());
   if (complex) {
     const auto half = [&](const Tensor& part) { return at::col2im(part, size, kernel, dilation, padding, stride); };
     out.copy_(at::complex(half(at::real(self)), half(at::imag(self))));

@@ -67,8 +67,8 @@ bool fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const 
   if (!has_float_kernel(self) || !is_plain(samples)) return false;
   const c10::DimVector sizes = shape_of<D>(self, kernel, size);
   check_drawn(self, samples, D);
-  fit_result(out, sizes, self.options());
-  fit_result(indices, sizes, self.options().dtype(at::kLong));
+  allocate_or_resize(out, sizes, self.options());
+  allocate_or_resize(indices, sizes, self.options().dtype(at::kLong));
   if (out.numel() == 0) return true;
   Windows w(self.sizes(), sizes, D);
   const int64_t images = self.dim() == int64_t(D) + 2 ? self.size(0) : 1;
@@ -97,7 +97,7 @@ bool fractional_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
   TORCH_CHECK(grad.sizes() == shape_of<D>(self, kernel, size) && indices.sizes() == grad.sizes(),
               "fractional_max_pool_backward: expected a gradient and indices of the result's shape, got ", grad.sizes(),
               " and ", indices.sizes());
-  fit_result(grad_input, self.sizes(), grad.options());
+  allocate_or_resize(grad_input, self.sizes(), grad.options());
   spread_gradient("fractional_max_pool", grad, indices, grad_input, D, false);
   return true;
 }
@@ -119,7 +119,8 @@ bool unpool(const Tensor& self, const Tensor& indices, IntArrayRef size, Tensor&
     TORCH_CHECK(sizes[d] > 0 || (d == 0 && sizes.size() == D + 2), name,
                 "(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes());
   std::copy(size.begin(), size.end(), sizes.end() - D);
-  fit_result(out, sizes, self.options(), D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  allocate_or_resize_pooled(out, sizes, self.options(),
+                            D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   if (out.numel() == 0 || self.numel() == 0) return out.zero_(), true;
   const Tensor result = out.is_contiguous() ? out : at::empty(sizes, out.options());
   result.zero_();

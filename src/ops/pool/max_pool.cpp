@@ -51,7 +51,7 @@ bool max_pool2d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
         .work(layout.row(p.out_w) * uint64_t(p.together) * uint64_t(p.kernel_h) * uint64_t(p.kernel_w) * kTapWork)
         .run();
   }
-  return outputs.finish(out, indices);
+  return outputs.return_or_copy(out, indices);
 }
 
 // Windows beside each other, so that an input element is in one at most.
@@ -91,7 +91,7 @@ bool max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArray
         .work(layout.row(w) * taps)
         .run();
   }
-  return outputs.finish(grad_input);
+  return outputs.return_or_copy(grad_input);
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ struct PoolLayout {
   }
 };
 
-// The result `out`, of this size, dense in `format` where it is made or resized.
-void fit_result(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
-                at::MemoryFormat format = at::MemoryFormat::Contiguous);
+// allocate_or_resize() in a memory format, which for ChannelsLast3d may be that of an unbatched volume.
+void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
+                               at::MemoryFormat format);
 
 // A size argument: one number or two.
 inline int64_t first_of(at::IntArrayRef v, int64_t otherwise = 0) { return v.empty() ? otherwise : v[0]; }

@@ -3,7 +3,6 @@
 
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool2d_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
@@ -18,19 +17,12 @@
 
 namespace mpsx::ops {
 
-void fit_result(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options, at::MemoryFormat format) {
-  const bool one_volume = format == at::MemoryFormat::ChannelsLast3d && sizes.size() == 4;
-  if (!out.defined()) {
-    out = one_volume ? at::empty_strided(sizes, c10::get_channels_last_strides_3d(sizes), options)
-                     : at::empty(sizes, options.memory_format(format));
-    return;
-  }
-  TORCH_CHECK(out.dtype() == options.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
-              out.dtype(), " instead");
-  if (!at::native::resize_output(out, sizes)) return;
-  auto* tensor = out.unsafeGetTensorImpl();
-  if (one_volume) return tensor->set_sizes_and_strides(sizes, c10::get_channels_last_strides_3d(sizes));
-  tensor->empty_tensor_restride(format);
+void allocate_or_resize_pooled(Tensor& out, at::IntArrayRef sizes, const at::TensorOptions& options,
+                               at::MemoryFormat format) {
+  if (format == at::MemoryFormat::ChannelsLast3d && sizes.size() == 4)  // an unbatched volume
+    allocate_or_resize(out, sizes, options, c10::get_channels_last_strides_3d(sizes));
+  else
+    allocate_or_resize(out, sizes, options.memory_format(format));
 }
 
 void Windows::upload(const Tensor& like) {
@@ -159,8 +151,8 @@ bool max_pool3d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntA
   if (!has_window_kernel(self)) return false;
   const Pool3d pool(self, kernel, stride, padding, dilation, ceil_mode);
   const auto format = volume_format(self);
-  fit_result(out, pool.sizes, self.options(), format);
-  fit_result(indices, pool.sizes, self.options().dtype(at::kLong), format);
+  allocate_or_resize_pooled(out, pool.sizes, self.options(), format);
+  allocate_or_resize_pooled(indices, pool.sizes, self.options().dtype(at::kLong), format);
   window_max(self, pool.windows(self), out, indices);
   return true;
 }
@@ -173,8 +165,8 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
   TORCH_CHECK(grad.sizes() == pool.sizes && indices.sizes() == pool.sizes,
               "max_pool3d_with_indices_backward: expected a gradient and indices of shape ", IntArrayRef(pool.sizes),
               ", got ", grad.sizes(), " and ", indices.sizes());
-  fit_result(grad_input, self.sizes(), grad.options(),
-             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  allocate_or_resize_pooled(grad_input, self.sizes(), grad.options(),
+                            self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool apart = true;
   for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
   bool padding_alone = false;  // in some window, whose place is then beyond the plane, and which passes nothing on
@@ -203,7 +195,7 @@ bool adaptive_max_pool(const Tensor& self, IntArrayRef size, Tensor& out, Tensor
     w.upload(self);
     window_max(self, w, outputs.result(0), outputs.result(1));
   }
-  return outputs.finish(out, indices);
+  return outputs.return_or_copy(out, indices);
 }
 template <size_t D, typename Meta>
 bool adaptive_max_pool_backward(const Tensor& grad, const Tensor& self, const Tensor& indices, Tensor& grad_input) {
@@ -214,7 +206,7 @@ bool adaptive_max_pool_backward(const Tensor& grad, const Tensor& self, const Te
   for (int64_t d = 1; d <= int64_t(D); ++d) apart = apart && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
   spread_gradient(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
                   outputs.result(), D, apart);
-  return outputs.finish(grad_input);
+  return outputs.return_or_copy(grad_input);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // multinomial: a kernel that sums up and searches (one sample, or with replacement), or else the largest of random
 // numbers divided by exponential ones; for very many samples a search among the sums of the probabilities.
-#include <ATen/native/Resize.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
@@ -73,7 +72,7 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
 
 bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generator generator, Tensor& out) {
   if (!has_float_kernel(self)) return false;
-  TORCH_CHECK(takes(out, at::kLong), "multinomial expects Long tensor out, got: ", out.scalar_type());
+  TORCH_CHECK(accepts(out, at::kLong), "multinomial expects Long tensor out, got: ", out.scalar_type());
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
   TORCH_CHECK(samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || samples <= self.size(-1),
@@ -81,15 +80,12 @@ bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generato
   TORCH_CHECK(self.size(-1) <= int64_t(1) << 24, "number of categories cannot exceed 2^24");
   std::vector<int64_t> shape(self.sizes().vec());
   shape.back() = samples;
-  if (out.defined())
-    at::native::resize_output(out, shape);
-  else
-    out = at::empty(shape, self.options().dtype(at::kLong));
-  if (out.numel() == 0) return true;
+  const Tensor result = prepare_output(out, shape, self.options().dtype(at::kLong));
+  if (result.numel() == 0) return return_or_copy("multinomial", result, out);
   const int64_t block = self.size(-1) > 0 && (replacement || samples == 1) ? block_of(self.size(-1), samples) : 0;
-  if (block > 0 && out.is_contiguous()) {
-    draw_by_blocks(self.contiguous(), block, samples, generator, out);
-    return true;
+  if (block > 0) {
+    draw_by_blocks(self.contiguous(), block, samples, generator, result);
+    return return_or_copy("multinomial", result, out);
   }
   const Tensor weights = self.to(at::kFloat).contiguous();
   // All are on their way before the first is waited for. A NaN is both extrema, and compares with no number.
@@ -98,8 +94,7 @@ bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generato
   TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,
               "probability tensor contains either `inf`, `nan` or element < 0");
   TORCH_CHECK(smallest.item<float>() > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
-  out.copy_(draw(weights, samples, replacement, generator));
-  return true;
+  return return_or_copy("multinomial", draw(weights, samples, replacement, generator), out);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& 
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
   const at::IntArrayRef dims = dim ? at::IntArrayRef(wrapped) : at::IntArrayRef();
   for (const Tensor* out : {&low, &high})
-    TORCH_CHECK(takes(*out, x.scalar_type()), "Expected out tensor to have dtype ", x.dtype(), ", but got ",
+    TORCH_CHECK(accepts(*out, x.scalar_type()), "Expected out tensor to have dtype ", x.dtype(), ", but got ",
                 out->dtype(), " instead");
   check_apart(x, low, high);
   if (dim) check_extremum("aminmax", x, dims, {});
@@ -56,9 +56,10 @@ bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& 
               "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   if (!dim && !keepdim && x.is_contiguous()) {
     const auto [least, most] = aminmax_dense(x);
-    return deliver("aminmax", least, low) && deliver("aminmax", most, high);
+    return return_or_copy("aminmax", least, low) && return_or_copy("aminmax", most, high);
   }
-  return deliver("aminmax", at::amin(x, dims, keepdim), low) && deliver("aminmax", at::amax(x, dims, keepdim), high);
+  return return_or_copy("aminmax", at::amin(x, dims, keepdim), low) &&
+         return_or_copy("aminmax", at::amax(x, dims, keepdim), high);
 }
 
 }  // namespace

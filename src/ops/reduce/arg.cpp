@@ -39,7 +39,7 @@ const ReduceKernels& arg_kernels() {
 template <OperatorName NAME>
 bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
   if (!has_number_kernel(x)) return false;
-  TORCH_CHECK(takes(out, at::kLong), NAME.text, ": expected out of type Long, got ", out.scalar_type());
+  TORCH_CHECK(accepts(out, at::kLong), NAME.text, ": expected out of type Long, got ", out.scalar_type());
   if (x.numel() == 0) {
     TORCH_CHECK_INDEX(dim, NAME.text,
                       "(): Expected reduction dim to be specified for input.numel() == 0. "
@@ -48,10 +48,10 @@ bool arg(const Tensor& x, OptionalDim dim, bool keepdim, Tensor& out) {
   }
   const DimMask mask =
       at::native::make_dim_mask(dim ? at::OptionalIntArrayRef(*dim) : at::OptionalIntArrayRef(), x.dim());
-  const Tensor result = reduce_target(out, at::native::shape_from_dim_mask(x, mask, keepdim), x, at::kLong);
+  const Tensor result =
+      prepare_output(out, at::native::shape_from_dim_mask(x, mask, keepdim), x.options().dtype(at::kLong), {}, x);
   if (x.numel() > 0) run(arg_kernels<NAME>(), result, Tensor(), x, mask);
-  reduce_deliver(result, out);
-  return true;
+  return return_or_copy(NAME.text, result, out);
 }
 
 // NAME: max or min along a dimension, with their places.
@@ -63,12 +63,10 @@ bool extremum_and_place(const Tensor& x, int64_t given, bool keepdim, Tensor& va
   if (x.numel() == 0) at::native::zero_numel_check_dims(x, dim, NAME.text);
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-  const Tensor most = reduce_target(values, shape, x, x.scalar_type());
-  const Tensor places = reduce_target(indices, shape, x, at::kLong);
+  const Tensor most = prepare_output(values, shape, x.options().dtype(x.scalar_type()), {}, x);
+  const Tensor places = prepare_output(indices, shape, x.options().dtype(at::kLong), {}, x);
   if (x.numel() > 0) run(arg_kernels<ARG>(), places, most, x, mask);
-  reduce_deliver(most, values);
-  reduce_deliver(places, indices);
-  return true;
+  return return_or_copy(NAME.text, most, values) && return_or_copy(NAME.text, places, indices);
 }
 
 }  // namespace

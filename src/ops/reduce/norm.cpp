@@ -47,12 +47,12 @@ bool vector_norm(const Tensor& x, const Scalar& p, OptionalIntArrayRef dim, bool
     return vector_norm(at::abs(x), p, dim, keepdim, {}, out);
   const ScalarType type = dtype.value_or(x.scalar_type());
   const ScalarType result = c10::toRealValueType(type);
-  TORCH_CHECK(takes(out, result), "linalg_vector_norm: Expected out tensor to have dtype ", result, ", but got ",
+  TORCH_CHECK(accepts(out, result), "linalg_vector_norm: Expected out tensor to have dtype ", result, ", but got ",
               out.scalar_type(), " instead");
   if (!norm_fits(x, p, dim, type)) return false;
   if (const DimMask mask = mask_of(dim, x); p.toDouble() != 0 && is_single(x, mask)) {
     const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-    return deliver("linalg_vector_norm", at::abs(x).to(result).reshape(shape), out);
+    return return_or_copy("linalg_vector_norm", at::abs(x).to(result).reshape(shape), out);
   }
   return accumulate(norm_kernels(p.toDouble()), x, mask_of(dim, x), keepdim, type, 0, out, float(p.toDouble()));
 }

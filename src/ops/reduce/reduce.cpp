@@ -21,13 +21,12 @@ DimMask mask_of(OptionalIntArrayRef dims, const Tensor& x) { return at::native::
 bool reduce_to(const ReduceKernels& kernels, const Tensor& x, DimMask mask, bool keepdim, ScalarType type,
                const at::Scalar& identity, Tensor& out, Tag second, float p) {
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-  const Tensor result = reduce_target(out, shape, x, type);
+  const Tensor result = prepare_output(out, shape, x.options().dtype(type), {}, x);
   if (x.numel() == 0)
     result.fill_(identity);
   else
     run_reduction(kernels, result, x, mask, tag_of(x), second, p);
-  reduce_deliver(result, out);
-  return true;
+  return return_or_copy("reduction", result, out);
 }
 
 bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask, bool keepdim, ScalarType type,
@@ -45,7 +44,7 @@ bool accumulate(const ReduceKernels& kernels, const Tensor& input, DimMask mask,
   if (type == at::kLong) return reduce_to(kernels, x, mask, keepdim, type, identity, out, Tag::none, p);
   Tensor wide;
   reduce_to(kernels, x, mask, keepdim, at::kLong, identity, wide, Tag::none, p);
-  return deliver("reduction", wide.to(type), out);
+  return return_or_copy("reduction", wide.to(type), out);
 }
 
 namespace {
@@ -61,7 +60,7 @@ ScalarType sum_type(const Tensor& x, OptionalType dtype, const Tensor& out) {
   return dtype.value_or(c10::isIntegralType(x.scalar_type(), true) ? at::kLong : x.scalar_type());
 }
 void check_out(const char* op, const Tensor& out, ScalarType type) {
-  TORCH_CHECK(takes(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
+  TORCH_CHECK(accepts(out, type), op, ": expected out of type ", type, ", got ", out.scalar_type());
 }
 
 // A sum or mean of complex numbers; `of_nothing`: that of no numbers. False: no kernel.
@@ -102,7 +101,7 @@ bool mean(const Tensor& x, OptionalIntArrayRef dim, bool keepdim, OptionalType d
 bool product(const Tensor& x, std::optional<int64_t> dim, bool keepdim, OptionalType dtype, Tensor& out) {
   const ScalarType type = sum_type(x, dtype, out);
   check_out("prod", out, type);
-  if (const Tensor z = complex_prod(x, dim, keepdim, type); z.defined()) return deliver("prod", z, out);
+  if (const Tensor z = complex_prod(x, dim, keepdim, type); z.defined()) return return_or_copy("prod", z, out);
   const DimMask mask = dim ? mask_of(*dim, x) : mask_of({}, x);
   return accumulate(kernels<"prod">(), x, mask, keepdim, type, 1, out);
 }
@@ -120,7 +119,7 @@ bool extremum(const Tensor& x, IntArrayRef dim, bool keepdim, Tensor& out) {
 }
 template <OperatorName NAME, OperatorName KERNEL>
 bool extremum_of_all(const Tensor& x, Tensor& out) {
-  if (!has_number_kernel(x) || !takes(out, x.scalar_type())) return false;
+  if (!has_number_kernel(x) || !accepts(out, x.scalar_type())) return false;
   TORCH_CHECK(x.numel() > 0, NAME.text,
               "(): Expected reduction dim to be specified for input.numel() == 0. "
               "Specify the reduction dim with the 'dim' argument.");
@@ -151,12 +150,12 @@ bool logical_dims(const Tensor& z, OptionalIntArrayRef dim, bool keepdim, Tensor
   if (!dim || !dim->empty()) return logical<NAME>(z, dim, keepdim, out);
   const Tensor x = truth_of(z);
   return has_number_kernel(x) && !out.defined() &&
-         deliver(NAME.text, x.ne(0).to(x.scalar_type() == at::kByte ? at::kByte : at::kBool), out);
+         return_or_copy(NAME.text, x.ne(0).to(x.scalar_type() == at::kByte ? at::kByte : at::kBool), out);
 }
 
 bool count_nonzero(const Tensor& z, IntArrayRef dim, Tensor& out) {
   const Tensor x = truth_of(z);
-  return has_number_kernel(x) && takes(out, at::kLong) &&
+  return has_number_kernel(x) && accepts(out, at::kLong) &&
          reduce_to(kernels<"count_nonzero">(), x, mask_of(dim, x), false, at::kLong, 0, out);
 }
 

@@ -1,7 +1,6 @@
 #include "ops/reduce/reduce_plan.h"
 
 #include <ATen/native/ReduceOpsUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -174,20 +173,6 @@ void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, cons
   TORCH_CHECK(!out.defined() || out.scalar_type() == x.scalar_type(),
               "Expected the dtype for input and out to match, but got ", x.scalar_type(), " for input's dtype and ",
               out.scalar_type(), " for out's dtype.");
-}
-
-Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type) {
-  if (!out.defined()) return at::empty(shape, x.options().dtype(type));
-  at::native::resize_output(out, shape);
-  const bool direct = out.scalar_type() == type && out.is_contiguous() && is_plain(out) && !out.is_alias_of(x);
-  return direct ? out : at::empty(shape, x.options().dtype(type));
-}
-
-void reduce_deliver(const Tensor& result, Tensor& out) {
-  if (!out.defined())
-    out = result;
-  else if (!result.is_same(out))
-    out.copy_(result);
 }
 
 }  // namespace mpsx::ops

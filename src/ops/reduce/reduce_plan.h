@@ -48,9 +48,5 @@ void run_reduction(const ReduceKernels& kernels, const Tensor& out, const Tensor
 // Extrema have the input's type, and none of nothing.
 void check_extremum(const char* name, const Tensor& x, at::IntArrayRef dim, const Tensor& out);
 
-// The contiguous memory that kernels write a result to: `out` resized, where it is given and contiguous, else new
-// memory, which reduce_deliver brings to `out`.
-Tensor reduce_target(const Tensor& out, c10::IntArrayRef shape, const Tensor& x, at::ScalarType type);
-void reduce_deliver(const Tensor& result, Tensor& out);
 
 }  // namespace mpsx::ops

@@ -53,17 +53,17 @@ void check_freedom(const char* name, int64_t count, int64_t results, const Corre
 template <OperatorName NAME, uint32_t FLAGS>
 bool variance(const Tensor& x, OptionalIntArrayRef dim, const Correction& correction, bool keepdim, Tensor& out) {
   if (is_plain_complex(x)) {
-    if (!takes(out, at::kFloat)) return false;
+    if (!accepts(out, at::kFloat)) return false;
     const Tensor var = std::get<0>(complex_var_mean(x, dim, correction, keepdim));
-    return deliver(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out);
+    return return_or_copy(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out);
   }
-  if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
+  if (!has_float_kernel(x) || !accepts(out, x.scalar_type())) return false;
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
-  const Tensor var = reduce_target(out, at::native::shape_from_dim_mask(x, mask, keepdim), x, x.scalar_type());
+  const Tensor var =
+      prepare_output(out, at::native::shape_from_dim_mask(x, mask, keepdim), x.options().dtype(x.scalar_type()), {}, x);
   check_freedom(NAME.text, x.numel(), var.numel(), correction);
   run(x, mask, correction, FLAGS, var, Tensor());
-  reduce_deliver(var, out);
-  return true;
+  return return_or_copy(NAME.text, var, out);
 }
 
 template <OperatorName NAME, uint32_t FLAGS>
@@ -71,18 +71,16 @@ bool variance_and_mean(const Tensor& x, OptionalIntArrayRef dim, const Correctio
                        Tensor& out, Tensor& mean) {
   if (is_plain_complex(x)) {
     const auto [var, z_mean] = complex_var_mean(x, dim, correction, keepdim);
-    return deliver(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out) && deliver(NAME.text, z_mean, mean);
+    return return_or_copy(NAME.text, FLAGS & kRoot ? var.sqrt() : var, out) && return_or_copy(NAME.text, z_mean, mean);
   }
-  if (!has_float_kernel(x) || !takes(out, x.scalar_type()) || !takes(mean, x.scalar_type())) return false;
+  if (!has_float_kernel(x) || !accepts(out, x.scalar_type()) || !accepts(mean, x.scalar_type())) return false;
   const DimMask mask = at::native::make_dim_mask(dim, x.dim());
   const auto shape = at::native::shape_from_dim_mask(x, mask, keepdim);
-  const Tensor var = reduce_target(out, shape, x, x.scalar_type());
-  const Tensor means = reduce_target(mean, shape, x, x.scalar_type());
+  const Tensor var = prepare_output(out, shape, x.options().dtype(x.scalar_type()), {}, x);
+  const Tensor means = prepare_output(mean, shape, x.options().dtype(x.scalar_type()), {}, x);
   check_freedom(NAME.text, x.numel(), var.numel(), correction);
   run(x, mask, correction, FLAGS, var, means);
-  reduce_deliver(var, out);
-  reduce_deliver(means, mean);
-  return true;
+  return return_or_copy(NAME.text, var, out) && return_or_copy(NAME.text, means, mean);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ bool forward(const Tensor& self, IntArrayRef padding, Tensor& out) {
   Structured<Meta> outputs(out);
   outputs.meta(self, padding);
   pad(self, padding, kReflects, outputs.result());
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 template <bool kReflects, typename Meta>
 bool backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
@@ -126,7 +126,7 @@ bool backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tenso
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, padding);
   resample(grad, plan(self, padding, kReflects), outputs.result());
-  return outputs.finish(grad_input);
+  return outputs.return_or_copy(grad_input);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
     outputs.meta(self, size, align..., scales...);
     const Tensor& result = outputs.result();
     resample(self, plan<Kind, kDims>(self.sizes(), result.sizes(), {scales...}, false, align...), result);
-    return outputs.finish(out);
+    return outputs.return_or_copy(out);
   }
   static bool backward(const Tensor& grad, IntArrayRef size, IntArrayRef input_size, Align... align, Scales... scales,
                        Tensor& grad_input) {
@@ -167,7 +167,7 @@ struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
     outputs.meta(grad, size, input_size, align..., scales...);
     const Tensor& result = outputs.result();
     resample(grad, plan<Kind, kDims>(result.sizes(), grad.sizes(), {scales...}, true, align...), result);
-    return outputs.finish(grad_input);
+    return outputs.return_or_copy(grad_input);
   }
 };
 

@@ -82,22 +82,22 @@ bool accumulation(const Tensor& x, int64_t dim, Type type, Tensor& out) {
   const at::ScalarType result = type.value_or(out.defined() ? out.scalar_type() : own);
   if (x.is_complex() && !c10::isComplexType(result))  // the cast drops imaginary parts, and warns
     return accumulation<NAME, Meta, OF_COMPLEX>(x.to(result), dim, type, out);
-  if (const Tensor z = OF_COMPLEX(x, dim, result); z.defined()) return deliver(NAME.text, z, out);
+  if (const Tensor z = OF_COMPLEX(x, dim, result); z.defined()) return return_or_copy(NAME.text, z, out);
   if (!has_number_kernel(x) || tag_of(result) >= Tag::b8) return false;
   Structured<Meta> outputs(out);
   outputs.meta(x, dim, type);
   if (out.defined()) at::assert_no_partial_overlap(out, x);
   accumulate(NAME.text, kernels, x, dim, outputs.result());
-  return outputs.finish(out);
+  return outputs.return_or_copy(out);
 }
 
 bool logcumsumexp(const Tensor& x, int64_t dim, Tensor& out) {
   static const ScanKernels kernels("logcumsumexp");
-  if (!has_float_kernel(x) || !takes(out, x.scalar_type())) return false;
+  if (!has_float_kernel(x) || !accepts(out, x.scalar_type())) return false;
   at::maybe_wrap_dim(dim, x.dim());
   const Tensor result = at::empty(x.sizes(), x.options());
   accumulate("logcumsumexp", kernels, x, dim, result);
-  return deliver("logcumsumexp", result, out);
+  return return_or_copy("logcumsumexp", result, out);
 }
 
 // cummax and cummin.

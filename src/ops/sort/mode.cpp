@@ -34,7 +34,7 @@ bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor&
         .run();
   }
   if (!keepdim && self.dim() > 0) found = found.squeeze(d), places = places.squeeze(d);
-  return deliver("mode", found, values) && deliver("mode", places, indices);
+  return return_or_copy("mode", found, values) && return_or_copy("mode", places, indices);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // searchsorted and bucketize.
 #include <ATen/native/BucketizationUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -53,20 +52,16 @@ bool searchsorted(const Tensor& sorted, const Tensor& self, bool out_int32, bool
                   const OptionalTensor& order, Tensor& out) {
   Tensor boundaries = sorted, values = self, sorter = order.value_or(Tensor());
   const at::ScalarType type = out_int32 ? at::kInt : at::kLong;
-  Tensor target = out.defined() ? out : at::empty({0}, self.options().dtype(type), at::MemoryFormat::Contiguous);
-  at::native::searchsorted_pre_check(boundaries, values, target, out_int32, right, side, sorter);
+  at::native::searchsorted_pre_check(boundaries, values,
+                                     out.defined() ? out : at::empty({0}, self.options().dtype(type)), out_int32, right,
+                                     side, sorter);
   if (!prepare(boundaries, values, sorter)) return false;
-  at::native::resize_output(target, self.sizes());
-  if (boundaries.size(-1) == 0) {
-    target.zero_();
-  } else {
-    const bool fits = type == at::kLong && target.is_contiguous();
-    const Tensor places = fits ? target : at::empty(values.sizes(), values.options().dtype(at::kLong));
-    search(boundaries, values, side ? *side == "right" : right, sorter, places);
-    if (!fits) target.copy_(places);
-  }
-  out = target;
-  return true;
+  const Tensor positions = prepare_output(out, self.sizes(), self.options().dtype(at::kLong));
+  if (boundaries.size(-1) == 0)
+    positions.zero_();
+  else
+    search(boundaries, values, side ? *side == "right" : right, sorter, positions);
+  return return_or_copy("searchsorted", positions.to(type), out);
 }
 bool searchsorted_scalar(const Tensor& sorted, const Scalar& self, bool out_int32, bool right, Side side,
                          const OptionalTensor& order, Tensor& out) {

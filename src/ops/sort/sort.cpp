@@ -146,7 +146,7 @@ bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descend
   Structured<at::meta::structured_sort_stable, 2> outputs(values, indices);
   outputs.meta(x, stable, dim, descending);
   sort_to(x, dim, descending, outputs.result(0), outputs.result(1));
-  return outputs.finish(values, indices);
+  return outputs.return_or_copy(values, indices);
 }
 
 // ---- topk
@@ -196,7 +196,7 @@ bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Te
   Structured<at::meta::structured_topk, 2> outputs(values, indices);
   outputs.meta(x, k, dim, largest, sorted);
   topk_to(x, k, dim, largest, sorted, outputs.result(0), outputs.result(1));
-  return outputs.finish(values, indices);
+  return outputs.return_or_copy(values, indices);
 }
 
 // ---- kthvalue, median, nanmedian
@@ -222,7 +222,7 @@ bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t 
   Tensor found = at::empty(shape, x.options()), places = at::empty(shape, x.options().dtype(at::kLong));
   if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, found, places);
   if (keepdim && x.dim() > 0) found = found.unsqueeze(dim), places = places.unsqueeze(dim);
-  return deliver(name, found, values) && deliver(name, places, indices);
+  return return_or_copy(name, found, values) && return_or_copy(name, places, indices);
 }
 
 bool kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {

@@ -1,5 +1,4 @@
 // Sums and products of sparse tensors, with each other and with dense ones; masks.
-#include <ATen/native/Resize.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mul_native.h>
@@ -21,15 +20,13 @@ Tensor& add_dense_sparse(const Tensor& dense, const Tensor& other, const Scalar&
               dense.sizes(), " while other has size ", other.sizes(),
               " (FYI: dense-sparse addition does not currently support broadcasting)");
   const auto type = common_type("add", dense, other, out);
-  at::native::resize_output(out, dense.sizes());
-  if (other._nnz() == 0 || dense.numel() == 0) return out.is_same(dense) ? out : out.copy_(dense);
-  const bool in_place = out.scalar_type() == type && out.is_contiguous() && !out.is_conj() && !out.is_neg();
-  Tensor sum = in_place ? out : at::empty(dense.sizes(), dense.options().dtype(type));
+  const Tensor sum = prepare_output(out, dense.sizes(), dense.options().dtype(type));
   if (!sum.is_same(dense)) sum.copy_(dense);
   at::DimVector sizes{c10::multiply_integers(dense.sizes().slice(0, size_t(other.sparse_dim())))};
   sizes.append(dense.sizes().begin() + other.sparse_dim(), dense.sizes().end());
-  sum.view(sizes).index_add_(0, flat_index(other._indices(), other.sizes()), other._values().to(type), alpha);
-  return in_place ? out : out.copy_(sum);
+  if (other._nnz() > 0 && dense.numel() > 0)
+    sum.view(sizes).index_add_(0, flat_index(other._indices(), other.sizes()), other._values().to(type), alpha);
+  return return_or_copy("add", sum, out), out;
 }
 
 // With both ordered the result is; otherwise it is what both have, one after the other.

@@ -1,6 +1,5 @@
 // Tensors of compressed sparse rows: their indices from and to coordinates, products with dense matrices.
 #include <ATen/TensorOperators.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_sparse_csr_tensor_unsafe.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/div.h>
@@ -23,7 +22,6 @@ constexpr auto kCompressed = c10::DispatchKey::SparseCsrCPU;
 // The start of each row among sorted row numbers.
 Tensor& row_starts_out(const Tensor& self, int64_t size, bool out_int32, Tensor& out) {
   TORCH_CHECK(self.dim() <= 1, "Input is supposed to be a vector, but got ", self.dim(), " dimensional tensor.");
-  at::native::resize_output(out, {size + 1});
   const Tensor rows = self.reshape({-1}).contiguous();
   at::searchsorted_out(out, rows, at::arange(size + 1, rows.options()), out_int32);
   return out;
@@ -40,9 +38,9 @@ Tensor& coordinates_out(const Tensor& starts, const Tensor& columns, bool out_in
       "_convert_indices_from_csr_to_coo: expected crow_indices and col_indices of the same number of dimensions, "
       "got ",
       starts.dim(), " and ", columns.dim());
-  at::native::resize_output(out, {columns.dim() + 1, size});
   TORCH_CHECK(out.scalar_type() == type, "_convert_indices_from_csr_to_coo: expected a result of type ", type, ", got ",
               out.scalar_type());
+  allocate_or_resize(out, {columns.dim() + 1, size}, out.options());
   if (size == 0) return out;
   const Tensor row = at::repeat_interleave(lengths(starts.to(at::kLong)).reshape({-1}));
   out.select(0, batch_dims + (transpose ? 1 : 0)).copy_(batch_dims > 0 ? at::remainder(row, rows) : row);
@@ -66,8 +64,7 @@ Rows rows_of(const char* op, const Tensor& csr) {
 }
 
 Tensor& finish(const Tensor& self, const Tensor& product, const Scalar& beta, const Scalar& alpha, Tensor& out) {
-  at::native::resize_output(out, product.sizes());
-  return out.copy_(combine(self, product, beta, alpha));
+  return return_or_copy("addmm", combine(self, product, beta, alpha), out), out;
 }
 
 Tensor& compressed_product_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,

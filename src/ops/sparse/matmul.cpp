@@ -1,6 +1,5 @@
 // Products of sparse matrices with dense and sparse ones.
 #include <ATen/TensorOperators.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -118,9 +117,7 @@ Tensor& add_product_out(const Tensor& self, const Tensor& mat1, const Tensor& ma
                         const Scalar& alpha, Tensor& out) {
   check_same_device("aten::addmm.out", {&self, &mat1, &mat2, &out});
   check_types("addmm", out, mat2);
-  const Tensor result = add_product(self, mat1, mat2, beta, alpha);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return return_or_copy("addmm", add_product(self, mat1, mat2, beta, alpha), out), out;
 }
 
 Tensor& add_product_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
@@ -154,8 +151,7 @@ Tensor& batched_product_out(const Tensor& self, const Tensor& mat2, Tensor& out)
   const Tensor result = batched_product(self, mat2);
   check_same_device("aten::bmm.out", {&self, &out});
   check_types("bmm", out, result);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return return_or_copy("bmm", result, out), out;
 }
 
 Tensor hybrid_product(const Tensor& sparse, const Tensor& dense) {

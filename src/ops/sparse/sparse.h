@@ -5,6 +5,7 @@
 
 #include "backend/same_device.h"
 #include "ops/op.h"
+#include "ops/output.h"
 
 namespace mpsx::ops::sparse {
 
