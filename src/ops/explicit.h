@@ -1,11 +1,10 @@
-// The explicit operators, torch.ops.mpsx.*: our kernels by name, for tensors on this device and, without a copy, for
-// tensors on the CPU.
-//
-// An operator is defined once (mirror_aten, define_op or a plain composite) and has
-//   - a kernel for this device: checks, then aten's operator of the same meaning, or a function of its own;
-//   - a kernel for the CPU: the same one, run on device views of the arguments' memory;
-//   - a Meta kernel, which is also what FakeTensor and torch.compile use;
-//   - where it is differentiable, a Derivative, whose formula is written in terms of explicit operators again.
+// The explicit operators, torch.ops.mpsx.*: our kernels by name, for tensors on this device and, without a copy, on the
+// CPU.
+// // An operator is defined once (mirror_aten, define_op or a plain composite) and has
+//   - a kernel for this device: argument checks, then the aten operator that it mirrors, or its own function;
+//   - a CPU kernel: the same kernel, run on device views of the arguments' memory;
+//   - a Meta kernel, which FakeTensor and torch.compile also use;
+//   - if it is differentiable, a Derivative, whose formula again uses explicit operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +22,7 @@ using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
 
-// Which element types an operator takes. FLOATS: its first tensor is of a float type, the others may be integers.
+// The element types that an operator accepts. FLOATS: the first tensor is floating-point, the others may be integers.
 enum class Accepts : uint8_t { FLOATS, NUMBERS };
 
 // Throws unless all tensors are on mpsx or all on the CPU (or all meta).
@@ -40,15 +39,16 @@ struct Mirror {
   const char* overload;  // of the target
   Accepts accepts;
   const char* own_overload = "";
-  const char* meta = nullptr;  // whose Meta kernel serves, where the target's own gives strides that its kernels don't
+  // The operator whose Meta kernel to use if the target's own returns other strides than its kernels.
+  const char* meta = nullptr;
 };
 
-// Defines an operator with the schema and the meaning of one of aten's; its "self" is named "input"
-// (a list "params").
+// Defines an operator with the schema and semantics of an aten operator. Its argument "self" is named "input", a list
+// "params".
 void mirror_aten(torch::Library& m, const Mirror& mirror);
 bool exists_in_aten(const Mirror& mirror);
 
-// Defines an operator with a kernel of its own. `device` and `meta` are kernels for its schema.
+// Defines an operator with its own kernel. `device` and `meta` are kernels for its schema.
 void define_op(torch::Library& m, const char* schema, Accepts accepts, c10::KernelFunction device,
                c10::KernelFunction meta);
 template <typename Device, typename Meta>
@@ -57,7 +57,7 @@ void define_op(torch::Library& m, const char* schema, Accepts accepts, Device* d
             c10::KernelFunction::makeFromUnboxedRuntimeFunction(meta));
 }
 
-// The sizes and type that the gradient of an argument must have.
+// The required sizes and dtype of an argument's gradient.
 struct Shape {
   bool defined = false;
   c10::SymDimVector sizes;
@@ -72,7 +72,7 @@ class BackwardCall {
       : op_(op), grad_(std::move(grad)), arguments_(arguments), shapes_(shapes), results_(results), needed_(needed) {}
   const char* op() const { return op_; }
   const Tensor& grad() const { return grad_; }
-  // An argument as it was passed; a tensor only if the derivative keeps it, while its sizes are always known.
+  // An argument as it was passed. Tensors are available only if the derivative saves them; their sizes always are.
   const IValue& argument(size_t i) const { return arguments_[i]; }
   Tensor tensor(size_t i) const { return arguments_[i].isTensor() ? arguments_[i].toTensor() : Tensor(); }
   c10::SymIntArrayRef sizes(size_t i) const { return shapes_[i].sizes; }
@@ -88,8 +88,8 @@ class BackwardCall {
   uint64_t needed_;
 };
 
-// Gradients by argument index; those of arguments that need none may be left out. A gradient that is broader than its
-// argument (broadcasting) or of another type is brought to the argument's shape and type by the caller.
+// Gradients by argument index. Gradients that are not needed may be left out. The caller reduces a broadcast gradient
+// to the argument's shape and casts it to its dtype.
 using Gradients = std::vector<std::pair<size_t, Tensor>>;
 
 constexpr uint64_t kept(std::initializer_list<int> indices) {
@@ -100,22 +100,22 @@ constexpr uint64_t kept(std::initializer_list<int> indices) {
 
 struct Derivative {
   const char* op;             // "exp"
-  uint64_t arguments;         // which tensors are kept for the backward: kept({0})
+  uint64_t arguments;         // tensors saved for the backward: kept({0})
   uint64_t results;
-  Gradients (*formula)(const BackwardCall&);  // the gradient reaches result 0 alone; the others are internal
-  // Where it depends on which arguments want a gradient: those of `arguments` that are then kept.
+  Gradients (*formula)(const BackwardCall&);  // only result 0 is differentiable; the others are internal
+  // Narrows `arguments` if what is saved depends on which arguments need a gradient.
   uint64_t (*narrowed)(uint64_t wanted) = nullptr;
 };
 
 void add_derivative(torch::Library& m, const Derivative& derivative);
-// A formula for operators of one tensor that aten has by the same name: aten's own derivative, redoing the operator.
+// The formula for unary operators with an aten counterpart: runs aten's derivative, recomputing the forward.
 Gradients aten_gradient(const BackwardCall& call);
-// For operators that only derivatives use: a second derivative through them is refused with their name.
+// For operators that only derivatives use: a second derivative raises an error that names the operator.
 void add_not_differentiable(torch::Library& m, const char* name);
-// For operators that write their arguments: version counters, and no gradient.
+// For operators that write their arguments: bumps version counters and rejects gradients.
 void add_in_place_autograd(torch::Library& m, const char* name);
 
-// Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Defaults must be spelled out.
+// Calls an explicit operator: run<"mul">(a, b), run<"mul.Scalar">(a, 2). Default arguments must be passed.
 template <size_t N>
 struct OpName {
   char text[N];

@@ -1,4 +1,4 @@
-// Autograd of the explicit operators: one boxed kernel and one graph node for all of them, told apart by a Derivative.
+// Autograd for the explicit operators: one boxed kernel and one graph node, parameterized by a Derivative.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// Nodes are held by intrusive_ptr in newer versions of torch, by shared_ptr in older ones.
+// torch holds nodes by intrusive_ptr in newer versions and by shared_ptr in older ones.
 template <typename T>
 auto make_node() {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, T>)
@@ -38,8 +38,8 @@ Tensor fitted(Tensor gradient, const Shape& shape) {
 struct ExplicitBackward final : torch::autograd::Node {
   const Derivative* derivative = nullptr;
   uint64_t kept_arguments = 0;
-  std::vector<IValue> arguments;  // tensors left out
-  std::vector<Shape> shapes;      // of tensor arguments
+  std::vector<IValue> arguments;  // without the tensors
+  std::vector<Shape> shapes;      // of the tensor arguments
   std::vector<SavedVariable> saved_arguments, saved_results;
   size_t result_count = 0;
   bool released = false;
@@ -154,8 +154,8 @@ void add_derivative(torch::Library& m, const Derivative& derivative) {
                                             std::make_unique<AutogradKernel>(derivative))));
 }
 
-// Operators that write: refused where a gradient would have to flow, and versions are counted (torch's own kernels for
-// this do not look into lists).
+// Autograd for operators that write their arguments: rejects arguments that require a gradient and bumps versions, also
+// in lists, which torch's own kernels for this ignore.
 void write_in_place(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   std::vector<Tensor> written;
   const auto& arguments = op.schema().arguments();

@@ -43,7 +43,7 @@ void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, cons
         .run();
     return;
   }
-  constexpr uint32_t kGroupBytes = 4096;  // of rows that a threadgroup copies together
+  constexpr uint32_t kGroupBytes = 4096;  // per threadgroup
   const auto bytes = uint64_t(in.element_size()), row_bytes = uint64_t(row) * bytes;
   p.packed = aligned(out, in) && runtime::in_packs(row_bytes | uint64_t(p.pitch) * bytes | uint64_t(p.outer) * bytes);
   p.together = uint32_t(std::clamp<uint64_t>(kGroupBytes / row_bytes, 1, 32));
@@ -71,7 +71,7 @@ static bool has_dense_rows(const Tensor& t) {
 }
 
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  // Select once from a tensor that is expanded along another dimension.
+  // Select from a tensor that is expanded along another dimension only once.
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d == dim || self.stride(d) != 0 || self.size(d) < 2 || out.numel() == 0) continue;
     at::DimVector sizes(out.sizes().begin(), out.sizes().end());
@@ -81,7 +81,7 @@ void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int
     out.copy_(once.expand(out.sizes()));
     return;
   }
-  // Whole rows are copied from where they lie, at any distance.
+  // Rows are copied from any strides as long as each row is dense.
   const bool rows = dim == 0 && has_dense_rows(self);
   const Tensor in = rows ? self : self.contiguous();
   const Blocks blocks(in.sizes(), dim);

@@ -9,7 +9,7 @@
 
 namespace mpsx::ops {
 
-// Kernels that only move elements are named by their size: i8 i16 i32 i64.
+// The tag of kernels that only move elements, by element size: i8 i16 i32 i64.
 constexpr Tag bits_tag(int64_t bytes) {
   switch (bytes) {
     case 1: return Tag::i8;
@@ -24,7 +24,7 @@ inline Tag bits_tag(const Tensor& t) { return bits_tag(t.element_size()); }
 
 inline bool movable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 
-// The index dense and 64 bits wide, as kernels read it.
+// Makes an index contiguous and 64 bits wide, as kernels expect.
 inline Tensor dense_index(const Tensor& index) {
   return index.scalar_type() == at::kLong && index.is_contiguous() ? index : index.to(at::kLong).contiguous();
 }
@@ -34,7 +34,7 @@ inline uint32_t grid_size(const char* op, int64_t n) {
   return uint32_t(n);
 }
 
-// A tensor as (outer, size of `dim`, inner).
+// A tensor viewed as (outer, size of `dim`, inner).
 struct Blocks {
   int64_t outer = 1, size = 1, inner = 1;
   Blocks(at::IntArrayRef sizes, int64_t dim) {
@@ -42,16 +42,16 @@ struct Blocks {
   }
 };
 
-// Throws when an element of a dense index is out of range (on an asynchronous driver: later). `negative`: indices below
-// zero count from the end.
+// Throws if an element of a contiguous index is out of range; asynchronous drivers report it later. `negative`:
+// negative indices count from the end.
 void check_index(const char* op, const Tensor& index, int64_t size, int64_t dimension, bool negative);
 
-// out[o][k][:] = in[o][index[k]][:]; `out` is dense, `p` says all but count and row. `checked`: the
-// index has been seen by check_index.
+// out[o][k][:] = in[o][index[k]][:]. `out` is dense, and `p` is set except for count and row. `checked`: the index has
+// passed check_index.
 void launch_index_rows(const char* op, const Tensor& out, const Tensor& in, const Tensor& index, int64_t outer,
                        int64_t row, RowsParams p, bool checked = false);
 
-// index_select of `dim` into `out`, which is contiguous and of the right shape and type.
+// index_select along `dim` into `out`, which is contiguous and has the right shape and dtype.
 void select_rows_into(const char* op, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index);
 
 }  // namespace mpsx::ops

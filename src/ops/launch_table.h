@@ -1,5 +1,5 @@
-// A small table that one launch reads: copied to the device, unless the driver reads this process's memory while it
-// launches.
+// A small table that one launch reads. It is copied to the device unless the driver reads process memory during the
+// launch.
 #pragma once
 
 #include <ATen/ops/from_blob.h>
@@ -14,13 +14,13 @@ namespace mpsx::ops {
 class LaunchTable {
  public:
   LaunchTable() = default;
-  // `like`: a tensor on the device.
+  // `like` is a tensor on the device.
   LaunchTable(std::vector<int32_t> values, const Tensor& like) : values_(std::move(values)) {
     const auto& driver = runtime::driver().traits();
     if (!driver.adopts_memory() || driver.asynchronous)
       copy_ = at::from_blob(values_.data(), {int64_t(values_.size())}, at::kInt).to(like.device());
   }
-  // A dense table that is on the device already.
+  // Wraps a dense table that is already on the device.
   explicit LaunchTable(Tensor device) : copy_(std::move(device)) {}
 
   const int32_t* data() const { return copy_.defined() ? copy_.const_data_ptr<int32_t>() : values_.data(); }

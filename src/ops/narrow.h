@@ -7,7 +7,7 @@
 
 namespace mpsx::ops {
 
-// self.narrow(dim, start, length) of a plain tensor, without the dispatcher. The range is not checked.
+// self.narrow(dim, start, length) of a plain tensor, bypassing the dispatcher. Does not check the range.
 inline Tensor narrowed(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   at::DimVector sizes(self.sizes().begin(), self.sizes().end());
   sizes[size_t(dim)] = length;

@@ -7,7 +7,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Of "add.Tensor".
+// Parses "name.overload".
 c10::OperatorName aten_name(std::string_view name) {
   const size_t dot = std::min(name.find('.'), name.size());
   return {"aten::" + std::string(name.substr(0, dot)), std::string(dot < name.size() ? name.substr(dot + 1) : "")};
@@ -15,7 +15,7 @@ c10::OperatorName aten_name(std::string_view name) {
 
 using Schemas = std::vector<const c10::FunctionSchema*>;
 
-// All of aten's schemas, by name without the overload.
+// All aten schemas, by name without the overload.
 const std::unordered_map<std::string, Schemas>& aten_schemas() {
   static const auto all = [] {
     std::unordered_map<std::string, Schemas> schemas;
@@ -33,7 +33,7 @@ bool composed_by_torch(const c10::FunctionSchema& schema) {
   return op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-// Whether a form has the arguments of `functional`, and then only results to write.
+// Whether a form has the arguments of `functional`, followed only by outputs.
 bool is_form(const c10::FunctionSchema& form, const c10::FunctionSchema& functional, size_t results) {
   const auto &ours = form.arguments(), &theirs = functional.arguments();
   if (ours.size() != theirs.size() + results) return false;

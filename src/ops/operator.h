@@ -1,16 +1,13 @@
 // Registration of an operator from one launcher:
-//
-//   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
+// //   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
 //   ...
-//   op<"gelu", &gelu>(m);  // gelu, gelu_ and gelu.out, as far as torch has them
-//
-// A launcher takes the operator's arguments and then its results, as out= forms do. A result that comes in undefined is
-// the launcher's to make; one that is defined is to be resized (at::TensorIterator and `Structured` do both) and
-// written. Returning false, before anything was written, declines: there is no kernel for these arguments. A result
-// that was given is then tried as a copy of a new one, and otherwise the operator runs on the CPU as a fallback.
-//
-// An operator without an out= form has a launcher that returns an optional of its result (nullopt declines), or, where
-// it only writes its arguments (`Tensor& self` first, or lists), a bool.
+//   op<"gelu", &gelu>(m);
+// gelu, gelu_ and gelu.out, as far as torch defines them
+// // A launcher takes the operator's arguments and then its outputs (ops/output.h). It returns false, before writing
+// anything, if it has no kernel for the arguments. If an output was provided, the registration retries with an
+// undefined output and copies; if that also returns false, the operator falls back to the CPU.
+// // The launcher of an operator without an out= form returns an optional result (nullopt: no kernel). The launcher of
+// an operator that only writes its arguments (`Tensor& self` first, or lists) returns a bool.
 #pragma once
 
 #include <torch/library.h>
@@ -30,7 +27,7 @@
 
 namespace mpsx::ops {
 
-// An operator's name in a template argument: "relu", "add.Tensor".
+// An operator's name as a template argument: "relu", "add.Tensor".
 struct OperatorName {
   char text[64] = {};
   consteval OperatorName(const char* name, const char* overload = "") {
@@ -41,21 +38,20 @@ struct OperatorName {
   }
 };
 
-// The names under which torch has the forms of an operator, found by their arguments; empty where it has none. An
-// in-place or out= form that torch composes of other operators is left out, since a kernel would cut it off from
-// autograd.
+// The names of an operator's forms, found by their signatures; empty if torch does not define the form. In-place and
+// out= forms that torch composes of other operators are excluded: a kernel would bypass autograd.
 struct OperatorForms {
-  // Kept for the life of the process. `name` is kept too, as it is.
+  // The result lives as long as the process; so must `name`.
   static const OperatorForms& of(const char* name);
 
   const char* name;
   std::string functional, in_place, out;
-  bool is_composite;  // so is the functional form
+  bool is_composite;  // the functional form is one
 };
 
 namespace detail {
 
-// Of aten, on the device. Torch compares the signature with that of its CPU kernel.
+// Registers an aten kernel for this device. torch compares the signature with that of its CPU kernel.
 void register_kernel(const char* name, c10::KernelFunction kernel, c10::impl::CppSignature signature);
 
 template <typename F>
@@ -100,7 +96,7 @@ struct ResultTypes<std::index_sequence<I...>> {
 };
 
 // The kernels that the dispatcher calls. They hold the launcher as a value, not as a template argument: torch's
-// wrappers around a kernel are then compiled once for all operators of a signature. `About`: the forms, or a name.
+// wrappers around a kernel are then compiled only once per signature. `About`: the forms, or a name.
 template <typename F, typename About>
 struct Kernel : c10::OperatorKernel {
   Kernel(F launcher_, About about_) : launcher(launcher_), about(about_) {}
@@ -143,7 +139,7 @@ struct Out<F, std::tuple<A...>, std::index_sequence<R...>> final : Kernel<F, con
   }
 };
 
-// The in-place form of a launcher whose first argument is a tensor and which has one result.
+// The in-place form of a launcher with one output whose first argument is a tensor.
 template <typename F, typename Arguments = ArgumentsOf<Signature<F>>>
 struct InPlace;
 template <typename F, typename... A>
@@ -182,7 +178,7 @@ struct ArgumentWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   }
 };
 
-// An operator of which torch has no form but out=, whose name this is.
+// An operator whose only form is out=, with that form's name.
 template <typename F, typename Parameters = typename Signature<F>::Parameters>
 struct OutWriter;
 template <typename F, typename... A>
@@ -195,7 +191,7 @@ struct OutWriter<F, std::tuple<A...>> final : Kernel<F, const char*> {
   }
 };
 
-// An operator whose launcher returns an optional of its result.
+// An operator whose launcher returns an optional result.
 template <typename F, typename Result = typename Signature<F>::Result,
           typename Parameters = typename Signature<F>::Parameters>
 struct Returner;
@@ -213,7 +209,7 @@ template <typename R, typename K, typename... P>
 c10::impl::CppSignature signature_of(R (K::*)(P...) const) {
   return c10::impl::CppSignature::make<R(P...)>();
 }
-// torch::Library::impl would do: it makes types of its own for every kernel, which take as long to compile as the rest.
+// Replaces torch::Library::impl, which instantiates types for every kernel and would double the compile time.
 template <typename K, typename F, typename About>
 c10::KernelFunction make_kernel(F launcher, About about) {
   return c10::KernelFunction::makeFromUnboxedFunctor<false, K>(
@@ -242,7 +238,7 @@ void register_op(const char* name, F launcher) {
 
 }  // namespace detail
 
-// The forms of a launcher with results, for whoever registers them one by one (vendor::Library).
+// The forms of a launcher, for code that registers them individually (vendor::Library).
 template <typename F>
 c10::KernelFunction functional_form(const char* name, F launcher) {
   return detail::make_kernel<detail::Functional<F>>(launcher, &OperatorForms::of(name));
@@ -261,15 +257,15 @@ void op(torch::Library&) {
   detail::register_op(NAME.text, F);
 }
 
-// The same for an operator whose functional form torch composes of others without autograd going through it, like
-// silu_backward: the kernel takes its place.
+// Like op, for an operator whose functional form torch composes of others without autograd (silu_backward): the kernel
+// replaces that form as well.
 template <OperatorName NAME, auto F>
 void op_over_composite(torch::Library& m) {
   detail::register_kernel<detail::Functional<decltype(F)>>(NAME.text, F, &OperatorForms::of(NAME.text));
   op<NAME, F>(m);
 }
 
-// For what torch computes in its out= form alone (arange.start_out): the name is that form's.
+// For operators that torch computes in their out= form alone (arange.start_out).
 template <OperatorName NAME, auto F>
 void out_op(torch::Library&) {
   detail::register_kernel<detail::OutWriter<decltype(F)>>(NAME.text, F, NAME.text);

@@ -1,4 +1,4 @@
-// Launches of kernels that share rows out among teams of threads (metal/lib/row.h).
+// Launches of kernels that distribute rows over teams of threads (metal/lib/row.h).
 #pragma once
 
 #include <initializer_list>
@@ -12,18 +12,18 @@ namespace mpsx::ops {
 struct RowLaunch {
   RowShape shape{};
   runtime::Teams teams;
-  uint64_t pack;  // elements of 16 bytes
-  // Every row begins with a pack and ends with one.
+  uint64_t pack;  // elements per 16 bytes
+  // Whether every row begins and ends at a vector boundary.
   bool whole_packs() const { return shape.packed && shape.offset == 0 && shape.size % pack == 0; }
-  // `work`: about how many elements a row is worth.
+  // `work`: the cost of a row, in elements.
   void run(Launch& launch, uint64_t work) const {
     launch.groups({teams.groups}, teams.per_group).work(work * teams.rows).run();
   }
 };
 
-// `rows` rows of `size` elements, of `inputs` read at once and of other tensors of the same shape. A thread holds
-// `held` values of each, as a rule kHeldBytes of all inputs together. A kernel that reads rows once asks for at most
-// runtime::kTeamThreads threads a row.
+// Plans `rows` rows of `size` elements, `inputs` of which are read at once along with other tensors of the same shape.
+// A thread holds `held` values of each, usually kHeldBytes of all inputs together. A kernel that reads rows once uses
+// at most runtime::kTeamThreads threads per row.
 inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, uint64_t size,
                             std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> others,
                             uint64_t held = 0, uint32_t most = kRowThreads) {
@@ -35,12 +35,12 @@ inline RowLaunch share_rows(const runtime::KernelEntry& kernel, uint64_t rows, u
   r.teams = runtime::teams_for(kernel, rows, size, pack, held, most);
   r.shape = {uint32_t(rows), uint32_t(size), r.teams.team, uint32_t(place(first) % pack), 1};
   for (const auto& tensors : {inputs, others})
-    for (const Tensor& t : tensors)  // packs of as many elements, which need no more than 16 bytes' alignment
+    for (const Tensor& t : tensors)  // vectors of this many elements, which need at most 16-byte alignment
       if ((place(t) - place(first)) % std::min<uint64_t>(pack, 16 / t.element_size()) != 0) r.shape.packed = 0;
   return r;
 }
 
-// Whether rows of these tensors begin at multiples of 16 bytes.
+// Whether the rows of these tensors are 16-byte aligned.
 inline bool lines_packed(uint64_t size, std::initializer_list<Tensor> tensors) {
   for (const Tensor& t : tensors)
     if (!aligned(t) || !runtime::in_packs(size * t.element_size())) return false;

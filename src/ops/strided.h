@@ -1,6 +1,6 @@
-// The one planner of loops over strided operands. Dimensions are kept innermost first and coalesced where every operand
-// allows it; kernels take a few of them, and what is beyond is one launch each. Elementwise operators, copies,
-// concatenation, reductions, gathers and scatters are all planned here.
+// Plans loops over strided operands: elementwise operators, copies, concatenation, reductions, gathers and scatters.
+// Dimensions are stored innermost first and coalesced where every operand allows it. Kernels loop over a few of them;
+// each index of the remaining ones is a separate launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +13,19 @@ namespace mpsx::ops {
 template <size_t N>
 struct Strided {
   using Offsets = std::array<int64_t, N>;
-  // Elements along x that one launch takes. Coalescing stops short of 2^31, so that kernels count in 32 bits.
+  // The most elements along x in one launch. Coalescing stops below 2^31 to let kernels count in 32 bits.
   static constexpr int64_t kMaxRow = int64_t(1) << 30, kMaxCoalesced = int64_t(1) << 31;
 
-  at::DimVector sizes;                   // innermost first; none for a single element
+  at::DimVector sizes;                   // innermost first; empty for a single element
   std::array<at::DimVector, N> strides;  // in elements
 
   Strided() = default;
-  // Sizes and strides as tensors have them, outermost first.
+  // From sizes and strides as tensors have them, outermost first.
   Strided(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     for (size_t d = size.size(); d-- > 0;) push(size[d], at(stride, d));
   }
-  // The same, with dimensions ordered by the strides of operand 0, for loops that may run in any order; those along
-  // which it does not move are outermost.
+  // Orders the dimensions by the strides of operand 0, for loops that may run in any order. Dimensions along which
+  // operand 0 is broadcast are outermost.
   static Strided ordered(at::IntArrayRef size, const std::array<at::IntArrayRef, N>& stride) {
     at::DimVector order;
     for (size_t d = 0; d < size.size(); ++d) order.push_back(int64_t(d));
@@ -36,7 +36,7 @@ struct Strided {
     return result;
   }
 
-  // Adds a dimension outside of those there are.
+  // Adds an outermost dimension.
   void push(int64_t size, const Offsets& stride) {
     if (size == 1) return;
     bool joins = !sizes.empty() && sizes.back() * size < kMaxCoalesced;
@@ -51,10 +51,10 @@ struct Strided {
 
   size_t rank() const { return sizes.size(); }
   int64_t size(size_t d) const { return d < rank() ? sizes[d] : 1; }
-  // The stride of operand k along the innermost dimension; that of a single element is as good as 1.
+  // The stride of operand k along the innermost dimension; 1 for a single element.
   int64_t inner(size_t k) const { return rank() ? strides[k][0] : 1; }
 
-  // Writes the innermost `count` dimensions into the arrays of a parameter struct, of which there are four.
+  // Writes the innermost `count` dimensions into the four-element arrays of a parameter struct.
   template <typename Params>
   void write(Params& to, size_t count) const {
     for (size_t d = 0; d < 4; ++d) {
@@ -66,8 +66,8 @@ struct Strided {
     }
   }
 
-  // Calls body(offsets in elements, one an operand) for every launch over the innermost `count` dimensions, which are
-  // written into `to`.
+  // Calls body(offsets) for every launch, with an element offset per operand, and writes the innermost `count`
+  // dimensions into `to`.
   template <typename Params, typename Body>
   void each(Params& to, size_t count, const Body& body) const {
     write(to, count);

@@ -1,5 +1,5 @@
-// Runs a structured operator's own checks (at::meta) outside of PyTorch's code generation, with outputs made or fitted
-// as PyTorch does: shapes, types, strides and messages are the CPU's.
+// Runs a structured operator's own checks (at::meta) outside of PyTorch's code generation. Shapes, dtypes, strides and
+// error messages are those of PyTorch's CPU kernels.
 #pragma once
 
 #include <ATen/TensorMeta.h>

@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in binary.def, and of special.def those of two numbers.
+// Launchers and registration of every operator in binary.def, and of the binary operators in special.def.
 #include "ops/elementwise/binary.h"
 
 #include <ATen/ExpandUtils.h>
@@ -39,8 +39,8 @@ bool run_binary(const BinaryRow& row, const ElementwiseKernels& kernels, at::Sca
   const bool fits = accepts(out, row.promotion == Promotion::COMPARISON ? at::kBool : type);
   TORCH_CHECK(fits || row.promotion != Promotion::SAME, row.name,
               " is not yet implemented for ", out.is_complex() ? "complex tensors." : "tensors with different dtypes.");
-  // A result that is an operand too keeps its shape, although the iterator sees a copy of that operand in another type
-  // (x.ldexp_(y), which is mul.out(x, 2^y, out=x); comparisons of bools and numbers).
+  // An output that is also an operand keeps its shape even if the iterator sees a cast copy of that operand
+  // (x.ldexp_(y), which is mul.out(x, 2^y, out=x), or comparisons of bools and numbers).
   const bool copied = (out.is_same(a) || out.is_same(b)) && !(fits && out.scalar_type() == type);
   TORCH_CHECK(!copied || out.sizes() == at::IntArrayRef(at::infer_size_dimvector(a.sizes(), b.sizes())),
               "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
@@ -107,7 +107,7 @@ void register_binary(torch::Library& m) {
     op<name, &binary<I>>(m);
 }
 
-// `a << b`, `a <<= b` and their like have operators of their own.
+// `a << b`, `a <<= b` and similar have their own operators.
 template <typename Other>
 Tensor shift_left(const Tensor& a, const Other& b) { return a.bitwise_left_shift(b); }
 template <typename Other>

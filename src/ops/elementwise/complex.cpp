@@ -19,22 +19,22 @@
 namespace mpsx::ops {
 namespace {
 
-// As the type, where it is complex and the tensor has kernels.
+// Casts to `type` if it is complex64 and the tensor has kernels; otherwise returns an undefined tensor.
 Tensor as_complex(const Tensor& x, at::ScalarType type) {
   if (type != at::kComplexFloat || !is_plain(x) || tag_of(x) == Tag::none) return Tensor();
   return x.to(type);
 }
 
-// Whether a thread multiplies a line on its own: a short one, or one of many.
+// Whether one thread multiplies a whole row or column: if it is short, or if there are many.
 bool multiplied_by_threads(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;
 }
 
-// The products of the lines of contiguous z, or all on the way to them.
+// The products along the rows or columns of contiguous z, or all prefix products.
 void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
   if (out.numel() == 0) return;
-  // Rows lie beside each other as columns do, only further apart.
+  // Treat rows as columns with other strides.
   const bool rows = b.inner == 1;
   const int64_t count = rows ? b.outer : b.inner;
   const uint32_t size = grid_size("prod", b.size), lines = grid_size("prod", count);
@@ -109,7 +109,7 @@ Tensor complex_cumsum(const Tensor& x, int64_t dim, at::ScalarType type) {
   return at::view_as_complex(at::view_as_real(z).cumsum(d).contiguous());
 }
 
-// By doubling: each step multiplies with the products one stretch before, and the next stretch is twice as long.
+// Doubles the prefix length in each step by multiplying with the products one stride before.
 Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
@@ -130,7 +130,7 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   return product;
 }
 
-// Halves are multiplied until one is left.
+// Multiplies the halves until one element is left.
 Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, at::ScalarType type) {
   Tensor z = as_complex(x, type);
   if (!z.defined()) return z;

@@ -17,7 +17,7 @@
 namespace mpsx::ops {
 namespace {
 
-// Launches a kernel from a source to a target whose elements have these sizes.
+// Launches a kernel that copies between elements of these sizes.
 void launch(runtime::KernelEntry& kernel, void* to, const void* from, int64_t to_bytes, int64_t from_bytes,
             const Strided<2>& loops, bool rows) {
   StridedParams p{};
@@ -50,7 +50,7 @@ bool cast_on_device(const Tensor& target, const Tensor& source, const Strided<2>
   static const KernelSet dense("cast_dense"), strided("cast_strided");
   const Tag from = tag_of(source), to = tag_of(target);
   if (from == Tag::none || to == Tag::none || !strided.has(from, to)) return false;
-  if (loops.inner(0) == 1 && loops.inner(1) == 0) {  // an element a row is cast, and then copied along it
+  if (loops.inner(0) == 1 && loops.inner(1) == 0) {  // cast one element per row, then copy it along the row
     Strided<2> once, along;
     for (size_t d = 0; d < loops.rank(); ++d) {
       if (d > 0) once.push(loops.sizes[d], {loops.strides[0][d], loops.strides[1][d]});
@@ -108,8 +108,8 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
   return copy_on_device(to, from);
 }
 
-// One memory onto another, bit by bit, where the CPU's own access would move pages. What is not dense, or of another
-// type, is made so where it lies, and becomes what it shall be where it goes.
+// Copies dense bytes between the CPU and the device without CPU access, which would migrate pages. A tensor that is not
+// dense or has another dtype is converted at its source and expanded at its destination.
 bool copied_across(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
@@ -129,9 +129,9 @@ bool copied_across(const Tensor& to, const Tensor& from) {
   return true;
 }
 
-// Not only _copy_from: core's copy_ resolves conj bits by cloning, which would come back here for ever.
+// Overrides copy_, not only _copy_from: the core's copy_ resolves conj bits with clone(), which would recurse.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
-  // Zeros without memory, which forward-mode derivatives are full of.
+  // Zero tensors without memory, which forward-mode AD creates.
   TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
   if (source._is_zerotensor()) return self.zero_();
   if (self.is_same(source) || copied_on_device(self, source) || copied_across(self, source)) return self;
@@ -152,7 +152,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
   return copy_from(self, to, /*non_blocking=*/false);
 }
 
-// Read where it lies: a training loop asks for its loss in every step.
+// Reads a scalar in place: training loops read their loss in every step.
 at::Scalar local_scalar(const Tensor& self) {
   if (!self.has_storage() || self.is_conj() || self.is_neg() || self._is_zerotensor()) {
     backend::CpuAliases aliases;

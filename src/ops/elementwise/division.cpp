@@ -1,4 +1,4 @@
-// Rounding division, remainders and powers: binary operators that look at their arguments before they launch.
+// Rounding division, remainders and powers: binary operators that inspect their arguments before launching.
 #include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
@@ -29,10 +29,10 @@ const ElementwiseKernels& kernels() {
   return k;
 }
 
-// Integer division by zero is an error on the CPU, and no kernel may see it (it traps).
+// Rejects integer division by zero, as the CPU does: the kernel would trap.
 void check_divisor(at::ScalarType type, const Tensor& b) {
   if (!at::isIntegralType(type, true) || b.numel() == 0) return;
-  // A number may be zero only as what it is brought to: 256 as uint8.
+  // Check the divisor in the computing dtype: 256 is 0 as uint8.
   const Tensor as_used = b.device().is_cpu() ? b.to(type) : b;
   TORCH_CHECK(at::isFloatingType(b.scalar_type()) || as_used.all().item<bool>(), "ZeroDivisionError");
 }
@@ -59,7 +59,7 @@ bool div_mode(const Tensor& a, const Tensor& b, std::optional<std::string_view> 
 
 // ---- pow
 
-// Small exponents as PyTorch's CPU kernel computes them, which is exact where pow() rounds.
+// Exponents that PyTorch's CPU kernels special-case, exactly where pow() rounds.
 bool is_small(at::ScalarType type, const Scalar& exponent) {
   if (exponent.isComplex()) return false;
   const double e = exponent.toDouble();
@@ -98,7 +98,7 @@ bool pow_number(const Tensor& a, const Scalar& exponent, Tensor& out) {
   return arithmetic<kPow>(a, b, out);
 }
 
-// Contiguous whatever the exponent's layout, as on the CPU.
+// Contiguous for any layout of the exponent, as on the CPU.
 bool pow_of_number(const Scalar& base, const Tensor& exponent, Tensor& out) {
   const Tensor a = wrapped_number(base);
   const auto type = binary_compute_type(kPow, kernels<kPow>(), a, exponent);

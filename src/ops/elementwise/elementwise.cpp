@@ -14,19 +14,19 @@ namespace mpsx::ops {
 namespace {
 
 constexpr size_t kMaxOperands = 4;
-constexpr int64_t kWorthTransposing = 1 << 15;  // elements that are worth a launch of their own
+constexpr int64_t kWorthTransposing = 1 << 15;  // elements that justify a separate launch
 
-// A number that no integer holds is true where a bool is asked for; of other integers check_holds has refused it.
+// Converts out-of-range numbers to 1, for bool; check_holds has rejected them for other integers.
 int64_t integer_part(double x) {
   constexpr double limit = 0x1p63;
   if (x >= -limit && x < limit) return int64_t(x);
   return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
-// The imaginary part lies beside the real one, where no operator has a scalar of its own (metal/elementwise/complex.h).
+// The imaginary part goes into slots that no complex operator uses (metal/elementwise/complex.h).
 void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
-  p.f[k] = float(z.real());  // what is too large for a float is infinite, as on the CPU
+  p.f[k] = float(z.real());  // overflows to infinity, as on the CPU
   if (s.isComplex()) p.f[k == 3 ? 2 : k + 1] = float(z.imag());
   p.i[k] = s.isFloatingPoint() ? integer_part(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
@@ -44,7 +44,7 @@ Tensor wrapped_number(const at::Scalar& s) {
 }
 
 void check_holds(at::ScalarType type, const at::Scalar& s) {
-  if (at::isComplexType(type)) return;  // any number
+  if (at::isComplexType(type)) return;  // any number fits
   AT_DISPATCH_ALL_TYPES_AND3(at::kBool, at::kHalf, at::kBFloat16, type, "check_holds", [&] { (void)s.to<scalar_t>(); });
 }
 
@@ -56,7 +56,7 @@ ScalarParams scalar_params(const at::Scalar& a, const at::Scalar& b, Tag type) {
   return p;
 }
 
-// The operands of a launch, output first; inputs may be swapped.
+// The operands of a launch, output first. Inputs may be swapped.
 struct ElementwiseKernels::Operands {
   Strided<kMaxOperands> loops;
   size_t count = 0;
@@ -70,7 +70,7 @@ struct ElementwiseKernels::Operands {
     std::swap(inlined[1], inlined[2]);
     std::swap(loops.strides[1], loops.strides[2]);
   }
-  // Kernels load an inlined operand too, before they select its value: it gets the memory of another of its type.
+  // Kernels also load an inlined operand before selecting its value: point it to another operand of its type.
   void point_inlined() {
     for (size_t k = 1; k < count; ++k) {
       if (!inlined[k]) continue;
@@ -81,7 +81,7 @@ struct ElementwiseKernels::Operands {
     }
   }
   bool steps(size_t k, int64_t stride) const { return loops.inner(k) == stride; }
-  // The dimensions from `first` on, which may coalesce now.
+  // The dimensions from `first` on, which may now coalesce.
   Strided<kMaxOperands> dimensions(size_t first) const {
     Strided<kMaxOperands> result;
     for (size_t d = first; d < loops.rank(); ++d) {
@@ -91,8 +91,8 @@ struct ElementwiseKernels::Operands {
     }
     return result;
   }
-  // Copies an input that is contiguous across the output's rows into rows like them: a transposition moves tiles, which
-  // costs less than fetching a sector an element. Returns their memory, undefined where the input stays as it is.
+  // Copies an input that is contiguous across the output's rows into row order. A tiled transposition costs less than
+  // one memory sector per element. Returns the copy, or an undefined tensor if the input stays as it is.
   Tensor transpose(size_t k, const at::TensorOptions& options) {
     Tensor rows;
     if (!steps(0, 1) || loops.inner(k) <= 1) return rows;
@@ -114,7 +114,7 @@ struct ElementwiseKernels::Operands {
     loops = dimensions(0);
     return rows;
   }
-  // Every input is the same along x, and the output is not.
+  // Whether every input, but not the output, is constant along x.
   bool repeats() const {
     for (size_t k = 1; k < count; ++k)
       if (!steps(k, 0)) return false;
@@ -159,7 +159,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
     for (size_t k = 0; k < o.count; ++k) strides[k] = iter.strides(int(k))[size_t(d)] / o.element[k];
     o.loops.push(iter.shape()[size_t(d)], strides);
   }
-  std::array<Tensor, kMaxOperands> rows;  // hold the memory until the kernel is launched
+  std::array<Tensor, kMaxOperands> rows;  // keep the memory alive until the launch
   for (size_t k = 1; k < o.count; ++k)
     if (!o.inlined[k]) rows[k] = o.transpose(k, iter.tensor_base(int(k)).options());
   const ElementwiseKernels* kernels = this;
@@ -187,7 +187,7 @@ const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
 }
 
 void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) const {
-  if (o.repeats()) {  // one element a row is computed, and then copied along it
+  if (o.repeats()) {  // compute one element per row, then copy it along the row
     Operands once = o;
     Strided<2> along;
     for (size_t d = 0; d < o.loops.rank(); ++d)

@@ -1,4 +1,4 @@
-// Activations of two tensors: glu, prelu, rrelu with its noise.
+// Activations with two tensor inputs: glu, prelu, and rrelu with its noise.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
@@ -48,7 +48,7 @@ bool glu(const Tensor& self, int64_t dim, Tensor& out) {
   if (!out.defined()) out = result;
   return true;
 }
-// The gradient of a s(b) is s(b) in a and a s'(b) in b.
+// For y = a s(b): dy/da = s(b) and dy/db = a s'(b).
 bool glu_backward(const Tensor& grad, const Tensor& self, int64_t dim, Tensor& grad_input) {
   static const ElementwiseKernels of_second("glu_gate_backward", 3);
   if (!has_float_kernel(self) || !is_plain(grad) || grad.scalar_type() != self.scalar_type() ||
@@ -80,7 +80,7 @@ std::optional<Pair> prelu_backward(const Tensor& grad, const Tensor& self, const
   return Pair{at::where(positive, grad, at::mul(grad, weight)), at::mul(grad, self).masked_fill_(positive, 0)};
 }
 
-// Negative numbers are multiplied with a slope of their own, which noise keeps for the backward.
+// Multiplies each negative element by a random slope, saved in `noise` for the backward.
 bool rrelu(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
            std::optional<at::Generator> generator, Tensor& out) {
   if (!has_float_kernel(self) || !is_plain(noise)) return false;

@@ -1,4 +1,4 @@
-// kaiser_window: torch's own operator fills in the positions, and asks the device's DispatchStub for their weights.
+// kaiser_window: torch's own operator fills in the positions and calls the device's DispatchStub for the weights.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>

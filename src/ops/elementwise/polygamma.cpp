@@ -1,5 +1,4 @@
-// polygamma, a function of one number whose order is an argument, and the out= form of mvlgamma, which is made of
-// others.
+// polygamma, a unary function with an order argument, and the out= form of mvlgamma.
 #include <ATen/ops/mvlgamma.h>
 #include <torch/library.h>
 

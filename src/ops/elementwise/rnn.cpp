@@ -1,4 +1,4 @@
-// The cells of nn.LSTM and nn.GRU, which torch calls fused on accelerators, by elementwise kernels. Formulas:
+// The fused cells of nn.LSTM and nn.GRU, which torch calls on accelerators, composed of elementwise kernels. Formulas:
 // aten/src/ATen/native/cuda/RNN.cu.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>

@@ -40,7 +40,7 @@ bool is_operand(const Tensor& t) { return is_plain(t) || (t.device().is_cpu() &&
 
 namespace {
 
-// `condition` is of bools.
+// `condition` is bool.
 bool select(at::ScalarType type, const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   static const ElementwiseKernels kernels("where", 3);
   if (type != at::kComplexFloat) return run_ternary(kernels, type, condition, a, b, ScalarParams{}, out, true);
@@ -57,11 +57,11 @@ bool where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   return tag_of(type) != Tag::none && select(type, condition, a, b, out);
 }
 
-// A new result is contiguous, whatever self is: as the CPU's is.
+// A new output is contiguous for any layout of self, as on the CPU.
 bool fill_masked(const Tensor& self, const Tensor& mask, const Tensor& value, Tensor& out) {
   const bool in_place = out.is_same(self);
   if (value.device().is_cpu() && self.scalar_type() == at::kBool && value.scalar_type() != at::kBool)
-    return fill_masked(self, mask, value.to(at::kBool), out);  // what is not zero is true
+    return fill_masked(self, mask, value.to(at::kBool), out);  // nonzero is true
   TORCH_CHECK(!in_place || at::is_expandable_to(mask.sizes(), self.sizes()),
               "output with shape ", self.sizes(), " doesn't match the broadcast shape ", mask.sizes());
   const auto sizes = in_place ? self.sizes().vec() : at::infer_size(self.sizes(), mask.sizes());
@@ -74,7 +74,7 @@ bool has_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& out) 
 }
 bool masked_fill_number(const Tensor& self, const Tensor& mask, const Scalar& value, Tensor& out) {
   if (!has_masked_fill(self, mask, out)) return false;
-  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU allows it still
+  if (out.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows it
     return fall_back<Tensor>("masked_fill_.Scalar", self, mask, value), true;
   check_holds(self.scalar_type(), value);
   return fill_masked(self, mask, wrapped_number(value), out);

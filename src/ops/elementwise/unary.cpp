@@ -1,4 +1,4 @@
-// Launchers and registration of every operator in unary.def, and of special.def those of one number.
+// Launchers and registration of every operator in unary.def, and of the unary operators in special.def.
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -35,7 +35,7 @@ consteval size_t unary_row(std::string_view name) {
   return i;
 }
 
-// Operators of which complex numbers have a real result: modulus and angle.
+// Operators with real outputs for complex inputs: modulus and angle.
 struct ComplexRow {
   std::string_view name, result;
 };
@@ -72,7 +72,7 @@ bool run_unary(const Tensor& self, Tensor& out) {
     constexpr std::string_view name = row.name;
     constexpr bool tells_sign = name == "isposinf" || name == "isneginf" || name == "signbit";
     TORCH_CHECK(!tells_sign, name, " does not support non-boolean outputs.");
-    // Operators that keep integers integers have a result of the input's type and no other.
+    // Operators that map integers to integers only return the input's dtype.
     const bool casts = (row.types == Types::FLOAT && name != "frac") || row.result == Result::BOOL || real;
     TORCH_CHECK(casts, "Found dtype ", out.scalar_type(), " but expected ", result);
     return false;
@@ -93,14 +93,14 @@ template <size_t I>
 bool unary(const Tensor& self, Tensor& out) {
   return run_unary<I>(self, out);
 }
-// The CPU's angle of complex numbers is contiguous, whatever they are.
+// The CPU's angle of complex numbers is contiguous for any input.
 template <>
 bool unary<unary_row("angle")>(const Tensor& self, Tensor& out) {
   if (is_plain(self) && self.scalar_type() == at::kComplexFloat && !out.defined())
     out = at::empty(self.sizes(), self.options().dtype(at::kFloat));
   return run_unary<unary_row("angle")>(self, out);
 }
-// torch.amp.GradScaler inverts its scale in float64, which no kernel computes in: a single number is inverted here.
+// torch.amp.GradScaler inverts its scale in float64, for which there are no kernels: invert single elements here.
 template <>
 bool unary<unary_row("reciprocal")>(const Tensor& self, Tensor& out) {
   if (self.scalar_type() != at::kDouble || self.numel() != 1 || !is_plain(self))

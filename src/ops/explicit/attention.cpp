@@ -1,5 +1,5 @@
-// scaled_dot_product_attention under torch.ops.mpsx: the fused kernel where it serves, else products and a softmax of
-// explicit operators.
+// scaled_dot_product_attention under torch.ops.mpsx: the fused kernel if it supports the arguments, otherwise matmul
+// and softmax of explicit operators.
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable_backward.h>
 #include <ATen/ops/dropout.h>
@@ -25,7 +25,7 @@ std::tuple<Tensor, Tensor> fused(const Tensor& query, const Tensor& key, const T
   return {std::get<0>(all), std::get<1>(all).contiguous()};
 }
 
-// The result lies in memory as the query does.
+// The output has the query's dimension order.
 std::tuple<Tensor, Tensor> fused_meta(const Tensor& query, const Tensor&, const Tensor&, const MaybeTensor&, bool,
                                       std::optional<double>) {
   const c10::SymInt sizes[] = {query.sym_size(0), query.sym_size(1), query.sym_size(2)};
@@ -91,14 +91,14 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value, const Ma
               query.sym_sizes(), ", ", key.sym_sizes(), " and ", value.sym_sizes());
 }
 
-// A bool mask says where to attend: minus infinity elsewhere.
+// Converts a bool mask, true where a query may attend, to an additive one with minus infinity elsewhere.
 MaybeTensor as_bias(const MaybeTensor& mask, const Tensor& query) {
   if (!mask || !mask->defined() || mask->scalar_type() != at::kBool) return mask;
   const Tensor zeros = at::zeros_symint(mask->sym_sizes(), query.options().requires_grad(false));
   return run<"masked_fill">(zeros, run<"logical_not">(*mask), at::Scalar(-INFINITY));
 }
 
-// The fused kernel serves [batch, head, time, feature] of one feature size, dense rows, and no dropout.
+// The fused kernel supports [batch, head, length, head_dim] with one head_dim, dense rows, and no dropout.
 bool serves(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout) {
   if (dropout > 0 || query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
   if (mask && mask->defined() && (mask->requires_grad() || (mask->dim() != 2 && mask->dim() != 4))) return false;

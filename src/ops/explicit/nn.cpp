@@ -15,7 +15,7 @@ Gradients softmax_derivative(const BackwardCall& c) {
   return {{0, run<Backward>(c.grad(), y, c.argument(1), int64_t(y.scalar_type()))}};
 }
 
-// y = x W^T + b, all leading dimensions of x taken as rows.
+// y = x W^T + b, with all leading dimensions of x as rows.
 Gradients linear_derivative(const BackwardCall& c) {
   const Tensor &g = c.grad(), x = c.tensor(0), weight = c.tensor(1);
   Gradients gradients;
@@ -26,7 +26,7 @@ Gradients linear_derivative(const BackwardCall& c) {
     gradients.emplace_back(0, run<"mm">(rows, vector ? weight.unsqueeze(0) : weight).reshape_symint(in));
   if (c.needs(1))
     gradients.emplace_back(1, run<"mm">(rows.t(), x.reshape_symint({-1, in.back()})).reshape_symint(shape));
-  if (c.needs(2)) gradients.emplace_back(2, g);  // summed over the rows, as any broadcast argument
+  if (c.needs(2)) gradients.emplace_back(2, g);  // summed over the rows like any broadcast argument
   return gradients;
 }
 
@@ -37,13 +37,14 @@ Gradients mm_derivative(const BackwardCall& c) {
   return gradients;
 }
 
-// Concatenation, whose tensors are a list.
+// Concatenation, with a list of tensors as its argument.
 struct Cat : torch::autograd::Function<Cat> {
   static Tensor forward(torch::autograd::AutogradContext* ctx, at::TensorList tensors, int64_t dim) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Tensor result = run<"cat">(tensors.vec(), dim);
     std::vector<int64_t> sizes;
-    for (const Tensor& t : tensors) sizes.push_back(t.dim() == 1 && t.numel() == 0 ? 0 : t.size(dim));  // cat skips it
+    // Cat skips empty 1-D tensors.
+    for (const Tensor& t : tensors) sizes.push_back(t.dim() == 1 && t.numel() == 0 ? 0 : t.size(dim));
     ctx->saved_data["sizes"] = sizes;
     ctx->saved_data["dim"] = dim;
     return result;
@@ -56,7 +57,7 @@ struct Cat : torch::autograd::Function<Cat> {
       gradients.push_back(size ? grads[0].narrow(dim, start, size) : Tensor());
       start += size;
     }
-    gradients.emplace_back();  // of dim
+    gradients.emplace_back();  // for dim
     return gradients;
   }
 };

@@ -1,5 +1,5 @@
-// layer_norm, rms_norm and group_norm under torch.ops.mpsx: composites over operators that also return the statistics
-// which the backward needs.
+// layer_norm, rms_norm and group_norm under torch.ops.mpsx: composites of operators that also return the statistics for
+// the backward.
 #include "ops/explicit.h"
 
 namespace mpsx::ops::explicit_ops {

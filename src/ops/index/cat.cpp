@@ -1,4 +1,4 @@
-// cat; stack goes through it. Each input is a copy into its part of the result.
+// cat, which stack uses: copies each input into a slice of the output.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/empty.h>
@@ -15,10 +15,10 @@
 namespace mpsx::ops {
 namespace {
 
-// PyTorch skips 1-D inputs without elements, whatever the other shapes are.
+// PyTorch skips empty 1-D inputs, regardless of the other shapes.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
-// Copies one input to `offset` along `dim` of the result.
+// Copies one input to `offset` along `dim` of the output.
 void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
   if (in.scalar_type() == out.scalar_type() && movable(in) && movable(out))
     return copy_strided(at_element(out, offset * out.stride(dim)), in.const_data_ptr(), out.element_size(),
@@ -37,8 +37,8 @@ void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
   }
 }
 
-// The sizes of the result where tensors differ in `dim` alone, which is what PyTorch's checks, dearer than a small
-// copy, would find too. Of four dimensions and more those also choose a memory format. Nothing: theirs is the answer.
+// Returns the output sizes if the tensors differ only in `dim`, since PyTorch's own checks cost more than a small copy.
+// From four dimensions on those checks also choose a memory format: returns nullopt to use them.
 std::optional<at::DimVector> plain_sizes(const at::ITensorListRef& tensors, int64_t& dim) {
   if (tensors.size() == 0) return std::nullopt;
   const Tensor& first = tensors.front();
@@ -69,7 +69,7 @@ bool cat(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
       return true;
     }
   }
-  for (const Tensor& t : tensors)  // those of another device are left to the check below
+  for (const Tensor& t : tensors)  // the check below reports tensors on other devices
     if (t.device().type() == at::kPrivateUse1 && !is_plain(t)) return false;
   const auto materialized = tensors.materialize();
   for (const Tensor& t : materialized)

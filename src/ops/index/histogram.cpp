@@ -1,4 +1,4 @@
-// histogram and histogramdd: every element is looked up among the edges of the bins, and counted there.
+// histogram and histogramdd: looks up each element among the bin edges and counts it.
 #include <ATen/ops/diff.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
@@ -23,11 +23,11 @@ bool has_kernels(const Tensor& self, const OptionalTensor& weight) {
   return plain && !(weight && weight->defined() && !(is_plain(*weight) && weight->scalar_type() == at::kFloat));
 }
 
-// Points of as many coordinates as there are dimensions, and what the operator says of them.
+// The points of a histogram, one coordinate per dimension, with optional weights.
 struct Points {
   const char* op;
   Tensor rows;    // (points, dimensions)
-  Tensor weight;  // one a point, or undefined
+  Tensor weight;  // one per point, or undefined
 
   Points(const char* name, const Tensor& self, const OptionalTensor& w, bool one_dimension) : op(name) {
     TORCH_CHECK(one_dimension || self.dim() >= 2, op, ": input tensor should have at least 2 dimensions, but got ",
@@ -38,7 +38,7 @@ struct Points {
     TORCH_CHECK(w->sizes() == expected, op, ": expected weight tensor of shape ", expected, ", got ", w->sizes());
     weight = w->reshape({-1});
   }
-  // Edges of equal bins, over a range or else over what there is.
+  // Equally spaced edges over a range, by default that of the points.
   std::vector<Tensor> edges(IntArrayRef bins, const OptionalRange& range) const {
     const auto count = rows.size(1);
     TORCH_CHECK(int64_t(bins.size()) == count,
@@ -70,7 +70,7 @@ struct Points {
     TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1),
                 " sequences of bin edges for a ", rows.size(1), "-dimensional histogram but got ", edges.size());
     std::vector<int64_t> shape;
-    Tensor place, inside;  // of each point among all bins; whether it is in one
+    Tensor place, inside;  // per point: its flat bin index, and whether it is in range
     for (size_t d = 0; d < edges.size(); ++d) {
       const Tensor e = edges[d].contiguous(), x = rows.select(1, int64_t(d)).contiguous();
       TORCH_CHECK(e.dim() == 1 && e.numel() >= 2 && e.scalar_type() == rows.scalar_type(), op,
@@ -81,14 +81,15 @@ struct Points {
       const Tensor last = e.slice(0, n), first = e.slice(0, 0, 1);
       const Tensor here = x.ge(first).logical_and_(x.le(last));
       const Tensor bin =
-          at::searchsorted(e, x, false, true).sub_(1).clamp_(0, n - 1);  // the last edge is in the last bin
+          at::searchsorted(e, x, false, true).sub_(1).clamp_(0, n - 1);  // the last bin includes its upper edge
       place = place.defined() ? place.mul_(n).add_(bin) : bin;
       inside = inside.defined() ? inside.logical_and_(here) : here;
     }
     const int64_t bins = c10::multiply_integers(shape);
     const Tensor each = weight.defined() ? weight : at::ones({}, rows.options()).expand({rows.size(0)});
     Tensor result = at::zeros({bins + 1}, rows.options());
-    result.scatter_add_(0, place.masked_fill_(inside.logical_not(), bins), each);  // what is in no bin is left out
+    // Points out of range go to an extra bin.
+    result.scatter_add_(0, place.masked_fill_(inside.logical_not(), bins), each);
     result = result.slice(0, 0, bins).view(shape).contiguous();
     if (!density) return result;
     result.div_(result.sum());

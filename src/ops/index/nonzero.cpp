@@ -1,4 +1,4 @@
-// nonzero, masked_select and what is built from nonzero. Output sizes depend on the data, so the CPU waits for a count.
+// nonzero, masked_select and operators built from nonzero. Output sizes depend on the data: the CPU waits for a count.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/cat.h>
@@ -24,7 +24,8 @@ bool has_kernel(const Tensor& self) {
   return is_plain(self) && tag != Tag::none && tag != Tag::c64 && self.dim() <= kMaxDims;
 }
 
-// Counts, and lets `make` give the memory for `dims` rows of coordinates (flat positions where dims is 1).
+// Counts nonzero elements; `make` allocates the output for the total; then writes `dims` coordinates per element, or
+// flat indices if dims is 1.
 template <typename Make>
 void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
   static const KernelSet count("nonzero_count"), scan("nonzero_scan"), fill("nonzero_fill");
@@ -65,7 +66,7 @@ void find(const Tensor& self, at::IntArrayRef sizes, const Make& make) {
       .run();
 }
 
-// Coordinates lie dimension by dimension, as on the CPU: indexing reads one dimension at a time.
+// The output is stored dimension by dimension, as on the CPU, since indexing reads one dimension at a time.
 bool nonzero(const Tensor& self, Tensor& out) {
   if (self.scalar_type() == at::kComplexFloat && is_plain(self)) return nonzero(self.ne(0), out);
   if (!has_kernel(self)) return false;

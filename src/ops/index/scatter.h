@@ -1,4 +1,4 @@
-// Writing along an index, in order.
+// Scatter with a deterministic order.
 #pragma once
 
 #include "index/params.h"
@@ -8,15 +8,15 @@ namespace mpsx::ops {
 
 enum class Scatter : uint8_t { set, add, prod, amax, amin };
 
-// How the elements of self, the index and the source lie: one stride an index dimension.
+// The operands of a scatter, with one stride per dimension of the index.
 struct ScatterOperands {
-  Tensor self;    // written
-  Tensor index;   // 64 bits; expanded where one index serves many lines
-  Tensor source;  // of self's type and at least the index's shape; or one element for all (`value`)
+  Tensor self;    // output
+  Tensor index;   // 64 bits; expanded if one index serves many rows
+  Tensor source;  // has self's dtype and at least the index's shape, or is a single element (`value`)
   bool value = false;
 };
 
-// self[…][index[…]][…] = (or op=) source[…], the index along `dim`; it has been checked. False: no kernel for the type.
+// self[…][index[…]][…] = (or op=) source[…], along `dim`; the index has been checked. Returns false without a kernel.
 bool scatter_along(Scatter op, const ScatterOperands& operands, int64_t dim, bool negative);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-// Rows added up by key, and embedding_dense_backward.
+// Row sums by key, and embedding_dense_backward.
 #include "ops/index/segment.h"
 
 #include <ATen/TensorUtils.h>
@@ -15,16 +15,15 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr uint64_t kGroupBytes = 1024;  // of rows that a threadgroup adds up together
+constexpr uint64_t kGroupBytes = 1024;  // of rows per threadgroup
 
 struct Order {
   Tensor keys, rows;
 };
 
-// The positions of an index ordered by its values, equal ones in their own order. Kernels may run before an index out
-// of range is reported, so the values are kept inside.
+// Sorts an index stably by value. Kernels may run before an out-of-range index is reported, so clamp the values.
 Order order_by(const Tensor& index, int64_t size) {
-  // Each byte of a key is a pass of the sort.
+  // The sort takes one pass per byte of a key: use the narrowest type.
   const auto type = size <= 1 << 7 ? at::kChar : size <= 1 << 15 ? at::kShort : at::kInt;
   const auto [keys, rows] = at::sort(at::remainder(index.flatten(), size).to(type), /*stable=*/true, 0, false);
   return {keys.to(at::kInt), rows};

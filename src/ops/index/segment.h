@@ -1,4 +1,4 @@
-// Rows added up by key.
+// Row sums by key.
 #pragma once
 
 #include "index/params.h"
@@ -6,20 +6,20 @@
 
 namespace mpsx::ops {
 
-// out[o][index[k]][:] += in[o][k][:] for every k in order, rows with the same index added up in the compute type before
-// they are rounded. `index` is dense and checked, `size` is what its negative elements count from (below 2^32), `in` is
-// dense. `p` says outer, pitch, padding, by_frequency and add; with `add` false the rows that are not named stay as
-// they are.
+// out[o][index[k]][:] += in[o][k][:] for every k in order, accumulating rows with the same index in the compute type
+// before rounding. `index` is contiguous and checked, its negative elements count from `size` (below 2^32), and `in` is
+// dense. `p` has outer, pitch, padding, by_frequency and add; if `add` is false, rows that are not indexed stay
+// unchanged.
 void launch_segment_sum(const Tensor& out, const Tensor& in, const Tensor& index, int64_t size, int64_t outer,
                         int64_t row, SegmentParams p);
 
-// Whether launch_segment_sum takes an index of `count` elements below `size`.
+// Whether launch_segment_sum supports an index of `count` elements below `size`.
 inline bool fits_segments(int64_t count, int64_t size) {
   return size < int64_t(UINT32_MAX) && count < int64_t(UINT32_MAX);
 }
 
-// Whether sums along `lines` lines are faster by segments. Walking lines in the order of the index makes each one
-// thread's work; ordering the index costs about as much as eight lines, and shares the work among all threads.
+// Whether sorting the index makes sums over `lines` rows faster. Without it one thread sums each row in index order;
+// sorting costs about as much as eight rows, and spreads the work over all threads.
 inline bool orders_index(int64_t lines) { return lines + 8 < runtime::threads_to_fill(); }
 
 }  // namespace mpsx::ops

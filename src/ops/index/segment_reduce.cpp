@@ -1,4 +1,4 @@
-// segment_reduce: every element is looked up among the offsets of the segments, and goes where they say.
+// segment_reduce: looks up each element's segment by the offsets and reduces into it.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReductionType.h>
 #include <ATen/ops/arange.h>
@@ -49,7 +49,7 @@ double identity(ReductionType type) {
   }
 }
 
-// The bounds of segments; `data` is seen as (outer, segmented dimension, inner).
+// The segment bounds, with `data` viewed as (outer, segmented dimension, inner).
 struct Offsets {
   int64_t axis, outer = 1, size, inner = 1, count = 0;
   Tensor offsets;  // (outer, count + 1)
@@ -76,7 +76,7 @@ struct Offsets {
   Tensor lengths() const { return offsets.slice(1, 1).sub(offsets.slice(1, 0, -1)).unsqueeze(2); }
 };
 
-// Which segment each element is of. One beyond the segments there are is for what is in none.
+// The segment of each element; elements in no segment belong to an extra last one.
 struct Segments : Offsets {
   Tensor place;  // (outer, size, inner)
 
@@ -93,7 +93,7 @@ struct Segments : Offsets {
     result.scatter_reduce_(1, place, elements, scatter_name(type), true);
     return result;
   }
-  // A number a segment as one an element; 0 for what is in none.
+  // Broadcasts one number per segment to its elements; 0 for elements in no segment.
   Tensor spread(const Tensor& numbers) const {
     const Tensor one_more = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
     return one_more.expand({outer, count + 1, inner}).gather(1, place);
@@ -148,7 +148,7 @@ std::optional<Tensor> segment_reduce(const Tensor& data, std::string_view reduce
   return out;
 }
 
-// The product of the other elements of each element's segment.
+// For each element, the product of the other elements of its segment.
 Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& product, double start) {
   const Tensor zero = x.eq(0), nan = x.isnan();
   const Tensor rest = s.reduce(at::where(zero.logical_or(nan), 1.0, x), ReductionType::PROD, start);
@@ -179,7 +179,7 @@ std::optional<Tensor> segment_reduce_backward(const Tensor& grad, const Tensor& 
   } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
     const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
     const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.place);
-    // As the CPU's kernel does: only a positive gradient is shared out.
+    // Like the CPU's kernel, split only positive gradients among ties.
     result = at::where(found, at::where(g.gt(0), g.div(ties), g), 0.0);
   } else if (type == ReductionType::PROD) {
     result = g.mul(product_of_others(s, x, numbers(output), initial ? initial->toDouble() : 1));

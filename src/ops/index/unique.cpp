@@ -1,4 +1,4 @@
-// unique and unique_consecutive of all elements, and what these share with unique_dim: runs of equal neighbours.
+// unique and unique_consecutive of all elements, and code shared with unique_dim: runs of equal adjacent elements.
 #include "ops/index/unique.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -19,12 +19,12 @@ namespace {
 
 constexpr int64_t kLeastRunChunk = 1024, kMostRunChunks = 65536;
 
-// Runs of equal neighbours in a dense vector. `order`: where its elements lay before they were sorted; may be
+// Runs of equal adjacent elements of a dense vector. `order`: the elements' original indices if it was sorted, or
 // undefined.
 struct FlatRuns {
   Tensor values;   // the first element of each run
-  Tensor inverse;  // which run each element is of; empty if nobody asked
-  Tensor lengths;  // empty if nobody asked
+  Tensor inverse;  // the run of each element; empty if not requested
+  Tensor lengths;  // empty if not requested
 
   FlatRuns(const Tensor& x, const Tensor& order, bool with_inverse, bool with_lengths) {
     static const KernelSet count("unique_count"), scan("nonzero_scan"), fill("unique_fill");

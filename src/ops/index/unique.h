@@ -9,11 +9,11 @@ namespace mpsx::ops {
 
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
-// Runs of equal neighbours along the first dimension.
+// Runs of equal adjacent slices along the first dimension.
 struct Runs {
-  Tensor firsts;   // the place of the first of each run
-  Tensor of;       // which run each one is of
-  Tensor lengths;  // empty if nobody asked
+  Tensor firsts;   // index of the first slice of each run
+  Tensor of;       // run of each slice
+  Tensor lengths;  // empty if not requested
   Runs(const Tensor& x, bool counts);
 };
 
@@ -21,12 +21,12 @@ struct Runs {
 struct UniqueRows {
   int64_t dim;
   std::vector<int64_t> sizes;  // with that dimension first
-  Tensor rows;           // dense, of two dimensions
+  Tensor rows;                 // dense, 2-D
 
   UniqueRows(const Tensor& self, int64_t d);
-  // Rows as a tensor of the given shape again.
+  // Reshapes rows to slices of the original shape.
   Tensor restored(const Tensor& some) const;
-  // The result where there is nothing.
+  // The result for an empty input.
   Triple none() const;
 };
 

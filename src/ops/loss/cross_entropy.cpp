@@ -1,5 +1,5 @@
-// cross_entropy of rows of scores with class indices: torch composes it of log_softmax and nll_loss, which write the
-// log-probabilities and read them again, and keep them for the gradient. Everything else goes torch's way.
+// cross_entropy of rows of scores with class indices. torch composes it of log_softmax and nll_loss, which write, read
+// and save the log-probabilities; this computes it in one kernel. Other arguments use torch's composite.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Reduction.h>
@@ -18,7 +18,7 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 
-// A problem with rows of scores, and what kernels read of it.
+// A cross_entropy over rows, and its kernel parameters.
 struct Problem {
   Tensor in, target, weight;  // dense; the weight in float, or undefined
   CrossEntropyParams params{};
@@ -56,7 +56,7 @@ void check(const Tensor& input, const Tensor& target, const MaybeTensor& weight)
               "cross_entropy_loss: expected a weight of ", input.sym_size(1), " classes");
 }
 
-// The loss; of every row what its gradient needs; the sum of the rows' weights.
+// The loss; the statistics of each row for its gradient; the sum of the rows' weights.
 using Results = std::tuple<Tensor, Tensor, Tensor>;
 
 Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
@@ -126,7 +126,7 @@ using explicit_ops::BackwardCall;
 using explicit_ops::Gradients;
 using explicit_ops::kept;
 
-// A gradient that is differentiated in turn goes through what torch composes the operator of.
+// A double backward differentiates torch's composite.
 Gradients derivative(const BackwardCall& c) {
   if (!at::GradMode::is_enabled())
     return {{0, explicit_ops::run<"cross_entropy_rows_backward">(c.grad(), c.tensor(0), c.tensor(1), c.argument(2),
@@ -140,7 +140,7 @@ Gradients derivative(const BackwardCall& c) {
   return {{0, torch::autograd::grad({loss}, {x}, {c.grad()}, std::nullopt, true)[0]}};
 }
 
-// Whether the kernels take it. Wrappers of torch.func and subclasses of tensors know torch's parts of the operator.
+// Whether the kernels support the arguments. torch.func wrappers and tensor subclasses need torch's composite.
 bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight, double smoothing) {
   const bool weighted = weight && weight->defined();
   for (const Tensor* t : {&input, &target, weighted ? &*weight : &input})
@@ -156,7 +156,7 @@ bool fuses(const Tensor& input, const Tensor& target, const MaybeTensor& weight,
 
 Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
                           c10::SymInt ignore_index, double smoothing) {
-  // Of halves under autocast: what log_softmax would give, which runs in float32 then.
+  // With autocast, half inputs produce float32, like log_softmax.
   const bool autocast = at::autocast::is_autocast_enabled(at::kPrivateUse1);
   const bool one_type = autocast || !weight || !weight->defined() || weight->scalar_type() == input.scalar_type();
   if (!one_type || !fuses(input, target, weight, smoothing))

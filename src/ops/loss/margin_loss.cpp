@@ -18,7 +18,7 @@ bool has_kernels(const Tensor& self, const Tensor& target) {
   return is_plain(self) && self.scalar_type() == at::kFloat && is_plain(target) && target.scalar_type() == at::kLong;
 }
 
-// One loss a row as the caller wants it.
+// Reduces one loss per row as requested.
 Tensor reduced(const Tensor& rows, int64_t reduction, bool single) {
   if (reduction == at::Reduction::Mean) return rows.mean();
   if (reduction == at::Reduction::Sum) return rows.sum();
@@ -31,9 +31,9 @@ void check_shapes(const char* name, const Tensor& self, bool fits, const Tensor&
   TORCH_CHECK(fits, name, ": inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
 }
 
-// Rows of classes, dense, and what kernels are told of them.
+// Dense rows of classes, and their kernel parameters.
 struct MarginProblem {
-  Tensor x, target, weight;  // weight: undefined: 1
+  Tensor x, target, weight;  // undefined weights are 1
   uint32_t rows;
   MarginParams params{};
 
@@ -46,7 +46,7 @@ struct MarginProblem {
     params.margin = 1;
     params.scale = float(1.0 / double(params.classes));
   }
-  // Says how the rows' losses were reduced; what kernels read of the gradient.
+  // Prepares the gradient for the kernel, depending on the reduction.
   Tensor gradient(const Tensor& grad, int64_t reduction) {
     params.reduced = reduction != at::Reduction::None;
     if (reduction == at::Reduction::Mean) params.scale = float(1.0 / (double(params.classes) * double(rows)));
@@ -118,7 +118,7 @@ MarginProblem multilabel_margin(const Tensor& self, const Tensor& target) {
   check_shapes(kName, self, target.sizes() == self.sizes(), target);
   return MarginProblem(kName, self, target);
 }
-// Pairs of a target and a class, of which there may be as many.
+// The number of (target, class) pairs.
 uint64_t pairs(const MarginProblem& q) { return uint64_t(q.params.classes) * q.params.classes; }
 
 bool multilabel_margin_forward(const Tensor& self, const Tensor& target, int64_t reduction, Tensor& out,

@@ -1,4 +1,4 @@
-// nll_loss and nll_loss2d with their backwards; cross_entropy goes through them, but for rows of scores.
+// nll_loss and nll_loss2d with their backwards; cross_entropy uses them unless it is fused.
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
@@ -113,7 +113,7 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, NllProblem q,
 OptionalTensorRef as_ref(const MaybeTensor& t) {
   return t && t->defined() ? OptionalTensorRef(*t) : OptionalTensorRef();
 }
-// A single sample without a batch dimension has one loss whatever the reduction.
+// A single unbatched sample has one loss for any reduction.
 bool is_reduced(const Tensor& self, int64_t reduction) { return reduction != at::Reduction::None || self.dim() == 1; }
 
 bool nll_loss_forward(const Tensor& self, const Tensor& target, const MaybeTensor& weight, int64_t reduction,

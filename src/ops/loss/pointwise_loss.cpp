@@ -52,13 +52,13 @@ bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight
          (!weight || !weight->defined() || same_kind(x, *weight));
 }
 
-// A tensor with as many elements as `like`, lying as they do.
+// A tensor with the elements of `t` in the memory layout of `like`.
 Tensor alike(const Tensor& t, const Tensor& like) {
   if (t.sizes() == like.sizes() && t.strides() == like.strides()) return t;
   return at::empty_like(like).copy_(t);
 }
 
-// Operands brought to one shape, without gaps, in the order of the first one's dimensions.
+// Operands broadcast to one shape, dense, in the dimension order of the first.
 struct Operands {
   Tensor x, target, weight;  // weight may be undefined
   PointwiseLossParams params{};
@@ -88,7 +88,7 @@ void pieces(uint64_t count, const Body& body) {
   for (uint64_t begin = 0; begin < count; begin += kMaxDense) body(begin, std::min(kMaxDense, count - begin));
 }
 
-// The first operand, lying as the result does: as torch's iterator has it, or `alone`, in its own order.
+// The first operand in the output's memory layout: that of torch's iterator, or `alone`, its own.
 Tensor as_result(const Tensor& a, const Tensor& b, bool alone) {
   if ((alone || a.is_non_overlapping_and_dense()) && at::is_expandable_to(b.sizes(), a.sizes()))
     return a.is_non_overlapping_and_dense() ? a : a.clone();
@@ -147,7 +147,7 @@ Tensor forward(const Kernels& kernels, const Tensor& input, const Tensor& target
   return out;
 }
 
-// Throws unless the elements of the operand (0: input, 1: target) lie in [0, 1].
+// Throws unless the elements of the operand (0: input, 1: target) are in [0, 1].
 void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   static const KernelSet kernels("unit_check");
   const Tensor x = operand.contiguous();
@@ -167,7 +167,7 @@ void check_unit(const char* op, const Tensor& operand, uint32_t which) {
   runtime::check_device_errors();
 }
 
-// `factor`: of the gradient, beside the kernel's slope.
+// `factor`: multiplies the gradient in addition to the kernel's derivative.
 Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor& input, const Tensor& target,
                 const MaybeTensor& weight, int64_t reduction, double parameter, float factor = 1.0f) {
   Operands o(input, target, weight, parameter);

@@ -1,6 +1,6 @@
-// Operators on lists of tensors (torch._foreach_*), which torch.optim steps by default on this device. Rows of
-// metal/optim/foreach.def on floating-point tensors that lie alike run as list kernels; anything else takes PyTorch's
-// own composite, tensor by tensor.
+// Operators on lists of tensors (torch._foreach_*), the default for torch.optim on this device. Rows of
+// metal/optim/foreach.def run as list kernels on floating-point tensors with equal layouts; everything else uses
+// PyTorch's own composites, tensor by tensor.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>
@@ -16,10 +16,10 @@ using at::TensorList;
 using ScalarList = at::ArrayRef<Scalar>;
 using Tensors = std::vector<Tensor>;
 
-// Scalars for the kernels: one for all tensors, or one each.
+// Scalars for the kernels: one for all tensors, or one per tensor.
 class Scalars {
  public:
-  // `rounds`: to the tensors' type first, as the CPU's kernels do for some operators.
+  // `rounds`: round to the tensors' dtype first, as the CPU's kernels do for some operators.
   Scalars(const Scalar& one, bool rounds = false) : one_(one), rounds_(rounds) {}
   Scalars(ScalarList many, bool rounds = false) : one_(0), many_(many), rounds_(rounds) {}
   float get(size_t tensor, at::ScalarType type) const {
@@ -47,7 +47,7 @@ Tensors empty_like(TensorList like) {
   return out;
 }
 
-// `lists`: the output, then the inputs unless it is also the first of them. `value`: what buffer 29 holds, if anything.
+// `lists`: the output, then the inputs unless it is also the first of them. `value`: the optional content of buffer 29.
 void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place, const Scalars& scalars,
          const Tensor* value = nullptr) {
   const uint32_t buffers = value ? kListBuffers - 1 : kListBuffers;
@@ -66,7 +66,7 @@ void run(const KernelSet& kernels, at::ArrayRef<TensorList> lists, bool in_place
       buffers);
 }
 
-// A new list for the result, or none if the lists do not fit; in place the first input is the result.
+// Returns a new list for the result, or an empty one if the lists do not fit; in place, the first input is the result.
 template <typename... Lists>
 std::optional<Tensors> run_new(const KernelSet& kernels, const Scalars& scalars, const Tensor* value, TensorList self,
                                Lists... others) {
@@ -84,7 +84,7 @@ bool run_in_place(const KernelSet& kernels, const Scalars& scalars, const Tensor
   return true;
 }
 
-// An operator's kernels and composite forms, from its row.
+// The kernels and composite forms of an operator, from its row.
 #define MPSX_FOREACH_OP(NAME)                                      \
   struct NAME##_op {                                               \
     static constexpr const char* name = "_foreach_" #NAME;         \
@@ -160,7 +160,7 @@ struct WithScalars {
   }
 };
 
-// `Alpha`: nothing, or the Scalar by which the second operand is multiplied.
+// `Alpha`: empty, or the Scalar that multiplies the second operand.
 template <typename Op, typename... Alpha>
 struct WithList {
   static Tensors call(TensorList self, TensorList other, const Alpha&... alpha) {
@@ -177,7 +177,7 @@ struct WithList {
   static Scalars alpha_of(const Scalar& alpha) { return {alpha, rounds<Op>}; }
 };
 
-// The second operand is a tensor of one element: on the CPU a scalar, on the device a buffer that the kernel reads.
+// The second operand is a one-element tensor: a scalar if it is on the CPU, else a buffer that the kernel reads.
 template <typename Op, typename... Alpha>
 struct WithTensor {
   static bool on_device(TensorList self, const Tensor& other) {
@@ -226,7 +226,7 @@ struct Pointwise {
   }
 };
 
-// lerp: the weight is a scalar, one a tensor, or a third list.
+// lerp: the weight is one scalar, one scalar per tensor, or a third list.
 Tensors lerp_list(TensorList self, TensorList end, TensorList weight) {
   at::native::check_foreach_api_restrictions(self, end, weight);
   if (auto out = run_new(kernels<lerp_op, Form::list>(), Scalar(), nullptr, self, end, weight)) return *out;

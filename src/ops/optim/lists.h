@@ -1,5 +1,5 @@
-// Launching kernels over lists of tensors (metal/optim/lists.h): as many tensors a launch as buffers allow, cut into
-// chunks, so that a hundred small tensors cost a handful of launches and one large tensor still uses every core.
+// Launching kernels over lists of tensors (metal/optim/lists.h): as many tensors per launch as there are buffers,
+// divided into chunks. A hundred small tensors cost a few launches, and a large one still uses every core.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -12,24 +12,24 @@ namespace mpsx::ops {
 // The tensors of one launch.
 struct ListBatch {
   ListParams params{};
-  std::array<size_t, kListBuffers> index;  // where in the lists each tensor of the launch stands
+  std::array<size_t, kListBuffers> index;  // the position of each tensor in the lists
   std::array<const void*, kListBuffers> pointers{};
   uint64_t elements = 0;
 
   uint32_t groups() const { return params.end[params.tensors - 1]; }
-  // Adds buffers [0, buffers) of a launch; those without a tensor repeat the first.
+  // Binds buffers [0, buffers) of a launch; unused ones repeat the first tensor.
   void bind(Launch& launch, uint32_t buffers = kListBuffers) const {
     for (uint32_t i = 0; i < buffers; ++i) launch.pointer(pointers[i] ? pointers[i] : pointers[0]);
   }
-  // One threadgroup a chunk. `cost`: how much more than an addition an element takes.
+  // One threadgroup per chunk. `cost`: the cost of an element relative to an addition.
   Launch& over_chunks(Launch& launch, uint64_t cost = 1) const {
     return launch.groups({groups()}).work(std::max<uint64_t>(1, elements * cost / groups()));
   }
 };
 
-// Calls launch(batch) for batches of the lists, which are equally long (empty ones aside) and whose corresponding
-// tensors are dense and lie in memory alike; the first list's sizes count, and its tensors without elements are left
-// out. `buffers`: how many of the kernel's buffers the lists may take.
+// Calls launch(batch) for batches of the lists. All nonempty lists have the same length, and corresponding tensors are
+// dense with equal layouts. Sizes are those of the first list, whose empty tensors are skipped. `buffers`: how many of
+// the kernel's buffers the lists may use.
 template <typename F>
 void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buffers = kListBuffers) {
   const uint32_t capacity = buffers / uint32_t(lists.size());
@@ -61,8 +61,8 @@ void for_each_batch(at::ArrayRef<at::TensorList> lists, F&& launch, uint32_t buf
   }
 }
 
-// Whether all tensors are plain, dense, on this device and of one of the types f32, f16, bf16, the same for all, and
-// corresponding tensors have equal sizes and strides: what list kernels take.
+// Whether list kernels support the tensors: plain and dense, on this device, all of one dtype (f32, f16 or bf16), and
+// with equal sizes and strides across lists.
 bool fits_list_kernels(at::ArrayRef<at::TensorList> lists);
 
 }  // namespace mpsx::ops

@@ -1,6 +1,5 @@
-// avg_pool2d, avg_pool3d, their adaptive forms, and their backwards; those of one dimension go through them. A small
-// box is averaged at once. A large one is averaged along one dimension after the other, and so is every backward: an
-// average is a sum with weights that are a product of one a dimension.
+// avg_pool2d, avg_pool3d, their adaptive forms and backwards; the 1-D operators use them. A small box is averaged in
+// one pass. A large box, and every backward, is averaged along one dimension at a time: the weights are separable.
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
@@ -21,12 +20,12 @@ namespace {
 using at::IntArrayRef;
 using Divisor = std::optional<int64_t>;
 
-constexpr int64_t kSmallBox = 64;  // elements that a thread adds up
+constexpr int64_t kSmallBox = 64;  // elements per thread
 
 bool averages(const Tensor& t) { return has_float_kernel(t); }
 bool averages_whole(const Tensor& t) { return is_plain(t) && t.scalar_type() == at::kLong; }
 
-// A pooling of the last `dims` dimensions.
+// An average pooling over the last `dims` dimensions.
 struct AvgPool {
   size_t dims;
   bool adaptive = true;
@@ -38,7 +37,7 @@ struct AvgPool {
   int64_t step(size_t d) const { return window_argument(stride, d, size(d)); }
   int64_t pad(size_t d) const { return window_argument(padding, d, 0); }
 
-  // The window of output `o` in dimension d. The divisor of a box is the product over its dimensions.
+  // The window of output `o` along dimension d. The divisor of a box is the product of the windows' divisors.
   struct Window {
     int64_t first, last;
     double divisor;
@@ -54,7 +53,7 @@ struct AvgPool {
     return {first, last, double(count_include_pad ? end - start : last - first)};
   }
 
-  // Both of a whole batch.
+  // The forward or backward passes of a whole batch.
   std::vector<Resampling> steps(IntArrayRef in, IntArrayRef out, bool backward) const {
     std::vector<Resampling> result;
     for (size_t d = 0; d < dims; ++d) {
@@ -84,7 +83,7 @@ struct AvgPool {
     }
     return p;
   }
-  // Elements of the largest box.
+  // The number of elements of the largest box.
   int64_t taps(IntArrayRef in, IntArrayRef out) const {
     int64_t n = 1;
     for (size_t d = 0; d < dims; ++d) {
@@ -97,7 +96,7 @@ struct AvgPool {
 
 Tensor batched(const Tensor& t, size_t dims) { return size_t(t.dim()) == dims + 1 ? t.unsqueeze(0) : t; }
 
-// Writes `result`, dense in the memory format that it suggests.
+// Writes `result`, which is dense in the memory format that it suggests.
 void average(const AvgPool& pool, const Tensor& self, const Tensor& result) {
   static const KernelSet regular("avg_pool"), regular_last("avg_pool_last"), adaptive("adaptive_avg_pool"),
       adaptive_last("adaptive_avg_pool_last");
@@ -154,7 +153,7 @@ bool avg_pool_backward(const Tensor& grad, const Tensor& self, IntArrayRef kerne
   return outputs.return_or_copy(grad_input);
 }
 
-// In three dimensions results are contiguous, as on the CPU.
+// Outputs of 3-D pooling are contiguous, as on the CPU.
 template <size_t D>
 at::MemoryFormat adaptive_format(const Tensor& self) {
   return D == 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
@@ -179,7 +178,7 @@ bool adaptive_avg_pool(const Tensor& self, IntArrayRef size, Tensor& out) {
     n = size[d];
   }
   const Tensor result = at::empty(sizes, self.options().memory_format(adaptive_format<D>(self)));
-  // Where the input divides evenly, its parts are windows beside each other, and kernels need not work them out.
+  // If the input divides evenly, the windows do not overlap and kernels need not compute them.
   c10::DimVector window;
   for (size_t d = 0; d < D && size[d] > 0; ++d) {
     const int64_t in = self.size(self.dim() - int64_t(D - d));

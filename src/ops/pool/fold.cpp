@@ -34,7 +34,7 @@ FoldParams fold_params(IntArrayRef size, IntArrayRef kernel, IntArrayRef dilatio
           narrow(padding[0]), narrow(padding[1]), narrow(stride[0]),   narrow(stride[1])};
 }
 
-// out[plane] = the sum of its windows; both dense.
+// out[plane] = the sum over its windows; both are dense.
 void fold(const Tensor& out, const Tensor& columns, int64_t planes, const FoldParams& p) {
   static const KernelSet kernels("fold");
   if (out.numel() == 0) return;
@@ -102,11 +102,11 @@ bool col2im(const Tensor& self, IntArrayRef size, IntArrayRef kernel, IntArrayRe
   return true;
 }
 
-// grad has the windows along `dim` and their elements in a last dimension.
+// grad has the windows along `dim` and their elements in an extra last dimension.
 std::optional<Tensor> unfold_backward(const Tensor& grad, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
   const bool complex = grad.scalar_type() == at::kComplexFloat && is_plain(grad);
   if (!has_float_kernel(grad) && !complex) return std::nullopt;
-  if (sizes.empty()) return grad.sum();  // a number has one window of at most one element
+  if (sizes.empty()) return grad.sum();  // a 0-dim tensor has one window of at most one element
   if (complex)
     return at::complex(at::unfold_backward(at::real(grad), sizes, dim, size, step),
                        at::unfold_backward(at::imag(grad), sizes, dim, size, step));

@@ -1,4 +1,4 @@
-// Fractional pooling, whose windows are drawn for each plane, and max_unpool, which is a write along the indices.
+// Fractional max pooling, with random windows per plane, and max_unpool, a write at the indices.
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -14,7 +14,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// (in - size) / (windows - 1), rounded as the type is: where the windows lie depends on it.
+// (in - size) / (windows - 1), rounded to the dtype, on which the windows depend.
 double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   const auto ratio = [&]<typename T>(T) { return double(T(float(in - size)) / T(float(windows - 1))); };
   if (type == at::kHalf) return ratio(c10::Half());
@@ -22,7 +22,7 @@ double spacing(at::ScalarType type, int64_t in, int64_t size, int64_t windows) {
   return ratio(float());
 }
 
-// Where the windows of one dimension begin, for every plane; `samples` has one number a plane.
+// The starts of the windows along one dimension for every plane; `samples` has one number per plane.
 Tensor starts(const Tensor& samples, int64_t in, int64_t size, int64_t windows) {
   const Tensor last = at::full({samples.size(0), 1}, in - size, samples.options().dtype(at::kInt));
   if (windows <= 1) return windows == 1 ? last : last.slice(1, 0, 0);
@@ -39,7 +39,7 @@ void check_drawn(const Tensor& self, const Tensor& samples, size_t dims) {
     at::native::fractional_max_pool_check_shape<3>(self, samples);
 }
 
-// The shape of the result, checked.
+// Checks the arguments and returns the output's shape.
 template <size_t D>
 c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size) {
   static const std::string name = "fractional_max_pool" + std::to_string(D) + "d";
@@ -53,7 +53,7 @@ c10::DimVector shape_of(const Tensor& self, IntArrayRef kernel, IntArrayRef size
                 "(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes());
   for (size_t d = 0; d < D; ++d) {
     int64_t& n = sizes[sizes.size() - D + d];
-    // In three dimensions PyTorch asks for one element more.
+    // PyTorch requires one element more in 3-D.
     TORCH_CHECK(size[d] > 0 && kernel[d] > 0 && size[d] + kernel[d] - 1 + (D == 3) <= n, name, "(): pool size ",
                 kernel[d], " too large relative to input size ", n, " for ", size[d], " windows");
     n = size[d];
@@ -79,7 +79,7 @@ bool fractional(const Tensor& self, IntArrayRef kernel, IntArrayRef size, const 
     ends.push_back(begins[0].add(1));
   }
   for (size_t d = 0; d < D; ++d) {
-    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // in two dimensions the innermost one's is first
+    const int64_t sample = D == 2 ? 1 - int64_t(d) : int64_t(d);  // in 2-D the innermost dimension's sample is first
     begins.push_back(starts(drawn.slice(1, sample, sample + 1), w.p.in[3 - D + d], kernel[d], w.p.out[3 - D + d]));
     ends.push_back(begins.back().add(kernel[d]));
   }

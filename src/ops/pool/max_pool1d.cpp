@@ -1,5 +1,5 @@
-// max_pool1d where nobody differentiates it: without the places of the maxima, as on the CPU. Else PyTorch's own way,
-// through max_pool1d_with_indices.
+// max_pool1d without autograd: computes no indices, like on the CPU. With autograd it is PyTorch's composite of
+// max_pool1d_with_indices.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/MaxPooling.h>
 #include <ATen/ops/empty.h>
@@ -41,7 +41,7 @@ Tensor max_pool1d(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, In
   return out;
 }
 
-// torch derives the gradient of max_pool1d from what it is made of, which a kernel of its own hides.
+// torch differentiates max_pool1d through its composite, which a kernel would hide.
 Tensor max_pool1d_autograd(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                            IntArrayRef dilation, bool ceil_mode) {
   if (is_differentiated(self))

@@ -1,4 +1,4 @@
-// Maxima of windows that tables name: max_pool3d and adaptive pooling, and their gradients.
+// Max pooling over windows from a table: max_pool3d and adaptive pooling, and their gradients.
 #include "ops/pool/window_pool.h"
 
 #include <ATen/native/AdaptivePooling.h>
@@ -95,10 +95,10 @@ namespace {
 
 using at::IntArrayRef;
 
-// The arguments of max_pool3d, checked in PyTorch's words.
+// The arguments of max_pool3d, checked with PyTorch's messages.
 struct Pool3d {
   std::array<int, 3> kernel{}, stride{}, padding{}, dilation{};
-  c10::DimVector sizes;  // of the result
+  c10::DimVector sizes;  // of the output
 
   Pool3d(const Tensor& self, IntArrayRef k, IntArrayRef s, IntArrayRef p, IntArrayRef d, bool ceil_mode)
       : sizes(self.sizes()) {
@@ -139,7 +139,7 @@ struct Pool3d {
   }
 };
 
-// Of volumes, or of one, which is channels-last if it is so as a batch.
+// The memory format of a batch of volumes or of a single one.
 at::MemoryFormat volume_format(const Tensor& self) {
   if (self.dim() == 5) return self.suggest_memory_format();
   const bool last = !self.is_contiguous() && self.unsqueeze(0).is_contiguous(at::MemoryFormat::ChannelsLast3d);
@@ -169,7 +169,8 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
                             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
   bool apart = true;
   for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
-  bool padding_alone = false;  // in some window, whose place is then beyond the plane, and which passes nothing on
+  // Some window may contain only padding: its index is out of range, and it has no gradient.
+  bool padding_alone = false;
   for (size_t d = 0; d < 3; ++d) padding_alone = padding_alone || (pool.padding[d] > 0 && pool.dilation[d] > 1);
   if (padding_alone) {
     const Tensor beyond = indices.ge(self.size(-1) * self.size(-2) * self.size(-3));
@@ -181,7 +182,7 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
   return true;
 }
 
-// Windows that cover the input evenly.
+// Adaptive windows, which cover the input evenly.
 template <size_t D, typename Meta>
 bool adaptive_max_pool(const Tensor& self, IntArrayRef size, Tensor& out, Tensor& indices) {
   if (!has_float_kernel(self)) return false;

@@ -1,4 +1,4 @@
-// Maxima of windows that tables name (metal/pool/window_pool.metal), and writes where they were.
+// Max pooling over windows from a table (metal/pool/window_pool.metal), and writes at its indices.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace mpsx::ops {
 
-// Windows of `dims` dimensions, as kernels take them.
+// Windows of `dims` dimensions, as kernels read them.
 struct Windows {
   WindowPoolParams p{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0};
   std::vector<int32_t> begins, ends;
-  LaunchTable table;  // both, one after the other
+  LaunchTable table;  // begins, then ends
 
   Windows(at::IntArrayRef in, at::IntArrayRef out, size_t dims) {
     int64_t plane = 1;
@@ -24,7 +24,7 @@ struct Windows {
       TORCH_CHECK(plane <= INT32_MAX, "max_pool: expected planes of at most 2^31-1 elements, got ", in);
     }
     const size_t windows = size_t(p.out[0]) + size_t(p.out[1]) + size_t(p.out[2]);
-    begins.reserve(2 * windows);  // ends follow
+    begins.reserve(2 * windows);  // room for the ends
     ends.reserve(windows);
     if (dims == 2) add(0, 1);
   }
@@ -35,13 +35,13 @@ struct Windows {
   void upload(const Tensor& like);
 };
 
-// Writes results and indices of any layout.
+// Writes outputs and indices of any layout.
 void window_max(const Tensor& in, const Windows& windows, const Tensor& out, const Tensor& indices);
 
 // The planes of a tensor, of `dims` dimensions each, as rows.
 Tensor planes_as_rows(const Tensor& t, size_t dims);
-// Adds the gradient up where the maxima were; writes all of `grad_input`. `apart`: no element is in two windows. `op`:
-// for the message about an index that is out of range.
+// Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint`: no element is in two
+// windows. `op`: the name for an out-of-range error.
 void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
                      bool apart);
 

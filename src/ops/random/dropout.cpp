@@ -1,4 +1,4 @@
-// Dropout. at::dropout (nn.Dropout) takes native_dropout on a PrivateUse1 device while it trains.
+// Dropout. During training, at::dropout (nn.Dropout) calls native_dropout on PrivateUse1 devices.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Result = std::tuple<Tensor, Tensor>;
 
-// Threads of 16 bytes each in a quarter of a chunk.
+// The number of 16-byte vectors in a quarter of a chunk.
 uint32_t pack_threads(const Tensor& t) { return kRandomBlocks * uint32_t(t.element_size()) / 16; }
 
 std::optional<Result> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
@@ -47,7 +47,7 @@ std::optional<Tensor> native_dropout_backward(const Tensor& grad, const Tensor& 
   if (is_plain(grad) && at::isIntegralType(grad.scalar_type(), true))
     return grad.mul(mask.to(grad.options()).mul(scale));
   if (!has_float_kernel(grad)) return std::nullopt;
-  // The result gets the strides of g: those of the CPU's product.
+  // The output has the strides of g, like the CPU's product.
   const Tensor g = grad.is_non_overlapping_and_dense() ? grad : grad.mul(at::ones_like(mask));
   Tensor m = mask;
   if (m.strides() != g.strides()) m = at::empty_strided(g.sizes(), g.strides(), mask.options()).copy_(mask);

@@ -1,5 +1,5 @@
-// multinomial: a kernel that sums up and searches (one sample, or with replacement), or else the largest of random
-// numbers divided by exponential ones; for very many samples a search among the sums of the probabilities.
+// multinomial: a kernel that sums and searches (one sample, or with replacement); otherwise the largest of weights
+// divided by exponential random numbers, or, for many samples, a search in the prefix sums.
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
@@ -21,10 +21,10 @@ using Generator = std::optional<at::Generator>;
 
 constexpr int64_t kLeastBlock = 64;
 
-// Columns of a block of the kernel, or 0 where its samples would take longer than sums of all elements do.
+// The columns per block of the kernel, or 0 if prefix sums of all elements are faster.
 int64_t block_of(int64_t columns, int64_t samples) {
   const int64_t block = std::max(kLeastBlock, (columns + kMultinomialBlocks - 1) / kMultinomialBlocks);
-  if (block > 4 * kLeastBlock) return 0;  // a thread reads a block alone
+  if (block > 4 * kLeastBlock) return 0;  // each block is read by one thread
   return samples * block <= 4 * columns + (1 << 16) ? block : 0;
 }
 
@@ -55,7 +55,7 @@ void draw_by_blocks(const Tensor& weights, int64_t block, int64_t samples, const
 // Draws for each row of positive weights, in float.
 Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Generator& generator) {
   if (!replacement || samples == 1) {
-    // The largest of weight / exponential number is each with its probability, and so is what is left after it.
+    // argmax(weight / exponential) is distributed by weight, and so are the following ones without replacement.
     Tensor order = at::empty_like(weights).exponential_(1, generator);
     at::div_out(order, weights, order);
     return samples == 1 ? order.argmax(-1, true) : std::get<1>(order.topk(samples, -1));
@@ -63,9 +63,9 @@ Tensor draw(const Tensor& weights, int64_t samples, bool replacement, const Gene
   const Tensor sums = weights.cumsum(-1);
   std::vector<int64_t> shape(weights.sizes().vec());
   shape.back() = samples;
-  // Random numbers are below 1, and a sum that equals one is passed: what has no weight is never drawn.
+  // Random numbers are below 1 and the search skips equal sums: elements without weight are never drawn.
   const Tensor wanted = at::empty(shape, weights.options()).uniform_(0, 1, generator).mul_(sums.slice(-1, -1));
-  // Rounding may reach the whole sum, which the last element with a weight is the first to have.
+  // Rounding may reach the total; clamp to the last element with a weight.
   const Tensor last = at::searchsorted(sums, sums.slice(-1, -1).contiguous());
   return at::searchsorted(sums, wanted, false, true).minimum(last);
 }
@@ -88,7 +88,7 @@ bool multinomial(const Tensor& self, int64_t samples, bool replacement, Generato
     return return_or_copy("multinomial", result, out);
   }
   const Tensor weights = self.to(at::kFloat).contiguous();
-  // All are on their way before the first is waited for. A NaN is both extrema, and compares with no number.
+  // Issue all reductions before waiting for the first. NaN is both extrema and fails every comparison.
   const auto [least, most] = at::aminmax(weights);
   const Tensor sum = weights.sum(-1), smallest = sum.dim() == 0 ? sum : sum.amin();
   TORCH_CHECK(least.item<float>() >= 0 && most.item<float>() < INFINITY,

@@ -1,5 +1,5 @@
 // Random fills. PyTorch's own templates check the arguments (ATen/native/DistributionTemplates.h); the distributions
-// are the functors of metal/random/fill.metal.
+// are functors in metal/random/fill.metal.
 #include "ops/random/random.h"
 
 #include <ATen/native/DistributionTemplates.h>
@@ -39,10 +39,10 @@ namespace templates = at::native::templates;
 
 bool is_native(const Tensor& self) { return is_plain(self) && tag_of(self) < Tag::c64; }
 bool is_native_float(const Tensor& self) { return is_plain(self) && is_float_tag(tag_of(self)); }
-// PyTorch's templates take both halves of a complex number for two real ones.
+// PyTorch's templates treat a complex number as two real ones.
 bool has_native_halves(const Tensor& self) { return is_native_float(self) || is_plain_complex(self); }
 
-// Calls launch(memory) for memory of self's elements in some dense order: its own if it is dense, else a copy's.
+// Calls launch(memory) on self's memory if it is dense, else on a dense copy's.
 template <typename F>
 void into_dense(const Tensor& self, F&& launch) {
   if (self.is_non_overlapping_and_dense()) return launch(self.mutable_data_ptr());
@@ -66,12 +66,12 @@ RandomParams float_params(const Generator& generator, const Tensor& self, double
   return params;
 }
 
-// The greatest value of a type below `to`, both as that type rounds them; never one below `from`.
+// The largest value of a type below `to`, with both rounded to that type, but never below `from`.
 template <typename T>
 double greatest_below(double from, double to) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const T bound = static_cast<T>(to);
-  auto bits = c10::bit_cast<Bits>(bound);  // those of floating-point numbers are ordered by magnitude
+  auto bits = c10::bit_cast<Bits>(bound);  // bits of floating-point numbers are ordered by magnitude
   constexpr Bits sign = Bits(1) << (8 * sizeof(T) - 1);
   bits = bound > 0 ? bits - 1 : bound < 0 ? bits + 1 : sign | 1;
   return std::max(static_cast<double>(c10::bit_cast<T>(bits)), static_cast<double>(static_cast<T>(from)));
@@ -82,7 +82,7 @@ double greatest_below(Tag tag, double from, double to) {
                             : greatest_below<float>(from, to);
 }
 
-// PyTorch's templates call these once they have checked the arguments.
+// PyTorch's templates call these after checking the arguments.
 
 template <typename>
 struct UniformFill {
@@ -168,7 +168,7 @@ struct BernoulliTensorFill {
 // Integers in [base, base + range); a range of 0 stands for 2^64.
 void fill_integers(const Tensor& self, uint64_t range, int64_t base, const Generator& generator) {
   static const KernelSet narrow("random_integer"), wide("random_wide");
-  // A word suffices if every value fits an int and the 32 bits of a word are many times the range, or its multiple.
+  // One 32-bit word suffices if every value fits an int and the range is a power of two or much smaller than 2^32.
   const bool power_of_two = (range & (range - 1)) == 0;
   const bool fits = range != 0 && (range < (uint64_t(1) << 28) || (power_of_two && range <= (uint64_t(1) << 31))) &&
                     base >= std::numeric_limits<int32_t>::min() &&
@@ -190,7 +190,7 @@ struct RandomFromToFill {
   }
 };
 
-// Without bounds: all values an integer type can hold from 0 on, or all integers that a float type holds exactly.
+// Without bounds: all nonnegative values of an integer type, or all integers that a float type represents exactly.
 template <typename>
 struct RandomFill {
   void operator()(at::TensorIteratorBase& iter, const Generator& generator) const {
@@ -206,7 +206,7 @@ struct RandomFill {
   static at::ScalarType promoted(at::ScalarType type) { return type == at::kBool ? at::kByte : type; }
 };
 
-// Runs one of PyTorch's templates where kernels have the element type.
+// Runs one of PyTorch's templates if kernels support the element type.
 template <auto HAS_KERNEL, auto TEMPLATE, typename... Arguments>
 bool fill_in_place(Tensor& self, Arguments... arguments) {
   if (!HAS_KERNEL(self)) return false;
@@ -214,7 +214,7 @@ bool fill_in_place(Tensor& self, Arguments... arguments) {
   return true;
 }
 
-bool has_cauchy(const Tensor& self) {  // the template refuses integers
+bool has_cauchy(const Tensor& self) {  // the template rejects integers
   return is_native_float(self) || !at::isFloatingType(self.scalar_type());
 }
 bool has_geometric(const Tensor& self) { return is_native(self) && self.scalar_type() != at::kBool; }
@@ -237,7 +237,7 @@ bool random_to(Tensor& self, int64_t to, Generator generator) {
       self, int64_t(0), std::optional<int64_t>(to), std::move(generator));
 }
 
-// normal with a tensor for the mean or the deviation, or both.
+// normal with tensors for the mean, the standard deviation, or both.
 template <typename Mean, typename Std>
 bool normal(Mean mean, Std std, Generator generator, Tensor& out) {
   if constexpr (std::is_same_v<Mean, double>) {

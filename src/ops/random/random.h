@@ -1,4 +1,4 @@
-// Shared by launchers of random kernels: taking state from a generator, and launching over chunks of elements.
+// Shared by random launchers: advances the generator's state and launches over chunks of elements.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -14,15 +14,14 @@ constexpr uint64_t random_chunks(uint64_t numel, uint64_t per_chunk = kRandomChu
   return (numel + per_chunk - 1) / per_chunk;
 }
 
-// Parameters for `numel` elements; takes the Philox blocks of all their chunks from the generator.
+// Parameters for `numel` elements; reserves the Philox blocks of all chunks in the generator.
 RandomParams random_params(const std::optional<at::Generator>& generator, uint64_t numel,
                            uint64_t per_chunk = kRandomChunk);
 
-// A word is at most this with probability p, where 0 < p <= 1.
+// The bound that a 32-bit word is at most with probability p, for 0 < p <= 1.
 uint32_t bernoulli_bound(double p);
 
-// Launches over the chunks of params.numel elements. A draw costs several times what an addition does, which the hint
-// for splitting between cores says.
+// Launches over the chunks of params.numel elements, with a work hint, since a draw costs several additions.
 Launch& over_chunks(Launch& launch, const RandomParams& params, uint64_t per_chunk = kRandomChunk);
 
 }  // namespace mpsx::ops

@@ -1,4 +1,4 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients; grid_sample of PyTorch goes through them.
+// grid_sampler_2d and grid_sampler_3d with their gradients; PyTorch's grid_sample uses them.
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -34,12 +34,12 @@ uint64_t taps(const GridSamplerParams& p, int64_t dims) {
   return dims == 2 ? each * each : each * each * each;
 }
 
-// A pixel of the grid a thread, for all channels.
+// One thread per pixel of the grid, for all channels.
 void over_pixels(Launch& launch, const GridSamplerParams& p, int64_t images, int64_t dims) {
   launch.bytes(p).threads(p.pixels, 1, uint64_t(images)).work(16 + taps(p, dims) * p.channels).run();
 }
 
-// One set of kernels a mode.
+// One set of kernels per mode.
 struct ModeKernels {
   ModeKernels(const std::string& stem, const std::string& pass = "")
       : sets{KernelSet(stem + "_bilinear" + pass), KernelSet(stem + "_nearest" + pass),
@@ -48,7 +48,7 @@ struct ModeKernels {
     TORCH_CHECK(mode >= 0 && mode < 3, "grid_sampler: expected an interpolation mode of 0, 1 or 2, got ", mode);
     return sets[mode].get(tag_of(input));
   }
-  KernelSet sets[3];  // in the order of the modes
+  KernelSet sets[3];  // indexed by mode
 };
 
 template <int D>

@@ -18,7 +18,7 @@ namespace {
 
 using at::IntArrayRef;
 
-// Sizes of the result; `padding` begins with the last dimension.
+// The output's sizes; `padding` begins with the last dimension.
 c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, bool reflects) {
   c10::DimVector sizes(self.sizes());
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -36,7 +36,7 @@ c10::DimVector padded(const char* op, const Tensor& self, IntArrayRef padding, b
   return sizes;
 }
 
-// Structured forms forget the memory format, which the CPU's kernels keep.
+// The structured forms lose the memory format, which the CPU's kernels preserve.
 template <int D, bool kReflects>
 struct ForwardMeta : at::impl::MetaBase {
   void meta(const Tensor& self, IntArrayRef padding) {
@@ -54,7 +54,7 @@ struct BackwardMeta : at::impl::MetaBase {
   }
 };
 
-// The backward: what each element of the input went to. Those that the padding cuts off went nowhere.
+// The backward sums over the outputs that each input element was copied to; cropped elements have none.
 std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool reflects) {
   std::vector<Resampling> steps;
   for (size_t d = 0; d < padding.size() / 2; ++d) {
@@ -72,7 +72,7 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
   return steps;
 }
 
-// Elements of any type that has kernels are moved; `out` is dense in the memory format that it suggests.
+// Whether padding kernels support the dtype. They write `out` dense in its suggested memory format.
 bool pads(const Tensor& t) { return movable(t) && tag_of(t) != Tag::none; }
 
 void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& out) {
@@ -86,7 +86,7 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
     TORCH_CHECK(n <= INT32_MAX, "padding: expected rows of fewer than 2^31 elements, got ", n);
     return int32_t(n);
   };
-  // Dimensions as they lie in memory, innermost first: channels_last puts dimension 1 there, which may be padded, too.
+  // Dimensions in memory order, innermost first: channels_last puts dimension 1 there, which may also be padded.
   c10::DimVector order;
   if (format != at::MemoryFormat::Contiguous) order.push_back(1);
   for (int64_t dim = self.dim(); dim-- > 0;)

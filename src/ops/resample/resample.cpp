@@ -17,7 +17,7 @@ uint32_t length(int64_t n) {
   return uint32_t(n);
 }
 
-// Starts, places and weights one after another.
+// Packs starts, indices and weights into one table.
 LaunchTable table_of(const Taps& taps, const Tensor& like) {
   static_assert(sizeof(float) == sizeof(int32_t));
   const size_t count = taps.places().size();
@@ -28,7 +28,7 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Places and weights of taps of which every element has as many: all first ones, then all second ones.
+// Packs indices and weights of taps with an equal count per element: all first taps, then all second ones.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   const size_t count = taps.places().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
@@ -40,7 +40,7 @@ LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
   return {std::move(table), like};
 }
 
-// Elements before and within dimension `dim`, as they lie in memory: channels_last puts dimension 1 last.
+// The sizes before and after dimension `dim` in memory order: channels_last puts dimension 1 last.
 struct Extent {
   int64_t outer = 1, inner = 1;
   Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {
@@ -109,7 +109,7 @@ bool Taps::identity() const {
 }
 
 void Taps::round_for_bytes() {
-  // At the borders an element can be several taps: it counts as one.
+  // Merge repeated taps at the borders.
   size_t kept = 0;
   for (size_t o = 0; o + 1 < starts_.size(); ++o) {
     const auto begin = size_t(starts_[o]), end = size_t(starts_[o + 1]), first = kept;
@@ -160,9 +160,9 @@ void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out
   }
   const auto format = out.suggest_memory_format();
   const bool channels_last = format != at::MemoryFormat::Contiguous;
-  // Steps that make the tensor smaller come first, from the outermost dimension on; those that make it larger last, and
-  // of these the innermost dimension, whose rows are the slower ones, before the others.
-  // Bytes are rounded after each, in the order of PyTorch's CPU kernels.
+  // Shrinking steps come first, from the outermost dimension on. Growing steps come last, starting with the innermost
+  // dimension, whose row kernel is slower.
+  // Bytes are rounded after each step, in the order of PyTorch's CPU kernels.
   const bool bytes = in.scalar_type() == at::kByte;
   std::stable_sort(steps.begin(), steps.end(), [bytes](const Resampling& a, const Resampling& b) {
     if (bytes) return a.dim > b.dim;

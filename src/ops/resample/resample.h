@@ -1,5 +1,5 @@
-// Interpolation, padding and average pooling, and their backwards: along each dimension every element of the result is
-// a sum of a few elements with weights. Which, and with what weights, is worked out here once for each dimension.
+// Interpolation, padding and average pooling with their backwards: each output element is a weighted sum of a few input
+// elements along each dimension. The taps of each dimension are computed once, here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace mpsx::ops {
 
-// The taps of every element of a dimension of `out()` elements, of one of `in`.
+// The taps of `out()` elements from `in` elements along a dimension.
 class Taps {
  public:
   explicit Taps(int64_t in) : in_(in), starts_{0} {}
@@ -28,14 +28,14 @@ class Taps {
   const std::vector<int32_t>& places() const { return places_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  // How many taps each element has, if all have as many; else 0.
+  // The number of taps per element if it is the same for all, else 0.
   int64_t each() const;
-  // Whether every element is the one in its own place.
+  // Whether every output element is the input element with the same index.
   bool identity() const;
-  // With weights as PyTorch's CPU kernels have them for bytes (ATen/native/cpu/UpSampleKernel.cpp): multiples of the
-  // power of two for which the largest takes 15 bits.
+  // Rounds weights like PyTorch's CPU kernels for bytes (ATen/native/cpu/UpSampleKernel.cpp): to multiples of the power
+  // of two for which the largest weight takes 15 bits.
   void round_for_bytes();
-  // The backward: what each element of the input is a tap of, in order.
+  // The backward: the outputs that each input element contributes to, in order.
   Taps transposed() const;
 
  private:
@@ -47,14 +47,14 @@ class Taps {
 struct Resampling {
   int64_t dim;
   Taps taps;
-  // `backward`: by the transpose of the taps.
+  // `backward`: use the transposed taps.
   Resampling(int64_t d, Taps t, bool backward) : dim(d), taps(backward ? t.transposed() : std::move(t)) {}
 };
 
-// Whether resample has kernels for the type.
+// Whether resample has kernels for the dtype.
 inline bool resamples(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
-// Writes `out`, of the type of `in` (which may be uint8, too), dense in the memory format that it suggests.
+// Writes `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.
 void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out);
 
 }  // namespace mpsx::ops

@@ -38,8 +38,8 @@ namespace {
 using at::IntArrayRef;
 using Scale = std::optional<double>;
 
-// ---- Taps. Places are PyTorch's own (ATen/native/UpSample.h): of nearest to the bit, of the others as in its float64
-// kernels, to which those of float32 are an approximation.
+// ---- Taps. Source indices are PyTorch's (ATen/native/UpSample.h): bit-exact for nearest, and those of its float64
+// kernels, which float32 ones approximate, for the others.
 
 template <auto kPlace>
 struct Copied {
@@ -87,7 +87,7 @@ struct Cubic {
   }
 };
 
-// With antialiasing a filter is as wide as what an element of the result covers (PIL's, which PyTorch follows).
+// With antialiasing, a filter is as wide as the input range that an output element covers (as in PIL and PyTorch).
 template <typename Filter>
 struct Smooth {
   static Taps taps(int64_t in, int64_t out, bool align_corners, Scale scale) {
@@ -139,14 +139,14 @@ std::vector<Resampling> plan(IntArrayRef in, IntArrayRef out, const std::array<S
   return steps;
 }
 
-// An operator by its taps and checks; `Align` is bool where it takes align_corners.
+// An operator defined by its taps and checks; `Align` is bool if it has align_corners.
 template <typename Kind, typename Forward, typename Backward, typename Align, typename... Scales>
 struct Upsample;
 template <typename Kind, typename Forward, typename Backward, typename... Align, typename... Scales>
 struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
   static constexpr size_t kDims = sizeof...(Scales);
 
-  // Pictures of bytes, and whatever is copied.
+  // Whether there are kernels for the dtype: bytes, and anything that is only copied.
   static bool takes(const Tensor& t) {
     const bool bytes = is_plain(t) && t.scalar_type() == at::kByte && (kDims == 2 || sizeof...(Align) == 0);
     return bytes || resamples(t);

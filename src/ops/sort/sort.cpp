@@ -17,9 +17,9 @@
 namespace mpsx::ops {
 namespace {
 
-// The dimension `dim` comes last; without a view where it does.
+// Moves dimension `dim` last; returns `t` itself if it already is.
 Tensor with_last(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1 ? t : t.movedim(dim, -1); }
-// The same, and its elements lie side by side.
+// Moves `dim` last and makes it contiguous.
 Tensor as_rows(const Tensor& x, int64_t dim) { return x.dim() == 0 ? x.reshape({1}) : with_last(x, dim).contiguous(); }
 struct Rows {
   uint64_t size, count;
@@ -29,7 +29,7 @@ Rows rows_of(const char* name, const Tensor& rows) {
   TORCH_CHECK(size < UINT32_MAX && count < UINT32_MAX, name, ": expected sizes below 2^32 - 1, got ", rows.sizes());
   return {size, count};
 }
-// A result that kernels write row by row, for one of the shape of `out`: itself if it lies so.
+// Returns `out` if kernels can write it row by row, else a new tensor of its shape.
 Tensor row_target(const Tensor& out, int64_t dim) {
   if (out.dim() == 0) return out.reshape({1});
   const Tensor moved = with_last(out, dim);
@@ -39,14 +39,14 @@ void put_back(const Tensor& rows, const Tensor& out, int64_t dim) {
   if (out.dim() > 0 && rows.data_ptr() != out.data_ptr()) out.movedim(dim, -1).copy_(rows);
 }
 
-// Elements of a row times what one of them costs, in plain elements: a pass over them for each byte of a key.
+// The work per row: elements times passes, one for each byte of a key.
 uint64_t row_work(const Tensor& rows) { return uint64_t(rows.size(-1)) * uint64_t(rows.element_size()) * 4; }
 
 // ---- sort
 
-constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // rows are sorted in batches of about that many
+constexpr uint64_t kScratchElements = uint64_t(1) << 26;  // sort rows in batches of about this many elements
 
-// Rows of more elements than a threadgroup holds: three launches a digit, the second of which adds up the counts.
+// Sorts rows longer than a threadgroup's tile: three launches per digit, the second of which scans the counts.
 void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   static const KernelSet count("sort_count"), scatter("sort_scatter");
   const auto [size, rows] = rows_of("sort", x);
@@ -55,11 +55,11 @@ void sort_long_rows(const Tensor& x, const Tensor& values, const Tensor& indices
   const auto whole = x.options().dtype(at::kInt);
   const Tensor counts = at::empty({int64_t(rows), int64_t(kSortDigits) * p.tiles}, whole);
   Tensor ends = at::empty_like(counts);
-  // Passes leave these to the next one, in turns.
+  // Passes alternate between these buffers.
   Tensor keys[2], order[2];
   for (uint32_t i = 0; i < std::min(digits - 1, 2u); ++i)
     keys[i] = at::empty_like(x), order[i] = at::empty(x.sizes(), whole);
-  Tensor from = x, from_order = counts;  // of the first pass there is no order
+  Tensor from = x, from_order = counts;  // the first pass has no order
   for (uint32_t pass = 0; pass < digits; ++pass, p.shift += kSortBits) {
     const bool last = pass + 1 == digits;
     const driver::Size grid{p.tiles, uint32_t(rows)};
@@ -109,7 +109,7 @@ void sort_rows(const Tensor& x, const Tensor& values, const Tensor& indices, boo
   }
 }
 
-// A thread sorts a column where these are short, so nothing is transposed. False: they are long, or not dense.
+// Sorts short columns with one thread each, without a transposition. Returns false if they are long or not dense.
 bool sort_columns(const Tensor& x, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
   static const KernelSet kernels("sort_columns");
   if (x.dim() == 0 || x.size(dim) > int64_t(kTiny) || !x.is_contiguous() || !values.is_contiguous() ||
@@ -151,7 +151,7 @@ bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descend
 
 // ---- topk
 
-// Elements of rows by their rank, into contiguous results.
+// Selects elements of rows by rank, into contiguous outputs.
 void launch_select(const KernelSet& kernels, const Tensor& rows, uint64_t count, const SelectParams& p,
                    const Tensor& values, const Tensor& indices) {
   Launch(kernels.get(tag_of(rows)))
@@ -168,7 +168,7 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
              const Tensor& indices) {
   static const KernelSet kernels("select_first");
   if (values.numel() == 0) return;
-  if (x.dim() == 0) {  // the element itself, even where none is asked for: as on the CPU
+  if (x.dim() == 0) {  // the element itself, even for k = 0, as on the CPU
     values.copy_(x);
     indices.zero_();
     return;
@@ -201,7 +201,7 @@ bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Te
 
 // ---- kthvalue, median, nanmedian
 
-// One element a row of `rows`, into contiguous results.
+// Selects one element per row of `rows`, into contiguous outputs.
 void select(const char* name, const Tensor& rows, SelectWhich which, int64_t rank, const Tensor& values,
             const Tensor& indices) {
   static const KernelSet kernels("select_one");

@@ -29,7 +29,7 @@ Tensor& add_dense_sparse(const Tensor& dense, const Tensor& other, const Scalar&
   return return_or_copy("add", sum, out), out;
 }
 
-// With both ordered the result is; otherwise it is what both have, one after the other.
+// If both are coalesced, so is the result; otherwise the elements are concatenated.
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   check_same_device("aten::add.out", {&self, &other, &out});
   if (!has_kernels(self) || !has_kernels(other))
@@ -56,7 +56,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   check_same_device("aten::mul.out", {&self, &other, &out});
-  // One dense tensor, or one number: torch's own code, which is composed of dense operators.
+  // With a dense tensor or a number, torch's own code composes dense operators.
   if (!self.is_sparse() || !other.is_sparse() || self.dim() == 0 || other.dim() == 0)
     return at::native::mul_out_sparse_cpu(self, other, out);
   if (!has_kernels(self) || !has_kernels(other) || self.sizes() != other.sizes() ||
@@ -70,14 +70,14 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const bool ordered = self.is_coalesced() && other.is_coalesced();
   const bool by_size = ordered || self.is_coalesced() == other.is_coalesced();
   const bool self_first = by_size ? self._nnz() < other._nnz() : !self.is_coalesced();
-  // Each element of one is looked up in the other.
+  // Look up each element of one in the other.
   const Tensor& from = self_first ? self : other;
   const Tensor in = (self_first ? other : self).coalesce();
   const Lookup lookup(flat_index(in._indices(), in.sizes()), flat_index(from._indices(), from.sizes()));
   const auto products = [&](const Tensor& values, const Tensor& place) {
     return at::mul(values.to(type), in._values().index_select(0, place).to(type));
   };
-  if (!ordered)  // as torch does: the elements of one, whether the other has them or not
+  if (!ordered)  // like torch, keep the elements of one even if the other lacks them
     return give(out, made_of(from._indices().clone(), lookup.kept(products(from._values(), lookup.place)), self.sizes(),
                              false));
   const Tensor both = lookup.found.nonzero().view({-1});
@@ -85,7 +85,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(out, made_of(from._indices().index_select(1, both), values, self.sizes(), true));
 }
 
-// The values of `self` at the coordinates of `mask`; zeros where it has none.
+// The values of `self` at the coordinates of `mask`, with zeros where `self` has none.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   check_same_device("aten::sparse_mask", {&self, &mask});
   TORCH_CHECK(mask.is_sparse(), "sparse_mask: expected a sparse mask, got one of layout ", mask.layout());
@@ -109,8 +109,8 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   return made_of(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
-// The values of `self` at its own coordinates, zeros where `mask` has none; with `accumulate` as often as the mask has
-// them.
+// The values of `self` at its own coordinates, with zeros where `mask` has none. `accumulate`: multiplied by how often
+// the mask has them.
 Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
   check_same_device("aten::_sparse_mask_projection", {&self, &mask});
   TORCH_CHECK(self.is_sparse() && mask.is_sparse(), "_sparse_mask_projection: expected sparse tensors, got layouts ",

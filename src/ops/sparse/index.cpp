@@ -1,4 +1,4 @@
-// Selections of sparse tensors, and gradients that select.
+// Selection from sparse tensors, and gradients that select.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/arange.h>
@@ -13,7 +13,7 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// Counts each of `keys`, which are less than `range`, in `sorted`, and finds its first place there.
+// Counts each of `keys`, which are below `range`, in `sorted`, and finds its first position.
 struct Occurrences {
   Tensor first, times;
   Occurrences(const Tensor& sorted, const Tensor& keys, int64_t range) {
@@ -42,7 +42,7 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   const Tensor indices = self._indices(), values = self._values();
   if (dim >= sparse_dim)
     return made_of(indices.clone(), values.index_select(dim - sparse_dim + 1, index), sizes, false);
-  // Each element as often as the index names it.
+  // Repeat each element as often as the index contains it.
   const auto [sorted, by] = at::sort(index, /*stable=*/true, 0, false);
   const Occurrences named(sorted, indices[dim].contiguous(), size);
   const Ranges places(named.first, named.times);
@@ -51,7 +51,7 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   return made_of(coordinates, values.index_select(0, places.range), sizes, false);
 }
 
-// The gradient of a sum over some dimensions: each element gets that of the sum it went into, if there is one.
+// The gradient of a sum over some dimensions: each element gets that of the sum it contributed to, if it exists.
 Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims) {
   check_same_device("aten::_sparse_sum_backward", {&grad_, &input_});
   const Tensor input = input_.coalesce(), indices = input._indices();

@@ -42,7 +42,7 @@ Rows Rows::of(const char* op, const Tensor& row_, const Tensor& column, const Te
 Tensor Rows::lengths() const { return starts.slice(0, 1) - starts.slice(0, 0, -1); }
 Tensor Rows::row() const { return at::repeat_interleave(lengths()); }
 
-// Each row of the result is a bag of rows of `dense` with weights.
+// Each output row is a weighted sum of rows of `dense`, like an embedding bag.
 Tensor Rows::times(const Tensor& dense) const {
   if (values.numel() == 0 || dense.size(1) == 0 || count == 0)
     return at::zeros({count, dense.size(1)}, dense.options());
@@ -84,7 +84,7 @@ Tensor product(const char* op, const Tensor& sparse, const Tensor& dense) {
       .times(dense);
 }
 
-// The rows of a product that are not empty, and which these are.
+// The nonempty rows of a product, and their indices.
 struct SomeRows {
   Tensor row, values;
   SomeRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
@@ -128,7 +128,7 @@ Tensor& add_product_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat
   return add_product_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// The matrices of a batch one below the other, each with columns of its own.
+// Stacks the batch into one block-diagonal matrix.
 Tensor batched_product(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);
@@ -164,7 +164,7 @@ Tensor& hybrid_product_out(const Tensor& sparse, const Tensor& dense, Tensor& ou
   return give(out, hybrid_product(sparse, dense));
 }
 
-// beta * self and alpha * product, one after the other.
+// beta * self and alpha * product, concatenated.
 Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                        const Scalar& alpha, Tensor& out) {
   check_same_device("aten::sspaddmm.out", {&self, &mat1, &mat2, &out});
@@ -173,7 +173,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::sspaddmm", "out", self, mat1, mat2, beta, alpha, out), out;
   const SomeRows rows("sspaddmm", mat1, mat2);
   const int64_t height = mat1.size(0), width = mat2.size(1), count = rows.row.numel();
-  // smm() adds to the empty result itself.
+  // smm() passes its empty result as self.
   const bool nothing = self._nnz() == 0 && self.is_same(out);
   TORCH_CHECK(nothing || (self.dim() == 2 && self.size(0) == height && self.size(1) == width),
               "sspaddmm: Argument #1: Expected size ", height, "x", width, ", got ", self.sizes());
@@ -188,7 +188,7 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   return give(out, made_of(indices, values, {height, width}, false));
 }
 
-// Each element of `self` with each of the row of `other` that it meets; what falls on one place is added up.
+// Multiplies each element of `self` with the row of `other` that it selects, and sums duplicates.
 Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   check_same_device("aten::_sparse_sparse_matmul", {&self, &other});
   if (!has_kernels(self)) return on_cpu<Tensor>("aten::_sparse_sparse_matmul", "", self, other);
@@ -206,7 +206,7 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   const Rows b =
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
-  // The k-th product of an element meets the k-th element of the row.
+  // The k-th product of an element uses the k-th element of the row.
   const Ranges met(first, lengths);
   const Tensor values = a._values().index_select(0, met.range).mul_(b.values.index_select(0, met.number));
   const Tensor indices = at::empty({2, met.range.numel()}, i.options());

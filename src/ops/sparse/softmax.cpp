@@ -1,4 +1,4 @@
-// softmax and log_softmax of sparse tensors: over what is there, as if everything else were -inf.
+// softmax and log_softmax of sparse tensors, over the specified elements, as if all others were -inf.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
@@ -16,9 +16,9 @@
 namespace mpsx::ops::sparse {
 namespace {
 
-// The elements that differ in one sparse dimension alone share a pool.
+// Elements that differ only along one sparse dimension form a pool.
 struct Pools {
-  static constexpr int64_t kFewPools = 2;  // for each element, of which most may be empty
+  static constexpr int64_t kFewPools = 2;  // per element; most may be empty
   Tensor of;
   int64_t count;
   Pools(const Tensor& sparse, int64_t dim) {
@@ -46,7 +46,7 @@ struct Pools {
   Tensor spread(const Tensor& of_pools) const { return of_pools.index_select(0, of); }
 };
 
-// Returns the dimension, counted from the first.
+// Returns the dimension as a nonnegative index.
 int64_t check(const char* op, const Tensor& t, int64_t dim, bool half_to_float) {
   TORCH_CHECK(!half_to_float, op, ": with half to float conversion is not supported on mpsx");
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(t.scalar_type()), op, ": expected a floating-point input, got ",

@@ -1,4 +1,4 @@
-// The parts that operators of sparse tensors are composed of; coalesce.
+// Building blocks of the sparse operators, and coalesce.
 #include "ops/sparse/sparse.h"
 
 #include <ATen/native/DispatchStub.h>
@@ -77,7 +77,7 @@ int64_t index_range(IntArrayRef sizes, IntArrayRef dims) {
 }
 
 Grouped::Grouped(const Tensor& keys, int64_t range) {
-  // A sort of fewer digits is as much faster.
+  // A sort of narrower keys is proportionally faster.
   const auto [sorted, by] = at::sort(range <= INT32_MAX ? keys.to(at::kInt) : keys, /*stable=*/true, 0, false);
   const Runs runs(sorted, false);
   order = by;
@@ -140,7 +140,7 @@ Tensor Lookup::rows(const Tensor& values) const {
 
 namespace {
 
-// Elements of one place added up, in their order. Halves are added in float and rounded once.
+// Sums the elements of each group in order. Half types accumulate in float and are rounded once.
 Tensor sums_of_groups(const Tensor& values_, const Grouped& groups) {
   at::DimVector sizes(values_.sizes());
   sizes[0] = groups.count;
@@ -172,7 +172,7 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("_coalesce", &coalesce);
 
 }  // namespace mpsx::ops::sparse
 
-// torch's conversions of compressed tensors ask for it; none of its installed headers declares it.
+// torch's conversions of compressed tensors call this stub, which none of its installed headers declares.
 namespace at::native {
 
 using FlattenIndices = Tensor (*)(const Tensor&, IntArrayRef);

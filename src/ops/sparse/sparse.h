@@ -12,7 +12,7 @@ namespace mpsx::ops::sparse {
 using at::IntArrayRef;
 using backend::check_same_device;
 
-// Runs an operator through the fallback to the CPU's sparse tensors, for what is not composed here.
+// Runs an operator through the fallback to the CPU's sparse kernels.
 template <typename Result, c10::DispatchKey cpu_key = c10::DispatchKey::SparseCPU, typename... Arguments>
 Result on_cpu(const char* name, const char* overload, const Arguments&... arguments) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
@@ -20,64 +20,64 @@ Result on_cpu(const char* name, const char* overload, const Arguments&... argume
   return backend::call_boxed<Result>(run, arguments...);
 }
 
-// Whether dense operators have kernels for its elements.
+// Whether dense operators have kernels for the element type.
 inline bool has_kernels(const Tensor& t) { return tag_of(t) != Tag::none; }
 
-// A sparse tensor that has these parts, which are not copied. Fewer than two elements are coalesced in any case.
+// Makes a sparse tensor of indices and values without copying. Fewer than two elements are always coalesced.
 Tensor made_of(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
 
-// Gives an out= argument the parts of `from`, in its own type.
+// Moves indices and values of `from` into an out= tensor, casting to its dtype.
 Tensor& give(Tensor& out, const Tensor& from);
 
-// Throws unless a result of the common type of `a` and `b` may be written into `out`. Returns that type.
+// Throws unless a result of the common dtype of `a` and `b` can be written into `out`. Returns that dtype.
 at::ScalarType common_type(const char* op, const Tensor& a, const Tensor& b, const Tensor& out);
 
-// One number for each column of `indices`, in whose order coordinates are sorted; of the given dimensions or all.
+// One sort key per column of `indices`, over the given dimensions or all.
 Tensor flat_index(const Tensor& indices, IntArrayRef sizes, IntArrayRef dims);
 Tensor flat_index(const Tensor& indices, IntArrayRef sizes);
 at::DimVector all_dims(const Tensor& indices);
 
-// The number of values that flat_index can take, or the largest int64 if that is less.
+// The number of values that flat_index can return, saturated at the largest int64.
 int64_t index_range(IntArrayRef sizes, IntArrayRef dims);
 
-// Equal keys side by side.
+// Groups equal keys.
 struct Grouped {
-  Tensor order;   // of the elements, by their key
-  Tensor firsts;  // the place, in that order, of the first of each group
-  Tensor of;      // in that order, the group of each
-  int64_t count;  // of groups
-  // The keys are at least 0 and less than `range`.
+  Tensor order;   // the elements sorted by key
+  Tensor firsts;  // for each group, the position in that order of its first element
+  Tensor of;      // for each position in that order, the group
+  int64_t count;  // number of groups
+  // The keys are in [0, range).
   Grouped(const Tensor& keys, int64_t range);
 };
 
-// Ranges of whole numbers one after another: range k has lengths[k] of them, from first[k] on.
+// Concatenated integer ranges: range k has lengths[k] numbers, starting at first[k].
 struct Ranges {
-  Tensor range, number;  // of each number: its range, and itself
+  Tensor range, number;  // for each number: its range, and its value
   Ranges(const Tensor& first, const Tensor& lengths);
 };
 
-// Sums of rows of a table of floating-point numbers: row b of the result is that of weights[k] * table[indices[k]], k
-// from starts[b] up to the next start, or the end of `indices`. Without weights they are 1.
+// Weighted sums of table rows: row b of the result sums weights[k] * table[indices[k]] for k from starts[b] to the next
+// start, or to the end of `indices`. Weights default to 1.
 Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,
                     const Tensor& weights);
 
-// The places of `keys` in `sorted`, which has no duplicates: place[k] is meaningful if found[k].
+// The positions of `keys` in `sorted`, which has no duplicates. position[k] is valid if found[k].
 struct Lookup {
   Tensor place, found;
   Lookup(const Tensor& sorted, const Tensor& keys);
-  // The rows of `values` at those places, zeros for what was not found.
+  // The rows of `values` at those positions, with zeros for keys that were not found.
   Tensor rows(const Tensor& values) const;
-  // `rows` of which there is one for each key, zeros for those not found.
+  // `rows`, one per key, with zeros for keys that were not found.
   Tensor kept(const Tensor& rows) const;
 };
 
 // A sparse matrix ordered by rows.
 struct Rows {
-  Tensor starts;          // of each row, and the end of the last
-  Tensor column, values;  // of each element
+  Tensor starts;          // of each row, plus the end of the last
+  Tensor column, values;  // per element
   int64_t count;
   Rows(const char* op, const Tensor& starts, const Tensor& column, const Tensor& values, int64_t columns);
-  // The coordinates of each element; `sorted`: by row already.
+  // From the coordinates of each element. `sorted`: already sorted by row.
   static Rows of(const char* op, const Tensor& row, const Tensor& column, const Tensor& values, int64_t rows,
                  int64_t columns, bool sorted);
   Tensor lengths() const;
@@ -87,7 +87,7 @@ struct Rows {
   Tensor times(const Tensor& dense) const;
 };
 
-// beta * self + alpha * product, in the product's memory; `self` may broadcast.
+// beta * self + alpha * product, computed in the memory of `product`. `self` may broadcast.
 Tensor combine(const Tensor& self, const Tensor& product, const at::Scalar& beta, const at::Scalar& alpha);
 
 }  // namespace mpsx::ops::sparse
