@@ -24,7 +24,7 @@ void for_each_tensor(const IValue& value, const Visit& visit) {
   }
 }
 
-std::string place(const Tensor& t) {
+std::string describe(const Tensor& t) {
   const std::string device = c10::DeviceTypeName(t.device().type(), /*lower_case=*/true);
   return t.layout() == at::kStrided ? device : c10::str(t.layout(), " on ", device);
 }
@@ -144,7 +144,7 @@ void run_on_mps(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack
 }
 
 // The kernel for every other backend: raises an error that names the supported devices.
-void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+void reject(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   check_devices(op.schema().name(), torch::jit::last(*stack, op.schema().arguments().size()));
   TORCH_CHECK(false, op.schema().name(), ": expected tensors on mpsx, mps or cpu");
 }
@@ -165,7 +165,7 @@ void add_kernels(torch::Library& m, const char* name, bool writes, CppFunction d
   m.impl(name, torch::dispatch(DispatchKey::CPU, CppFunction::makeFromBoxedFunction<&run_on_views>()));
   m.impl(name, torch::dispatch(DispatchKey::MPS, CppFunction::makeFromBoxedFunction<&run_on_mps>()));
   m.impl(name, torch::dispatch(DispatchKey::Meta, std::move(meta)));
-  m.impl(name, torch::dispatch(DispatchKey::CompositeExplicitAutograd, CppFunction::makeFromBoxedFunction<&refuse>()));
+  m.impl(name, torch::dispatch(DispatchKey::CompositeExplicitAutograd, CppFunction::makeFromBoxedFunction<&reject>()));
   if (writes) add_in_place_autograd(m, name);
 }
 
@@ -177,8 +177,8 @@ void check_devices(const std::string& op, c10::ArrayRef<IValue> arguments) {
     for_each_tensor(value, [&](const Tensor& t) {
       if (!first.defined()) first = t;
       if (is_served(t) && t.device() == first.device()) return;
-      TORCH_CHECK(false, op, ": expected all tensors on mpsx or all on cpu, got ", place(first),
-                  t.is_same(first) ? "" : " and " + place(t));
+      TORCH_CHECK(false, op, ": expected all tensors on mpsx or all on cpu, got ", describe(first),
+                  t.is_same(first) ? "" : " and " + describe(t));
     });
 }
 

@@ -22,7 +22,7 @@ constexpr Tag bits_tag(int64_t bytes) {
 
 inline Tag bits_tag(const Tensor& t) { return bits_tag(t.element_size()); }
 
-inline bool movable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
+inline bool is_bitwise_copyable(const Tensor& t) { return is_plain(t) && bits_tag(t) != Tag::none; }
 
 // Makes an index contiguous and 64 bits wide, as kernels expect.
 inline Tensor dense_index(const Tensor& index) {

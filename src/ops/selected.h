@@ -8,7 +8,7 @@
 namespace mpsx::ops {
 
 // Rejects outputs that partially overlap x.
-inline void check_apart(const Tensor& x, const Tensor& first, const Tensor& second) {
+inline void assert_no_partial_overlap(const Tensor& x, const Tensor& first, const Tensor& second) {
   for (const Tensor* out : {&first, &second})
     if (out->defined()) at::assert_no_partial_overlap(*out, x);
 }
@@ -20,7 +20,7 @@ inline void check_selected(const char* name, const Tensor& x, const Tensor& valu
               " for values");
   TORCH_CHECK(accepts(indices, at::kLong), name, ": expected scalar type Long but got ", indices.scalar_type(),
               " for indices");
-  check_apart(x, values, indices);
+  assert_no_partial_overlap(x, values, indices);
 }
 
 }  // namespace mpsx::ops

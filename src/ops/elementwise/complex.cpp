@@ -26,13 +26,13 @@ Tensor as_complex(const Tensor& x, at::ScalarType type) {
 }
 
 // Whether one thread multiplies a whole row or column: if it is short, or if there are many.
-bool multiplied_by_threads(const Blocks& b) {
+bool fits_one_thread(const Blocks& b) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return b.size <= kShort || b.outer * b.inner >= kMany;
 }
 
 // The products along the rows or columns of contiguous z, or all prefix products.
-void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
+void launch_prod(const KernelSet& kernels, const Tensor& out, const Tensor& z, const Blocks& b) {
   if (out.numel() == 0) return;
   // Treat rows as columns with other strides.
   const bool rows = b.inner == 1;
@@ -49,7 +49,7 @@ void launch_products(const KernelSet& kernels, const Tensor& out, const Tensor& 
 }
 
 // Builds complex numbers from two real tensors. TensorIterator resizes `out`.
-void run_halves(const ElementwiseKernels& kernels, const Tensor& a, const Tensor& b, Tensor& out) {
+void run_complex(const ElementwiseKernels& kernels, const Tensor& a, const Tensor& b, Tensor& out) {
   if (!out.defined()) out = at::empty({0}, a.options().dtype(at::toComplexType(a.scalar_type())));
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .check_all_same_dtype(false)
@@ -62,7 +62,7 @@ void run_halves(const ElementwiseKernels& kernels, const Tensor& a, const Tensor
 }
 
 // Error messages are torch's.
-bool fits_halves(const Tensor& a, const Tensor& b, const Tensor& out) {
+bool check_real_imaginary(const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto real = [](const Tensor& t) {
     return t.scalar_type() == at::kHalf || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
   };
@@ -77,14 +77,14 @@ bool fits_halves(const Tensor& a, const Tensor& b, const Tensor& out) {
 }
 bool complex(const Tensor& real, const Tensor& imaginary, Tensor& out) {
   static const ElementwiseKernels kernels("complex", 2);
-  if (!fits_halves(real, imaginary, out)) return false;
-  run_halves(kernels, real, imaginary, out);
+  if (!check_real_imaginary(real, imaginary, out)) return false;
+  run_complex(kernels, real, imaginary, out);
   return true;
 }
 bool polar(const Tensor& abs, const Tensor& angle, Tensor& out) {
   static const ElementwiseKernels kernels("polar", 2);
-  if (!fits_halves(abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
-  run_halves(kernels, abs, angle, out);
+  if (!check_real_imaginary(abs, angle, out) || abs.scalar_type() != at::kFloat) return false;
+  run_complex(kernels, abs, angle, out);
   return true;
 }
 bool conj_physical(const Tensor& self, Tensor& out) {
@@ -114,17 +114,17 @@ Tensor complex_cumprod(const Tensor& x, int64_t dim, at::ScalarType type) {
   const Tensor z = as_complex(x, type);
   const int64_t d = at::maybe_wrap_dim(dim, x.dim());
   if (!z.defined()) return z;
-  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+  if (const Blocks blocks(z.sizes(), d); fits_one_thread(blocks)) {
     static const KernelSet kernels("complex_cumprod");
     const Tensor result = at::empty(z.sizes(), z.options());
-    launch_products(kernels, result, z.contiguous(), blocks);
+    launch_prod(kernels, result, z.contiguous(), blocks);
     return result;
   }
   Tensor product = z.clone(at::MemoryFormat::Contiguous);
   const int64_t size = z.dim() == 0 ? 1 : z.size(d);
-  for (int64_t stretch = 1; stretch < size; stretch *= 2) {
+  for (int64_t prefix = 1; prefix < size; prefix *= 2) {
     const Tensor next = product.clone();
-    next.slice(d, stretch).copy_(product.slice(d, stretch) * product.slice(d, 0, size - stretch));
+    next.slice(d, prefix).copy_(product.slice(d, prefix) * product.slice(d, 0, size - prefix));
     product = next;
   }
   return product;
@@ -136,7 +136,7 @@ Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, a
   if (!z.defined()) return z;
   if (!dim || z.dim() == 0) z = z.flatten();
   const int64_t d = dim ? at::maybe_wrap_dim(*dim, x.dim()) : 0;
-  if (const Blocks blocks(z.sizes(), d); multiplied_by_threads(blocks)) {
+  if (const Blocks blocks(z.sizes(), d); fits_one_thread(blocks)) {
     static const KernelSet kernels("complex_prod");
     c10::DimVector sizes(z.sizes());
     if (keepdim && x.dim() > 0)
@@ -144,7 +144,7 @@ Tensor complex_prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, a
     else
       sizes.erase(sizes.begin() + d);
     const Tensor result = at::empty(sizes, z.options());
-    launch_products(kernels, result, z.contiguous(), blocks);
+    launch_prod(kernels, result, z.contiguous(), blocks);
     return result;
   }
   if (z.size(d) == 0) {

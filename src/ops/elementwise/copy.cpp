@@ -110,7 +110,7 @@ bool copied_on_device(const Tensor& to, const Tensor& from) {
 
 // Copies dense bytes between the CPU and the device without CPU access, which would migrate pages. A tensor that is not
 // dense or has another dtype is converted at its source and expanded at its destination.
-bool copied_across(const Tensor& to, const Tensor& from) {
+bool copy_across_devices(const Tensor& to, const Tensor& from) {
   if (runtime::driver().traits().memory != driver::Memory::managed) return false;
   const bool down = to.is_cpu() && from.device().type() == at::kPrivateUse1;
   if (!down && !(from.is_cpu() && to.device().type() == at::kPrivateUse1)) return false;
@@ -134,7 +134,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   // Zero tensors without memory, which forward-mode AD creates.
   TORCH_CHECK(!self._is_zerotensor(), "copy_: ZeroTensors are immutable; use clone() to have a tensor of zeros");
   if (source._is_zerotensor()) return self.zero_();
-  if (self.is_same(source) || copied_on_device(self, source) || copied_across(self, source)) return self;
+  if (self.is_same(source) || copied_on_device(self, source) || copy_across_devices(self, source)) return self;
   backend::CpuAliases aliases;
   Tensor to = aliases.cpu(self), from = aliases.cpu(source);
   at::native::copy_(to, from, non_blocking);

@@ -14,10 +14,10 @@ namespace mpsx::ops {
 namespace {
 
 constexpr size_t kMaxOperands = 4;
-constexpr int64_t kWorthTransposing = 1 << 15;  // elements that justify a separate launch
+constexpr int64_t kMinTransposed = 1 << 15;  // elements that justify a separate launch
 
 // Converts out-of-range numbers to 1, for bool; check_holds has rejected them for other integers.
-int64_t integer_part(double x) {
+int64_t to_integer(double x) {
   constexpr double limit = 0x1p63;
   if (x >= -limit && x < limit) return int64_t(x);
   return x > 0 ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
@@ -28,7 +28,7 @@ void set_scalar(ScalarParams& p, int k, const at::Scalar& s) {
   const auto z = s.isComplex() ? s.toComplexDouble() : c10::complex<double>(s.toDouble());
   p.f[k] = float(z.real());  // overflows to infinity, as on the CPU
   if (s.isComplex()) p.f[k == 3 ? 2 : k + 1] = float(z.imag());
-  p.i[k] = s.isFloatingPoint() ? integer_part(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
+  p.i[k] = s.isFloatingPoint() ? to_integer(s.toDouble()) : s.isComplex() ? s.to<bool>() : s.to<int64_t>();
 }
 
 float rounded(float x, Tag tag) {
@@ -71,7 +71,7 @@ struct ElementwiseKernels::Operands {
     std::swap(loops.strides[1], loops.strides[2]);
   }
   // Kernels also load an inlined operand before selecting its value: point it to another operand of its type.
-  void point_inlined() {
+  void set_inlined_pointers() {
     for (size_t k = 1; k < count; ++k) {
       if (!inlined[k]) continue;
       const size_t other = count > 2 ? 2 * count - 3 - k : 0;
@@ -106,7 +106,7 @@ struct ElementwiseKernels::Operands {
       copy.push(loops.sizes[d], {elements, stride});
       elements *= loops.sizes[d];
     }
-    if (elements < kWorthTransposing || !is_transposition(copy)) return rows;
+    if (elements < kMinTransposed || !is_transposition(copy)) return rows;
     rows = at::empty({elements * element[k]}, options.dtype(at::kByte));
     copy_strided(rows.mutable_data_ptr(), data[k], element[k], copy);
     data[k] = static_cast<char*>(rows.mutable_data_ptr());
@@ -115,7 +115,7 @@ struct ElementwiseKernels::Operands {
     return rows;
   }
   // Whether every input, but not the output, is constant along x.
-  bool repeats() const {
+  bool repeats_along_x() const {
     for (size_t k = 1; k < count; ++k)
       if (!steps(k, 0)) return false;
     return !steps(0, 0);
@@ -171,7 +171,7 @@ void ElementwiseKernels::run(at::TensorIteratorBase& iter, Tag tag, ScalarParams
   if (scalars.inlined) {
     scalars.inlined = 0;
     for (size_t k = 1; k < o.count; ++k) scalars.inlined |= o.inlined[k] ? 1u << k : 0u;
-    o.point_inlined();
+    o.set_inlined_pointers();
   }
   kernels->launch(o, tag, scalars);
 }
@@ -187,7 +187,7 @@ const KernelSet& ElementwiseKernels::variant(const Operands& o, Tag tag) const {
 }
 
 void ElementwiseKernels::launch(const Operands& o, Tag tag, ScalarParams& s) const {
-  if (o.repeats()) {  // compute one element per row, then copy it along the row
+  if (o.repeats_along_x()) {  // compute one element per row, then copy it along the row
     Operands once = o;
     Strided<2> along;
     for (size_t d = 0; d < o.loops.rank(); ++d)

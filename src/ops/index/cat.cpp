@@ -20,11 +20,11 @@ bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Copies one input to `offset` along `dim` of the output.
 void put(const Tensor& out, const Tensor& in, int64_t dim, int64_t offset) {
-  if (in.scalar_type() == out.scalar_type() && movable(in) && movable(out))
+  if (in.scalar_type() == out.scalar_type() && is_bitwise_copyable(in) && is_bitwise_copyable(out))
     return copy_strided(at_element(out, offset * out.stride(dim)), in.const_data_ptr(), out.element_size(),
                         Strided<2>::ordered(in.sizes(), {out.strides(), in.strides()}));
-  const Tensor place = narrowed(out, dim, offset, in.size(dim));
-  if (!copy_on_device(place, in)) place.copy_(in);
+  const Tensor slice = narrowed(out, dim, offset, in.size(dim));
+  if (!copy_on_device(slice, in)) slice.copy_(in);
 }
 
 void fill(const Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {

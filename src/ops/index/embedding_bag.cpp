@@ -71,8 +71,8 @@ std::optional<Four> embedding_bag(const Tensor& weight, const Tensor& indices_, 
   Tensor bag_of = at::empty({0}, indices.options());
   if (!FORWARD_ONLY && bags == 0) bag_of = at::zeros(indices.sizes(), indices.options());
   if (!FORWARD_ONLY && bags > 0) {
-    const Tensor places = at::arange(indices.size(0), indices.options());
-    bag_of = at::searchsorted(offsets.slice(0, 0, bags), places, false, true).sub_(1);
+    const Tensor positions = at::arange(indices.size(0), indices.options());
+    bag_of = at::searchsorted(offsets.slice(0, 0, bags), positions, false, true).sub_(1);
   }
   if (bags > 0) {
     const BagParams p{table.size(0),

@@ -16,7 +16,7 @@ namespace {
 
 std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
   static const KernelSet rows("flip_rows");
-  if (!movable(self)) return std::nullopt;
+  if (!is_bitwise_copyable(self)) return std::nullopt;
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   const Tensor out = at::empty_like(self, at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
@@ -37,10 +37,10 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
   loops.each(p, 4, [&](const auto& offsets) {
     char* const row = to + offsets[0] * bytes;
     const char* const last = static_cast<const char*>(from) + offsets[1] * bytes;
-    uint64_t places = runtime::address_of(row) | runtime::address_of(last + bytes);
+    uint64_t alignment = runtime::address_of(row) | runtime::address_of(last + bytes);
     for (size_t d = 1; d < 4; ++d)
-      for (size_t k = 0; k < 2; ++k) places |= uint64_t(p.stride[k][d] * bytes);
-    p.packed = runtime::in_packs(places);
+      for (size_t k = 0; k < 2; ++k) alignment |= uint64_t(p.stride[k][d] * bytes);
+    p.packed = runtime::in_packs(alignment);
     Launch(rows.get(bits_tag(self)))
         .pointer(row)
         .pointer(last)
@@ -54,7 +54,7 @@ std::optional<Tensor> flip(const Tensor& self, at::IntArrayRef dims) {
 template <typename Meta, bool UPPER>
 bool triangle(const Tensor& self, int64_t diagonal, Tensor& result) {
   static const KernelSet kernel("triangle");
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   if (result.is_same(self) && at::has_internal_overlap(self) == at::MemOverlap::Yes)  // the CPU still allows it
     return fall_back<Tensor>(UPPER ? "triu_" : "tril_", self, diagonal), true;
   Structured<Meta> outputs(result);

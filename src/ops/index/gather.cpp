@@ -62,7 +62,7 @@ void gather_into(const Tensor& out, const Tensor& self, int64_t dim, const Tenso
 }
 
 bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, Tensor& out) {
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   TORCH_CHECK(index.device() == self.device(),
               "gather: Expected all tensors to be on the same device, but found at least two devices, ", self.device(),
               " and ", index.device());
@@ -73,7 +73,7 @@ bool gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_gr
 }
 
 bool take(const Tensor& self, const Tensor& index, Tensor& out) {
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   if (out.defined()) {
     TORCH_CHECK(self.scalar_type() == out.scalar_type(),
                 "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),

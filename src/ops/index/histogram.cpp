@@ -1,4 +1,4 @@
-// histogram and histogramdd: looks up each element among the bin edges and counts it.
+// histogram and histogramdd: looks up point_weights element among the bin edges and counts it.
 #include <ATen/ops/diff.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
@@ -70,7 +70,7 @@ struct Points {
     TORCH_CHECK(int64_t(edges.size()) == rows.size(1), op, ": expected ", rows.size(1),
                 " sequences of bin edges for a ", rows.size(1), "-dimensional histogram but got ", edges.size());
     std::vector<int64_t> shape;
-    Tensor place, inside;  // per point: its flat bin index, and whether it is in range
+    Tensor bin_index, inside;  // per point: its flat bin index, and whether it is in range
     for (size_t d = 0; d < edges.size(); ++d) {
       const Tensor e = edges[d].contiguous(), x = rows.select(1, int64_t(d)).contiguous();
       TORCH_CHECK(e.dim() == 1 && e.numel() >= 2 && e.scalar_type() == rows.scalar_type(), op,
@@ -82,14 +82,14 @@ struct Points {
       const Tensor here = x.ge(first).logical_and_(x.le(last));
       const Tensor bin =
           at::searchsorted(e, x, false, true).sub_(1).clamp_(0, n - 1);  // the last bin includes its upper edge
-      place = place.defined() ? place.mul_(n).add_(bin) : bin;
+      bin_index = bin_index.defined() ? bin_index.mul_(n).add_(bin) : bin;
       inside = inside.defined() ? inside.logical_and_(here) : here;
     }
     const int64_t bins = c10::multiply_integers(shape);
-    const Tensor each = weight.defined() ? weight : at::ones({}, rows.options()).expand({rows.size(0)});
+    const Tensor point_weights = weight.defined() ? weight : at::ones({}, rows.options()).expand({rows.size(0)});
     Tensor result = at::zeros({bins + 1}, rows.options());
     // Points out of range go to an extra bin.
-    result.scatter_add_(0, place.masked_fill_(inside.logical_not(), bins), each);
+    result.scatter_add_(0, bin_index.masked_fill_(inside.logical_not(), bins), point_weights);
     result = result.slice(0, 0, bins).view(shape).contiguous();
     if (!density) return result;
     result.div_(result.sum());

@@ -141,7 +141,7 @@ bool any_index(const Tensor& self, const Indices& indices) {
 }
 
 bool index(const Tensor& self, const Indices& indices, Tensor& result) {
-  if (!any_index(self, indices) || !movable(self)) return false;
+  if (!any_index(self, indices) || !is_bitwise_copyable(self)) return false;
   if (result.defined()) {
     TORCH_CHECK(self.scalar_type() == result.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
                 result.scalar_type(), ") must have the same scalar type");
@@ -164,7 +164,7 @@ bool index(const Tensor& self, const Indices& indices, Tensor& result) {
 }
 
 bool can_put(const Tensor& self, bool accumulate) {
-  return movable(self) && (!accumulate || tag_of(self) != Tag::none);
+  return is_bitwise_copyable(self) && (!accumulate || tag_of(self) != Tag::none);
 }
 
 // Fills where a single mask over the leading dimensions is true.

@@ -34,7 +34,7 @@ void add_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
   // Half types are rounded once: by segments, or in a float copy of self, which may be larger than the source.
   const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
   const bool by_segments = self.is_contiguous() && fits_segments(index.numel(), size) &&
-                           (orders_index(lines) || (half && self.numel() > source.numel()));
+                           (should_sort_index(lines) || (half && self.numel() > source.numel()));
   if (by_segments) {
     const Blocks blocks(self.sizes(), dim);
     SegmentParams p{};
@@ -94,7 +94,7 @@ bool index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
 }
 
 bool index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
-  if (!movable(self) || !is_plain(source)) return false;
+  if (!is_bitwise_copyable(self) || !is_plain(source)) return false;
   check_device("index_copy", self, index, source);
   Structured<at::meta::structured_index_copy> outputs(out);
   const int64_t d = outputs.meta(self, dim, index, source).dim;
@@ -132,14 +132,14 @@ bool fill_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
   return true;
 }
 bool index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value) {
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   TORCH_CHECK(!value.isComplex() || self.is_complex(),
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   check_holds(self.scalar_type(), value);
   return fill_rows(self, dim, index, at::scalar_tensor(value, self.options()));
 }
 bool index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   return fill_rows(self, dim, index, value);

@@ -30,7 +30,7 @@ at::DimVector selected_sizes(const Tensor& self, int64_t dim, const Tensor& inde
 }
 
 bool index_select(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   dim = at::maybe_wrap_dim(dim, self.dim());
   check_index_select(self, dim, index);
   const at::DimVector sizes = selected_sizes(self, dim, index);
@@ -49,7 +49,7 @@ bool index_select(const Tensor& self, int64_t dim, const Tensor& index, Tensor& 
 std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10::SymInt, bool, bool) {
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   at::checkScalarTypes("embedding", at::TensorArg{indices, "indices", 1}, {at::kLong, at::kInt});
-  if (!movable(weight)) return std::nullopt;
+  if (!is_bitwise_copyable(weight)) return std::nullopt;
   TORCH_CHECK(weight.device() == indices.device(),
               "embedding: Expected all tensors to be on the same device, but found at least two devices, ",
               weight.device(), " and ", indices.device());

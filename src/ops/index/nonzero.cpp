@@ -89,7 +89,7 @@ void check_masked_select(const Tensor& self, const Tensor& mask) {
 }
 
 bool masked_select(const Tensor& self, const Tensor& mask, Tensor& out) {
-  if (!movable(self) || !is_plain(mask)) return false;
+  if (!is_bitwise_copyable(self) || !is_plain(mask)) return false;
   if (out.defined()) {
     TORCH_CHECK(self.scalar_type() == out.scalar_type(),
                 "masked_select(): self and result must have the same scalar type");

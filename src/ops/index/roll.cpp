@@ -10,7 +10,7 @@ namespace mpsx::ops {
 namespace {
 
 std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
-  if (!movable(self)) return std::nullopt;
+  if (!is_bitwise_copyable(self)) return std::nullopt;
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     const Tensor flat = self.contiguous().view(self.numel());

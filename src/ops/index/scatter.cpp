@@ -27,7 +27,7 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kLongLine = 1024;  // elements that justify sorting the index
+constexpr int64_t kLongRow = 1024;   // elements that justify sorting the index
 constexpr uint32_t kLanes = 32;      // SIMD width: shorter rows leave lanes idle
 
 const KernelSet& kernels(Scatter op, bool value) {
@@ -44,9 +44,9 @@ const KernelSet& kernels(Scatter op, bool value) {
 
 // Whether to compute long sums into one dense row by segments.
 bool suits_segments(Scatter op, const ScatterOperands& o) {
-  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongLine && o.self.is_contiguous() &&
+  return op == Scatter::add && o.self.dim() == 1 && o.index.numel() > kLongRow && o.self.is_contiguous() &&
          o.source.is_contiguous() && o.index.is_contiguous() && o.source.numel() == o.index.numel() &&
-         fits_segments(o.index.numel(), o.self.numel()) && orders_index(1);
+         fits_segments(o.index.numel(), o.self.numel()) && should_sort_index(1);
 }
 
 // Plans the loops over rows along `dim` and their elements.
@@ -66,14 +66,14 @@ Strided<3> plan(ScatterParams& p, const ScatterOperands& o, int64_t dim) {
 
 // Whether SIMD groups sum contiguous long rows in threadgroup memory.
 bool suits_rows(Scatter op, const ScatterOperands& o, const ScatterParams& p) {
-  constexpr int64_t kPlacesEach = 8;  // elements of self per source element: all of self is moved
+  constexpr int64_t kMaxSelfPerSource = 8;  // elements of self per source element: all of self is moved
   return op == Scatter::add && is_float_tag(tag_of(o.self)) && p.step[0] == 1 && p.step[1] == 1 && p.count >= kLanes &&
-         p.dim_size <= std::min<int64_t>(kScatterSums, kPlacesEach * p.count);
+         p.dim_size <= std::min<int64_t>(kScatterSums, kMaxSelfPerSource * p.count);
 }
 
 // Each threadgroup processes p.together rows.
-void launch_lines(runtime::KernelEntry& kernel, const ScatterOperands& o, ScatterParams p, const Strided<3>& loops,
-                  uint32_t threads) {
+void launch_rows(runtime::KernelEntry& kernel, const ScatterOperands& o, ScatterParams p, const Strided<3>& loops,
+                 uint32_t threads) {
   loops.each(p, 3, [&](const auto& offsets) {
     Launch(kernel)
         .pointer(at_element(o.self, offsets[0]))
@@ -112,7 +112,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
     static const KernelSet rows("scatter_add_rows");
     constexpr int64_t kMost = 8;
     p.together = uint32_t(std::clamp<int64_t>(kScatterSums / p.dim_size, 1, kMost));
-    launch_lines(rows.get(tag_of(o.self)), o, p, loops, p.together * kLanes);
+    launch_rows(rows.get(tag_of(o.self)), o, p, loops, p.together * kLanes);
     return true;
   }
   const KernelSet& set = kernels(op, o.value);
@@ -132,7 +132,7 @@ bool scatter_along(Scatter op, const ScatterOperands& o, int64_t dim, bool negat
   const Tag tag = op == Scatter::set ? bits_tag(o.self) : (bytes ? Tag::u8 : tag_of(o.self));
   if (tag == Tag::none || !set.has(tag)) return false;
   p.together = kScatterLines;
-  launch_lines(set.get(tag), o, p, loops, kScatterLines);
+  launch_rows(set.get(tag), o, p, loops, kScatterLines);
   return true;
 }
 

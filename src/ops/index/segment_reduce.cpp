@@ -78,25 +78,25 @@ struct Offsets {
 
 // The segment of each element; elements in no segment belong to an extra last one.
 struct Segments : Offsets {
-  Tensor place;  // (outer, size, inner)
+  Tensor segment;  // (outer, size, inner)
 
   Segments(const Tensor& data, const OptionalTensor& lengths_, const OptionalTensor& offsets_, int64_t axis_)
       : Offsets(data, lengths_, offsets_, axis_) {
     const Tensor all = at::arange(size, offsets.options()).expand({outer, size}).contiguous();
     Tensor of = at::searchsorted(offsets, all, false, true).sub_(1);
     of = at::where(of.lt(0), count, of);
-    place = of.unsqueeze(2).expand({outer, size, inner});
+    segment = of.unsqueeze(2).expand({outer, size, inner});
   }
   Tensor elements(const Tensor& data) const { return data.reshape({outer, size, inner}); }
   Tensor reduce(const Tensor& elements, ReductionType type, double start) const {
     const Tensor result = at::full({outer, count + 1, inner}, start, elements.options());
-    result.scatter_reduce_(1, place, elements, scatter_name(type), true);
+    result.scatter_reduce_(1, segment, elements, scatter_name(type), true);
     return result;
   }
   // Broadcasts one number per segment to its elements; 0 for elements in no segment.
-  Tensor spread(const Tensor& numbers) const {
-    const Tensor one_more = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
-    return one_more.expand({outer, count + 1, inner}).gather(1, place);
+  Tensor broadcast_to_elements(const Tensor& numbers) const {
+    const Tensor with_extra = at::cat({numbers, at::zeros({outer, 1, numbers.size(2)}, numbers.options())}, 1);
+    return with_extra.expand({outer, count + 1, inner}).gather(1, segment);
   }
 };
 
@@ -154,10 +154,10 @@ Tensor product_of_others(const Segments& s, const Tensor& x, const Tensor& produ
   const Tensor rest = s.reduce(at::where(zero.logical_or(nan), 1.0, x), ReductionType::PROD, start);
   const auto others = [&](const Tensor& which) {
     const Tensor each = which.to(at::kFloat);
-    return s.reduce(each, ReductionType::SUM, 0).gather(1, s.place).sub_(each).gt(0);
+    return s.reduce(each, ReductionType::SUM, 0).gather(1, s.segment).sub_(each).gt(0);
   };
   const Tensor alone = at::where(others(nan), std::numeric_limits<double>::quiet_NaN(),
-                                 at::where(others(zero), 0.0, rest.gather(1, s.place)));
+                                 at::where(others(zero), 0.0, rest.gather(1, s.segment)));
   return at::where(zero.logical_or(nan), alone, product.div(x));
 }
 
@@ -170,15 +170,17 @@ std::optional<Tensor> segment_reduce_backward(const Tensor& grad, const Tensor& 
     return std::nullopt;
   const auto type = at::native::get_reduction_enum(reduce);
   const Segments s(data, lengths, offsets, axis);
-  const auto numbers = [&](const Tensor& t) { return s.spread(t.reshape({s.outer, s.count, s.inner}).to(at::kFloat)); };
+  const auto numbers = [&](const Tensor& t) {
+    return s.broadcast_to_elements(t.reshape({s.outer, s.count, s.inner}).to(at::kFloat));
+  };
   const Tensor g = numbers(grad), x = s.elements(data).to(at::kFloat);
-  const Tensor inside = s.place.lt(s.count);
+  const Tensor inside = s.segment.lt(s.count);
   Tensor result = g;
   if (type == ReductionType::MEAN) {
-    result = g.div(s.spread(s.lengths()).clamp_min_(1));
+    result = g.div(s.broadcast_to_elements(s.lengths()).clamp_min_(1));
   } else if (type == ReductionType::MAX || type == ReductionType::MIN) {
     const Tensor found = x.eq(numbers(output)).logical_or_(x.isnan()).logical_and_(inside);
-    const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.place);
+    const Tensor ties = s.reduce(found.to(at::kFloat), ReductionType::SUM, 0).gather(1, s.segment);
     // Like the CPU's kernel, split only positive gradients among ties.
     result = at::where(found, at::where(g.gt(0), g.div(ties), g), 0.0);
   } else if (type == ReductionType::PROD) {

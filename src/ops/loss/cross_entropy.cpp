@@ -81,7 +81,7 @@ Results forward(const Tensor& input, const Tensor& target, const MaybeTensor& we
     return {losses.to(type), norms, total_weight.zero_()};
   }
   const Tensor loss = at::empty({}, input.options().dtype(type));
-  add_up_losses(losses, q.params.loss, loss, total_weight);
+  sum_losses(losses, q.params.loss, loss, total_weight);
   runtime::check_device_errors();
   return {loss, norms, total_weight};
 }

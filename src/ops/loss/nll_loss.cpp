@@ -83,7 +83,7 @@ void forward(const Tensor& output, const Tensor& total_weight, NllProblem q, int
         .groups({count}, kNllThreads)
         .work(kNllSamples)
         .run();
-  add_up_losses(partial, p, output, total_weight);
+  sum_losses(partial, p, output, total_weight);
   if (p.samples > 0) runtime::check_device_errors();
 }
 
@@ -176,7 +176,7 @@ bool nll_loss2d_backward(const Tensor& grad_output, const Tensor& self, const Te
 
 }  // namespace
 
-void add_up_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight) {
+void sum_losses(Tensor pairs, const NllParams& params, const Tensor& loss, const Tensor& total_weight) {
   static const KernelSet merge("nll_loss_merge"), finish("nll_loss_finish");
   auto count = uint32_t(pairs.size(0));
   while (count > kNllSamples) {

@@ -53,7 +53,7 @@ bool has_kernel(const Tensor& x, const Tensor& target, const MaybeTensor& weight
 }
 
 // A tensor with the elements of `t` in the memory layout of `like`.
-Tensor alike(const Tensor& t, const Tensor& like) {
+Tensor empty_with_layout(const Tensor& t, const Tensor& like) {
   if (t.sizes() == like.sizes() && t.strides() == like.strides()) return t;
   return at::empty_like(like).copy_(t);
 }
@@ -66,8 +66,8 @@ struct Operands {
   Operands(const Tensor& a, const Tensor& b, const MaybeTensor& w, double parameter) {
     const at::DimVector shape = at::infer_size_dimvector(a.sizes(), b.sizes());
     x = a.sizes() == at::IntArrayRef(shape) && a.is_non_overlapping_and_dense() ? a : a.expand(shape).contiguous();
-    target = alike(b, x);
-    if (w && w->defined()) weight = alike(*w, x);
+    target = empty_with_layout(b, x);
+    if (w && w->defined()) weight = empty_with_layout(*w, x);
     params.count = uint64_t(x.numel());
     params.parameter = float(parameter);
     params.scale = 1.0f;
@@ -175,7 +175,7 @@ Tensor backward(const Kernels& kernels, const Tensor& grad_output, const Tensor&
   const bool reduced = grad_output.numel() == 1;
   p.scale = factor * mean_scale(reduction, p.count);
   const Tensor grad_input = at::empty_like(o.x);
-  const Tensor grad = reduced ? grad_output.contiguous() : alike(grad_output, o.x);
+  const Tensor grad = reduced ? grad_output.contiguous() : empty_with_layout(grad_output, o.x);
   p.packed = aligned(grad_input, reduced ? grad_input : grad, o.x, o.target, o.weight);
   pieces(o.params.count, [&](uint64_t begin, uint64_t count) {
     p.count = count;

@@ -55,15 +55,15 @@ void check_pairs(const char* op, std::initializer_list<IntArrayRef> arguments) {
 bool im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride,
             Tensor& out) {
   static const KernelSet kernels("im2col");
-  if (!movable(self)) return false;
+  if (!is_bitwise_copyable(self)) return false;
   check_pairs("im2col", {kernel, dilation, padding, stride});
   at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
                                  stride[0], stride[1]);
   const bool batched = self.dim() == 4;
   const Tensor x = self.contiguous();
   const FoldParams p = fold_params({x.size(-2), x.size(-1)}, kernel, dilation, padding, stride);
-  const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), places = kernel[0] * kernel[1];
-  c10::DimVector sizes{images, x.size(-3) * places, int64_t(p.windows_h) * p.windows_w};
+  const int64_t images = batched ? x.size(0) : 1, planes = images * x.size(-3), taps = kernel[0] * kernel[1];
+  c10::DimVector sizes{images, x.size(-3) * taps, int64_t(p.windows_h) * p.windows_w};
   if (!batched) sizes.erase(sizes.begin());
   allocate_or_resize(out, sizes, self.options());
   if (out.numel() == 0) return true;
@@ -72,7 +72,7 @@ bool im2col(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation, IntArr
       .pointer(result.mutable_data_ptr())
       .pointer(x.const_data_ptr())
       .bytes(p)
-      .threads(uint64_t(p.windows_w), uint64_t(p.windows_h), uint64_t(places * planes))
+      .threads(uint64_t(p.windows_w), uint64_t(p.windows_h), uint64_t(taps * planes))
       .run();
   if (!result.is_same(out)) out.copy_(result);
   return true;

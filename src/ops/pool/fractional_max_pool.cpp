@@ -98,7 +98,7 @@ bool fractional_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
               "fractional_max_pool_backward: expected a gradient and indices of the result's shape, got ", grad.sizes(),
               " and ", indices.sizes());
   allocate_or_resize(grad_input, self.sizes(), grad.options());
-  spread_gradient("fractional_max_pool", grad, indices, grad_input, D, false);
+  scatter_grad("fractional_max_pool", grad, indices, grad_input, D, false);
   return true;
 }
 

@@ -61,28 +61,28 @@ Tensor planes_as_rows(const Tensor& t, size_t dims) {
   return t.contiguous().view({plane == 0 ? 0 : t.numel() / plane, plane});
 }
 
-void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
-                     bool apart) {
+void scatter_grad(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                  bool disjoint) {
   static const KernelSet kernels("window_max_bwd");
   if (grad_input.numel() == 0) return;
   if (!grad_input.is_contiguous()) {
     const Tensor dense = at::empty(grad_input.sizes(), grad_input.options());
-    spread_gradient(op, grad, indices, dense, dims, apart);
+    scatter_grad(op, grad, indices, dense, dims, disjoint);
     grad_input.copy_(dense);
     return;
   }
   const Tensor to = planes_as_rows(grad_input, dims);
-  if (grad.numel() == 0 || !apart || to.size(0) > int64_t(UINT32_MAX)) {
+  if (grad.numel() == 0 || !disjoint || to.size(0) > int64_t(UINT32_MAX)) {
     grad_input.zero_();
     if (grad.numel() > 0) to.scatter_add_(1, planes_as_rows(indices, dims), planes_as_rows(grad, dims));
     return;
   }
-  const Tensor from = planes_as_rows(grad, dims), places = planes_as_rows(indices, dims);
+  const Tensor from = planes_as_rows(grad, dims), rows_of_indices = planes_as_rows(indices, dims);
   const WindowPlaneParams p{pool_size(to.size(1)), pool_size(from.size(1))};
   Launch(kernels.get(bits_tag(to)))
       .pointer(to.data_ptr())
       .pointer(from.const_data_ptr())
-      .pointer(places.const_data_ptr())
+      .pointer(rows_of_indices.const_data_ptr())
       .bytes(p)
       .pointer(runtime::device_error_record(op))
       .groups({uint32_t(to.size(0)), 1, 1}, runtime::threads_for_row(uint64_t(p.in)))
@@ -167,18 +167,19 @@ bool max_pool3d_backward(const Tensor& grad, const Tensor& self, IntArrayRef ker
               ", got ", grad.sizes(), " and ", indices.sizes());
   allocate_or_resize_pooled(grad_input, self.sizes(), grad.options(),
                             self.dim() == 5 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous);
-  bool apart = true;
-  for (size_t d = 0; d < 3; ++d) apart = apart && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
+  bool disjoint = true;
+  for (size_t d = 0; d < 3; ++d) disjoint = disjoint && pool.stride[d] > (pool.kernel[d] - 1) * pool.dilation[d];
   // Some window may contain only padding: its index is out of range, and it has no gradient.
-  bool padding_alone = false;
-  for (size_t d = 0; d < 3; ++d) padding_alone = padding_alone || (pool.padding[d] > 0 && pool.dilation[d] > 1);
-  if (padding_alone) {
-    const Tensor beyond = indices.ge(self.size(-1) * self.size(-2) * self.size(-3));
-    spread_gradient("max_pool3d_with_indices_backward", grad.masked_fill(beyond, 0), indices.masked_fill(beyond, 0),
-                    grad_input, 3, false);
+  bool may_be_all_padding = false;
+  for (size_t d = 0; d < 3; ++d)
+    may_be_all_padding = may_be_all_padding || (pool.padding[d] > 0 && pool.dilation[d] > 1);
+  if (may_be_all_padding) {
+    const Tensor out_of_range = indices.ge(self.size(-1) * self.size(-2) * self.size(-3));
+    scatter_grad("max_pool3d_with_indices_backward", grad.masked_fill(out_of_range, 0),
+                 indices.masked_fill(out_of_range, 0), grad_input, 3, false);
     return true;
   }
-  spread_gradient("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, apart);
+  scatter_grad("max_pool3d_with_indices_backward", grad, indices, grad_input, 3, disjoint);
   return true;
 }
 
@@ -203,10 +204,11 @@ bool adaptive_max_pool_backward(const Tensor& grad, const Tensor& self, const Te
   if (!has_float_kernel(grad)) return false;
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, indices);
-  bool apart = true;
-  for (int64_t d = 1; d <= int64_t(D); ++d) apart = apart && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
-  spread_gradient(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
-                  outputs.result(), D, apart);
+  bool disjoint = true;
+  for (int64_t d = 1; d <= int64_t(D); ++d)
+    disjoint = disjoint && grad.size(-d) > 0 && self.size(-d) % grad.size(-d) == 0;
+  scatter_grad(D == 2 ? "adaptive_max_pool2d_backward" : "adaptive_max_pool3d_backward", grad, indices,
+               outputs.result(), D, disjoint);
   return outputs.return_or_copy(grad_input);
 }
 

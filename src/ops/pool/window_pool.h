@@ -42,7 +42,7 @@ void window_max(const Tensor& in, const Windows& windows, const Tensor& out, con
 Tensor planes_as_rows(const Tensor& t, size_t dims);
 // Sums the gradient at the indices of the maxima and writes all of `grad_input`. `disjoint`: no element is in two
 // windows. `op`: the name for an out-of-range error.
-void spread_gradient(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
-                     bool apart);
+void scatter_grad(const char* op, const Tensor& grad, const Tensor& indices, const Tensor& grad_input, size_t dims,
+                  bool disjoint);
 
 }  // namespace mpsx::ops

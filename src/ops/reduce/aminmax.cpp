@@ -50,7 +50,7 @@ bool aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Tensor& 
   for (const Tensor* out : {&low, &high})
     TORCH_CHECK(accepts(*out, x.scalar_type()), "Expected out tensor to have dtype ", x.dtype(), ", but got ",
                 out->dtype(), " instead");
-  check_apart(x, low, high);
+  assert_no_partial_overlap(x, low, high);
   if (dim) check_extremum("aminmax", x, dims, {});
   TORCH_CHECK(dim || x.numel() > 0,
               "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");

@@ -16,7 +16,7 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
               " channels and ", groups, " groups.");
   const auto format = self.suggest_memory_format();
-  if (movable(self)) {  // channel k of group g becomes channel g of group k
+  if (is_bitwise_copyable(self)) {  // channel k of group g becomes channel g of group k
     const Tensor out = at::empty(self.sizes(), self.options().memory_format(format));
     c10::DimVector sizes(self.sizes()), from(self.strides()), to(out.strides());
     sizes[1] = groups;

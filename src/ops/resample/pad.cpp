@@ -73,7 +73,7 @@ std::vector<Resampling> plan(const Tensor& self, IntArrayRef padding, bool refle
 }
 
 // Whether padding kernels support the dtype. They write `out` dense in its suggested memory format.
-bool pads(const Tensor& t) { return movable(t) && tag_of(t) != Tag::none; }
+bool has_pad_kernel(const Tensor& t) { return is_bitwise_copyable(t) && tag_of(t) != Tag::none; }
 
 void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& out) {
   static const KernelSet kernels("pad");
@@ -114,7 +114,7 @@ void pad(const Tensor& self, IntArrayRef padding, bool reflects, const Tensor& o
 
 template <bool kReflects, typename Meta>
 bool forward(const Tensor& self, IntArrayRef padding, Tensor& out) {
-  if (!pads(self)) return false;
+  if (!has_pad_kernel(self)) return false;
   Structured<Meta> outputs(out);
   outputs.meta(self, padding);
   pad(self, padding, kReflects, outputs.result());
@@ -122,7 +122,8 @@ bool forward(const Tensor& self, IntArrayRef padding, Tensor& out) {
 }
 template <bool kReflects, typename Meta>
 bool backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
-  if (!resamples(grad) || !resamples(self) || grad.scalar_type() != self.scalar_type()) return false;
+  if (!has_resample_kernel(grad) || !has_resample_kernel(self) || grad.scalar_type() != self.scalar_type())
+    return false;
   Structured<Meta> outputs(grad_input);
   outputs.meta(grad, self, padding);
   resample(grad, plan(self, padding, kReflects), outputs.result());

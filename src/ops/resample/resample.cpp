@@ -20,9 +20,9 @@ uint32_t length(int64_t n) {
 // Packs starts, indices and weights into one table.
 LaunchTable table_of(const Taps& taps, const Tensor& like) {
   static_assert(sizeof(float) == sizeof(int32_t));
-  const size_t count = taps.places().size();
+  const size_t count = taps.indices().size();
   std::vector<int32_t> table(taps.starts());
-  table.insert(table.end(), taps.places().begin(), taps.places().end());
+  table.insert(table.end(), taps.indices().begin(), taps.indices().end());
   table.resize(table.size() + count);
   if (count > 0) std::memcpy(table.data() + table.size() - count, taps.weights().data(), count * sizeof(float));
   return {std::move(table), like};
@@ -30,11 +30,11 @@ LaunchTable table_of(const Taps& taps, const Tensor& like) {
 
 // Packs indices and weights of taps with an equal count per element: all first taps, then all second ones.
 LaunchTable even_table_of(const Taps& taps, const Tensor& like) {
-  const size_t count = taps.places().size(), out = size_t(taps.out()), each = count / out;
+  const size_t count = taps.indices().size(), out = size_t(taps.out()), each = count / out;
   std::vector<int32_t> table(2 * count);
   for (size_t o = 0; o < out; ++o)
     for (size_t k = 0; k < each; ++k) {
-      table[k * out + o] = taps.places()[o * each + k];
+      table[k * out + o] = taps.indices()[o * each + k];
       std::memcpy(&table[count + k * out + o], &taps.weights()[o * each + k], sizeof(float));
     }
   return {std::move(table), like};
@@ -45,9 +45,9 @@ struct Extent {
   int64_t outer = 1, inner = 1;
   Extent(at::IntArrayRef sizes, int64_t dim, bool channels_last) {
     const auto dims = int64_t(sizes.size());
-    const auto place = [&](int64_t d) { return !channels_last || d == 0 ? d : (d == 1 ? dims - 1 : d - 1); };
+    const auto memory_dim = [&](int64_t d) { return !channels_last || d == 0 ? d : (d == 1 ? dims - 1 : d - 1); };
     for (int64_t d = 0; d < dims; ++d)
-      if (d != dim) (place(d) < place(dim) ? outer : inner) *= sizes[size_t(d)];
+      if (d != dim) (memory_dim(d) < memory_dim(dim) ? outer : inner) *= sizes[size_t(d)];
   }
 };
 
@@ -58,13 +58,13 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   static const KernelSet one_tap("resample_rows_1"), two_taps("resample_rows_2");
   if (const int64_t each = e.inner == 1 ? step.taps.each() : 0; each == 1 || each == 2) {
     const LaunchTable table = even_table_of(step.taps, in);
-    const int32_t* places = table.data();
+    const int32_t* indices = table.data();
     const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), 1};
     Launch((each == 1 ? one_tap : two_taps).get(tag_of(in), tag_of(out)))
         .pointer(out.data_ptr())
         .pointer(in.const_data_ptr())
-        .pointer(places)
-        .pointer(places + step.taps.places().size())
+        .pointer(indices)
+        .pointer(indices + step.taps.indices().size())
         .bytes(p)
         .threads(p.out, length(e.outer))
         .work(uint64_t(each))
@@ -73,16 +73,16 @@ void run_step(const Tensor& in, const Resampling& step, const Tensor& out, bool 
   }
   const LaunchTable table = table_of(step.taps, in);
   const int32_t* starts = table.data();
-  const int32_t* places = starts + step.taps.starts().size();
+  const int32_t* indices = starts + step.taps.starts().size();
   const ResampleParams p{length(in.size(step.dim)), length(out.size(step.dim)), length(e.inner)};
   const bool innermost = e.inner == 1;
-  const uint64_t taps = 1 + step.taps.places().size() / p.out;
+  const uint64_t taps = 1 + step.taps.indices().size() / p.out;
   Launch launch((innermost ? rows : planes).get(tag_of(in), tag_of(out)));
   launch.pointer(out.data_ptr())
       .pointer(in.const_data_ptr())
       .pointer(starts)
-      .pointer(places)
-      .pointer(places + step.taps.places().size())
+      .pointer(indices)
+      .pointer(indices + step.taps.indices().size())
       .bytes(p);
   if (innermost) {
     launch.threads(p.out, length(e.outer)).work(taps);
@@ -102,9 +102,9 @@ int64_t Taps::each() const {
 }
 
 bool Taps::identity() const {
-  if (out() != in_ || int64_t(places_.size()) != in_) return false;
+  if (out() != in_ || int64_t(indices_.size()) != in_) return false;
   for (int64_t i = 0; i < in_; ++i)
-    if (starts_[size_t(i)] != i || places_[size_t(i)] != i || weights_[size_t(i)] != 1) return false;
+    if (starts_[size_t(i)] != i || indices_[size_t(i)] != i || weights_[size_t(i)] != 1) return false;
   return true;
 }
 
@@ -115,16 +115,16 @@ void Taps::round_for_bytes() {
     const auto begin = size_t(starts_[o]), end = size_t(starts_[o + 1]), first = kept;
     starts_[o] = int32_t(first);
     for (size_t k = begin; k < end; ++k) {
-      if (kept > first && places_[kept - 1] == places_[k]) {
+      if (kept > first && indices_[kept - 1] == indices_[k]) {
         weights_[kept - 1] += weights_[k];
         continue;
       }
-      places_[kept] = places_[k];
+      indices_[kept] = indices_[k];
       weights_[kept++] = weights_[k];
     }
   }
   starts_.back() = int32_t(kept);
-  places_.resize(kept);
+  indices_.resize(kept);
   weights_.resize(kept);
   float largest = 0;
   for (const float w : weights_) largest = std::max(largest, w);
@@ -137,15 +137,15 @@ void Taps::round_for_bytes() {
 Taps Taps::transposed() const {
   Taps result(out());
   result.starts_.assign(size_t(in_) + 1, 0);
-  for (const int32_t place : places_) ++result.starts_[size_t(place) + 1];
+  for (const int32_t index : indices_) ++result.starts_[size_t(index) + 1];
   for (size_t i = 1; i < result.starts_.size(); ++i) result.starts_[i] += result.starts_[i - 1];
-  result.places_.resize(places_.size());
-  result.weights_.resize(places_.size());
+  result.indices_.resize(indices_.size());
+  result.weights_.resize(indices_.size());
   std::vector<int32_t> next(result.starts_.begin(), result.starts_.end() - 1);
   for (int64_t o = 0; o < out(); ++o)
     for (int32_t k = starts_[size_t(o)]; k < starts_[size_t(o) + 1]; ++k) {
-      const auto at = size_t(next[size_t(places_[size_t(k)])]++);
-      result.places_[at] = int32_t(o);
+      const auto at = size_t(next[size_t(indices_[size_t(k)])]++);
+      result.indices_[at] = int32_t(o);
       result.weights_[at] = weights_[size_t(k)];
     }
   return result;

@@ -16,16 +16,16 @@ class Taps {
  public:
   explicit Taps(int64_t in) : in_(in), starts_{0} {}
 
-  void add(int64_t place, double weight) {
-    places_.push_back(int32_t(place));
+  void add(int64_t index, double weight) {
+    indices_.push_back(int32_t(index));
     weights_.push_back(float(weight));
   }
-  void end_element() { starts_.push_back(int32_t(places_.size())); }
+  void end_element() { starts_.push_back(int32_t(indices_.size())); }
 
   int64_t in() const { return in_; }
   int64_t out() const { return int64_t(starts_.size()) - 1; }
   const std::vector<int32_t>& starts() const { return starts_; }
-  const std::vector<int32_t>& places() const { return places_; }
+  const std::vector<int32_t>& indices() const { return indices_; }
   const std::vector<float>& weights() const { return weights_; }
 
   // The number of taps per element if it is the same for all, else 0.
@@ -40,7 +40,7 @@ class Taps {
 
  private:
   int64_t in_;
-  std::vector<int32_t> starts_, places_;
+  std::vector<int32_t> starts_, indices_;
   std::vector<float> weights_;
 };
 
@@ -52,7 +52,7 @@ struct Resampling {
 };
 
 // Whether resample has kernels for the dtype.
-inline bool resamples(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
+inline bool has_resample_kernel(const Tensor& t) { return is_plain(t) && is_float_tag(tag_of(t)); }
 
 // Writes `out`, which has the dtype of `in` (possibly uint8) and is dense in its suggested memory format.
 void resample(const Tensor& in, std::vector<Resampling> steps, const Tensor& out);

@@ -76,11 +76,11 @@ struct Cubic {
     Taps t(in);
     for (int64_t o = 0; o < out; ++o) {
       const double real = at::native::area_pixel_compute_source_index(ratio, o, align_corners, /*cubic=*/true);
-      int64_t place = 0;
+      int64_t index = 0;
       double fraction = 0, weights[4];
-      at::native::guard_index_and_lambda(real, in, place, fraction);
+      at::native::guard_index_and_lambda(real, in, index, fraction);
       at::native::get_cubic_upsample_coefficients(weights, fraction);
-      for (int64_t k = 0; k < 4; ++k) t.add(std::clamp<int64_t>(place - 1 + k, 0, in - 1), weights[k]);
+      for (int64_t k = 0; k < 4; ++k) t.add(std::clamp<int64_t>(index - 1 + k, 0, in - 1), weights[k]);
       t.end_element();
     }
     return t;
@@ -147,13 +147,13 @@ struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
   static constexpr size_t kDims = sizeof...(Scales);
 
   // Whether there are kernels for the dtype: bytes, and anything that is only copied.
-  static bool takes(const Tensor& t) {
+  static bool has_kernel(const Tensor& t) {
     const bool bytes = is_plain(t) && t.scalar_type() == at::kByte && (kDims == 2 || sizeof...(Align) == 0);
-    return bytes || resamples(t);
+    return bytes || has_resample_kernel(t);
   }
 
   static bool forward(const Tensor& self, IntArrayRef size, Align... align, Scales... scales, Tensor& out) {
-    if (!takes(self)) return false;
+    if (!has_kernel(self)) return false;
     Structured<Forward> outputs(out);
     outputs.meta(self, size, align..., scales...);
     const Tensor& result = outputs.result();
@@ -162,7 +162,7 @@ struct Upsample<Kind, Forward, Backward, std::tuple<Align...>, Scales...> {
   }
   static bool backward(const Tensor& grad, IntArrayRef size, IntArrayRef input_size, Align... align, Scales... scales,
                        Tensor& grad_input) {
-    if (!resamples(grad)) return false;
+    if (!has_resample_kernel(grad)) return false;
     Structured<Backward> outputs(grad_input);
     outputs.meta(grad, size, input_size, align..., scales...);
     const Tensor& result = outputs.result();

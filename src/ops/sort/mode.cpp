@@ -19,13 +19,13 @@ bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor&
                     " to have non-zero size.");
   c10::DimVector sizes(self.sizes());
   if (!sizes.empty()) sizes[size_t(d)] = 1;
-  Tensor found = at::empty(sizes, self.options()), places = at::empty(sizes, self.options().dtype(at::kLong));
+  Tensor found = at::empty(sizes, self.options()), positions = at::empty(sizes, self.options().dtype(at::kLong));
   if (found.numel() > 0) {
     const auto [sorted, order] = (self.dim() == 0 ? self.reshape({1}) : self.movedim(d, -1).contiguous()).sort();
     const uint32_t size = grid_size("mode", sorted.size(-1));
     Launch(kernels.get(tag_of(self)))
         .pointer(found.mutable_data_ptr())
-        .pointer(places.mutable_data_ptr())
+        .pointer(positions.mutable_data_ptr())
         .pointer(sorted.const_data_ptr())
         .pointer(order.const_data_ptr())
         .bytes(size)
@@ -33,8 +33,8 @@ bool mode(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor&
         .work(size)
         .run();
   }
-  if (!keepdim && self.dim() > 0) found = found.squeeze(d), places = places.squeeze(d);
-  return return_or_copy("mode", found, values) && return_or_copy("mode", places, indices);
+  if (!keepdim && self.dim() > 0) found = found.squeeze(d), positions = positions.squeeze(d);
+  return return_or_copy("mode", found, values) && return_or_copy("mode", positions, indices);
 }
 
 }  // namespace

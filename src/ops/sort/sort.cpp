@@ -136,10 +136,10 @@ void sort_to(const Tensor& given, int64_t dim_given, bool descending, const Tens
   const Tensor x = given.is_alias_of(values) || given.is_alias_of(indices) ? given.clone() : given;
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   if (sort_columns(x, dim, descending, values, indices)) return;
-  const Tensor sorted = row_target(values, dim), places = row_target(indices, dim);
-  sort_rows(as_rows(x, dim), sorted, places, descending);
+  const Tensor sorted = row_target(values, dim), positions = row_target(indices, dim);
+  sort_rows(as_rows(x, dim), sorted, positions, descending);
   put_back(sorted, values, dim);
-  put_back(places, indices, dim);
+  put_back(positions, indices, dim);
 }
 bool sort(const Tensor& x, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x)) return false;
@@ -176,23 +176,23 @@ void topk_to(const Tensor& x, int64_t k, int64_t dim_given, bool largest, bool s
   const int64_t dim = at::maybe_wrap_dim(dim_given, x.dim());
   const Tensor rows = as_rows(x, dim);
   const auto [size, count] = rows_of("topk", rows);
-  const Tensor found = row_target(values, dim), places = row_target(indices, dim);
+  const Tensor found = row_target(values, dim), positions = row_target(indices, dim);
   const uint32_t packed = aligned(rows) && runtime::in_packs(size * rows.element_size());
   const SelectParams p{uint32_t(size), largest ? ~0u : 0u, uint32_t(k), 0, kKth, packed};
-  launch_select(kernels, rows, count, p, found, places);
+  launch_select(kernels, rows, count, p, found, positions);
   if (sorted && k > kRanked) {
     const Tensor in_order = at::empty(found.sizes(), found.options());
-    const Tensor moved = at::empty(places.sizes(), places.options());
+    const Tensor moved = at::empty(positions.sizes(), positions.options());
     sort_rows(found, in_order, moved, largest);
     found.copy_(in_order);
-    places.copy_(places.gather(-1, moved));
+    positions.copy_(positions.gather(-1, moved));
   }
   put_back(found, values, dim);
-  put_back(places, indices, dim);
+  put_back(positions, indices, dim);
 }
 bool topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
   if (!has_number_kernel(x) || x.scalar_type() == at::kBool) return false;
-  check_apart(x, values, indices);
+  assert_no_partial_overlap(x, values, indices);
   Structured<at::meta::structured_topk, 2> outputs(values, indices);
   outputs.meta(x, k, dim, largest, sorted);
   topk_to(x, k, dim, largest, sorted, outputs.result(0), outputs.result(1));
@@ -219,10 +219,10 @@ bool select_along(const char* name, const Tensor& x, SelectWhich which, int64_t 
   TORCH_CHECK(which != kKth || (k >= 1 && k <= size), name, "(): selected number k out of range for dimension ", dim);
   at::DimVector shape(x.sizes());
   if (x.dim() > 0) shape.erase(shape.begin() + dim);
-  Tensor found = at::empty(shape, x.options()), places = at::empty(shape, x.options().dtype(at::kLong));
-  if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, found, places);
-  if (keepdim && x.dim() > 0) found = found.unsqueeze(dim), places = places.unsqueeze(dim);
-  return return_or_copy(name, found, values) && return_or_copy(name, places, indices);
+  Tensor found = at::empty(shape, x.options()), positions = at::empty(shape, x.options().dtype(at::kLong));
+  if (x.numel() > 0) select(name, as_rows(x, dim), which, k - 1, found, positions);
+  if (keepdim && x.dim() > 0) found = found.unsqueeze(dim), positions = positions.unsqueeze(dim);
+  return return_or_copy(name, found, values) && return_or_copy(name, positions, indices);
 }
 
 bool kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {

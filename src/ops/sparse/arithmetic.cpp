@@ -43,15 +43,16 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
     const Tensor values = other._values().to(type);
     return alpha.equal(1) ? values : at::mul(values, alpha).to(type);
   };
-  if (other._nnz() == 0) return out.is_same(self) ? out : give(out, self.clone());
+  if (other._nnz() == 0) return out.is_same(self) ? out : move_to_out(out, self.clone());
   if (self._nnz() == 0)
-    return give(out, made_of(other._indices().clone(), scaled().clone(), other.sizes(), other.is_coalesced()));
+    return move_to_out(out,
+                       make_sparse(other._indices().clone(), scaled().clone(), other.sizes(), other.is_coalesced()));
   TORCH_CHECK(at::sparse::is_same_density(self, other),
               "add: expected 'self' and 'other' to have same density, but 'self' has ", self.sparse_dim(),
               " sparse dimensions while 'other' has ", other.sparse_dim(), " sparse dimensions");
-  const Tensor both = made_of(at::cat({self._indices(), other._indices()}, 1),
-                              at::cat({self._values().to(type), scaled()}), self.sizes(), false);
-  return give(out, self.is_coalesced() && other.is_coalesced() ? both.coalesce() : both);
+  const Tensor both = make_sparse(at::cat({self._indices(), other._indices()}, 1),
+                                  at::cat({self._values().to(type), scaled()}), self.sizes(), false);
+  return move_to_out(out, self.is_coalesced() && other.is_coalesced() ? both.coalesce() : both);
 }
 
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
@@ -65,7 +66,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const auto type = common_type("mul", self, other, out);
   if (self._nnz() == 0 || other._nnz() == 0) {
     const Tensor& nothing = self._nnz() == 0 ? self : other;
-    return give(out, made_of(nothing._indices().clone(), nothing._values().to(type), self.sizes(), true));
+    return move_to_out(out, make_sparse(nothing._indices().clone(), nothing._values().to(type), self.sizes(), true));
   }
   const bool ordered = self.is_coalesced() && other.is_coalesced();
   const bool by_size = ordered || self.is_coalesced() == other.is_coalesced();
@@ -74,15 +75,16 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const Tensor& from = self_first ? self : other;
   const Tensor in = (self_first ? other : self).coalesce();
   const Lookup lookup(flat_index(in._indices(), in.sizes()), flat_index(from._indices(), from.sizes()));
-  const auto products = [&](const Tensor& values, const Tensor& place) {
-    return at::mul(values.to(type), in._values().index_select(0, place).to(type));
+  const auto products = [&](const Tensor& values, const Tensor& position) {
+    return at::mul(values.to(type), in._values().index_select(0, position).to(type));
   };
   if (!ordered)  // like torch, keep the elements of one even if the other lacks them
-    return give(out, made_of(from._indices().clone(), lookup.kept(products(from._values(), lookup.place)), self.sizes(),
-                             false));
+    return move_to_out(
+        out, make_sparse(from._indices().clone(), lookup.zero_unless_found(products(from._values(), lookup.position)),
+                         self.sizes(), false));
   const Tensor both = lookup.found.nonzero().view({-1});
-  const Tensor values = products(from._values().index_select(0, both), lookup.place.index_select(0, both));
-  return give(out, made_of(from._indices().index_select(1, both), values, self.sizes(), true));
+  const Tensor values = products(from._values().index_select(0, both), lookup.position.index_select(0, both));
+  return move_to_out(out, make_sparse(from._indices().index_select(1, both), values, self.sizes(), true));
 }
 
 // The values of `self` at the coordinates of `mask`, with zeros where `self` has none.
@@ -101,12 +103,12 @@ Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
                 self.sparse_dim(), "` != `mask.sparse_dim() == ", mask.sparse_dim(), "`.");
     const Tensor from = self.coalesce();
     const Lookup lookup(flat_index(from._indices(), from.sizes()), flat_index(indices, mask.sizes()));
-    return made_of(indices, lookup.rows(from._values()), mask.sizes(), mask.is_coalesced());
+    return make_sparse(indices, lookup.rows(from._values()), mask.sizes(), mask.is_coalesced());
   }
   at::DimVector sizes{c10::multiply_integers(self.sizes().slice(0, size_t(mask.sparse_dim())))};
   sizes.append(self.sizes().begin() + mask.sparse_dim(), self.sizes().end());
   const Tensor values = self.reshape(sizes).index_select(0, flat_index(indices, mask.sizes()));
-  return made_of(indices, values, mask.sizes(), mask.is_coalesced());
+  return make_sparse(indices, values, mask.sizes(), mask.is_coalesced());
 }
 
 // The values of `self` at its own coordinates, with zeros where `mask` has none. `accumulate`: multiplied by how often
@@ -125,7 +127,7 @@ Tensor sparse_mask_projection(const Tensor& self, const Tensor& mask, bool accum
   at::DimVector shape(size_t(self._values().dim()), 1);
   shape[0] = keys.numel();
   const Tensor values = at::mul(self._values(), times.view(shape).to(self.scalar_type()));
-  return made_of(indices.clone(), values, self.sizes(), self.is_coalesced());
+  return make_sparse(indices.clone(), values, self.sizes(), self.is_coalesced());
 }
 
 }  // namespace

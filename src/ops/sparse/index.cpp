@@ -41,14 +41,14 @@ Tensor index_select(const Tensor& self, int64_t dim_, const Tensor& index_) {
   sizes[size_t(dim)] = index.numel();
   const Tensor indices = self._indices(), values = self._values();
   if (dim >= sparse_dim)
-    return made_of(indices.clone(), values.index_select(dim - sparse_dim + 1, index), sizes, false);
+    return make_sparse(indices.clone(), values.index_select(dim - sparse_dim + 1, index), sizes, false);
   // Repeat each element as often as the index contains it.
   const auto [sorted, by] = at::sort(index, /*stable=*/true, 0, false);
   const Occurrences named(sorted, indices[dim].contiguous(), size);
-  const Ranges places(named.first, named.times);
-  const Tensor coordinates = indices.index_select(1, places.range);
-  coordinates[dim].copy_(by.index_select(0, places.number));
-  return made_of(coordinates, values.index_select(0, places.range), sizes, false);
+  const Ranges ranges(named.first, named.times);
+  const Tensor coordinates = indices.index_select(1, ranges.range);
+  coordinates[dim].copy_(by.index_select(0, ranges.number));
+  return make_sparse(coordinates, values.index_select(0, ranges.range), sizes, false);
 }
 
 // The gradient of a sum over some dimensions: each element gets that of the sum it contributed to, if it exists.
@@ -73,7 +73,7 @@ Tensor sum_backward(const Tensor& grad_, const Tensor& input_, IntArrayRef dims)
   for (int64_t d = sparse_dim; d < input.dim(); ++d)
     if (summed[size_t(d)]) values = values.unsqueeze(d - sparse_dim + 1);
   values = values.expand(input._values().sizes()).clone(at::MemoryFormat::Contiguous);
-  return made_of(indices.clone(), values, input.sizes(), /*coalesced=*/true);
+  return make_sparse(indices.clone(), values, input.sizes(), /*coalesced=*/true);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Tensor Rows::row() const { return at::repeat_interleave(lengths()); }
 Tensor Rows::times(const Tensor& dense) const {
   if (values.numel() == 0 || dense.size(1) == 0 || count == 0)
     return at::zeros({count, dense.size(1)}, dense.options());
-  if (is_float_tag(tag_of(dense))) return sums_of_rows(dense.contiguous(), column, starts, count, values);
+  if (is_float_tag(tag_of(dense))) return sum_rows(dense.contiguous(), column, starts, count, values);
   const Tensor products = dense.index_select(0, column).mul_(values.unsqueeze(1));
   return at::zeros({count, dense.size(1)}, dense.options()).index_add_(0, row(), products);
 }
@@ -85,9 +85,9 @@ Tensor product(const char* op, const Tensor& sparse, const Tensor& dense) {
 }
 
 // The nonempty rows of a product, and their indices.
-struct SomeRows {
+struct NonemptyRows {
   Tensor row, values;
-  SomeRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
+  NonemptyRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
     check_operands(op, sparse_, dense);
     const Tensor sparse = sparse_.coalesce(), indices = sparse._indices();
     if (sparse._nnz() == 0) {
@@ -102,8 +102,7 @@ struct SomeRows {
   }
 };
 
-Tensor add_product(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                   const Scalar& alpha) {
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   check_same_device("aten::addmm", {&self, &mat1, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::addmm", "", self, mat1, mat2, beta, alpha);
   TORCH_CHECK(self.layout() == at::kStrided, "addmm: expected a dense tensor to add to, got one of layout ",
@@ -113,23 +112,22 @@ Tensor add_product(const Tensor& self, const Tensor& mat1, const Tensor& mat2, c
   return combine(self.expand(result.sizes()), result, beta, alpha);
 }
 
-Tensor& add_product_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                        const Scalar& alpha, Tensor& out) {
+Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
   check_same_device("aten::addmm.out", {&self, &mat1, &mat2, &out});
   check_types("addmm", out, mat2);
-  return return_or_copy("addmm", add_product(self, mat1, mat2, beta, alpha), out), out;
+  return return_or_copy("addmm", addmm(self, mat1, mat2, beta, alpha), out), out;
 }
 
-Tensor& add_product_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                             const Scalar& alpha) {
+Tensor& addmm_in_place(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   const at::DimVector sizes{mat1.size(0), mat2.size(1)};
   TORCH_CHECK(self.sizes() == IntArrayRef(sizes), "addmm_: expected self of size ", IntArrayRef(sizes), ", got ",
               self.sizes());
-  return add_product_out(self, mat1, mat2, beta, alpha, self);
+  return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
 // Stacks the batch into one block-diagonal matrix.
-Tensor batched_product(const Tensor& self, const Tensor& mat2) {
+Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_same_device("aten::bmm", {&self, &mat2});
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::bmm", "", self, mat2);
   TORCH_CHECK(self.is_sparse() && !mat2.is_sparse(), "bmm: expected a sparse and a dense tensor, got layouts ",
@@ -147,21 +145,21 @@ Tensor batched_product(const Tensor& self, const Tensor& mat2) {
   return flat.times(mat2.reshape({batch * columns, mat2.size(2)})).view({batch, rows, mat2.size(2)});
 }
 
-Tensor& batched_product_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  const Tensor result = batched_product(self, mat2);
+Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  const Tensor result = bmm(self, mat2);
   check_same_device("aten::bmm.out", {&self, &out});
   check_types("bmm", out, result);
   return return_or_copy("bmm", result, out), out;
 }
 
-Tensor hybrid_product(const Tensor& sparse, const Tensor& dense) {
+Tensor hspmm(const Tensor& sparse, const Tensor& dense) {
   check_same_device("aten::hspmm", {&sparse, &dense});
   if (!has_kernels(dense)) return on_cpu<Tensor>("aten::hspmm", "", sparse, dense);
-  const SomeRows rows("hspmm", sparse, dense);
-  return made_of(rows.row.unsqueeze(0), rows.values, {sparse.size(0), dense.size(1)}, false);
+  const NonemptyRows rows("hspmm", sparse, dense);
+  return make_sparse(rows.row.unsqueeze(0), rows.values, {sparse.size(0), dense.size(1)}, false);
 }
-Tensor& hybrid_product_out(const Tensor& sparse, const Tensor& dense, Tensor& out) {
-  return give(out, hybrid_product(sparse, dense));
+Tensor& hspmm_out(const Tensor& sparse, const Tensor& dense, Tensor& out) {
+  return move_to_out(out, hspmm(sparse, dense));
 }
 
 // beta * self and alpha * product, concatenated.
@@ -171,21 +169,21 @@ Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat
   TORCH_CHECK(self.is_sparse() && out.is_sparse(), "sspaddmm: expected a sparse tensor to add to, got layout ",
               self.layout());
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::sspaddmm", "out", self, mat1, mat2, beta, alpha, out), out;
-  const SomeRows rows("sspaddmm", mat1, mat2);
+  const NonemptyRows rows("sspaddmm", mat1, mat2);
   const int64_t height = mat1.size(0), width = mat2.size(1), count = rows.row.numel();
   // smm() passes its empty result as self.
-  const bool nothing = self._nnz() == 0 && self.is_same(out);
-  TORCH_CHECK(nothing || (self.dim() == 2 && self.size(0) == height && self.size(1) == width),
+  const bool is_empty_self = self._nnz() == 0 && self.is_same(out);
+  TORCH_CHECK(is_empty_self || (self.dim() == 2 && self.size(0) == height && self.size(1) == width),
               "sspaddmm: Argument #1: Expected size ", height, "x", width, ", got ", self.sizes());
   const auto options = rows.row.options();
   const Tensor row = rows.row.unsqueeze(1).expand({count, width}), column = at::arange(width, options).expand_as(row);
   Tensor indices = at::stack({row.reshape({-1}), column.reshape({-1})}),
          values = at::mul(rows.values, alpha).view({-1});
-  if (!nothing) {
+  if (!is_empty_self) {
     indices = at::cat({self._indices(), indices}, 1);
     values = at::cat({at::mul(self._values(), beta), values});
   }
-  return give(out, made_of(indices, values, {height, width}, false));
+  return move_to_out(out, make_sparse(indices, values, {height, width}, false));
 }
 
 // Multiplies each element of `self` with the row of `other` that it selects, and sums duplicates.
@@ -207,24 +205,24 @@ Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
       Rows::of("sparse_matmul", j[0], j[1], other._values(), other.size(0), other.size(1), other.is_coalesced());
   const Tensor first = b.starts.index_select(0, i[1]), lengths = b.lengths().index_select(0, i[1]);
   // The k-th product of an element uses the k-th element of the row.
-  const Ranges met(first, lengths);
-  const Tensor values = a._values().index_select(0, met.range).mul_(b.values.index_select(0, met.number));
-  const Tensor indices = at::empty({2, met.range.numel()}, i.options());
-  indices[0].copy_(i[0].index_select(0, met.range));
-  indices[1].copy_(b.column.index_select(0, met.number));
-  return made_of(indices, values, {self.size(0), other.size(1)}, false).coalesce();
+  const Ranges pairs(first, lengths);
+  const Tensor values = a._values().index_select(0, pairs.range).mul_(b.values.index_select(0, pairs.number));
+  const Tensor indices = at::empty({2, pairs.range.numel()}, i.options());
+  indices[0].copy_(i[0].index_select(0, pairs.range));
+  indices[1].copy_(b.column.index_select(0, pairs.number));
+  return make_sparse(indices, values, {self.size(0), other.size(1)}, false).coalesce();
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  m.impl("addmm", &add_product);
-  m.impl("addmm.out", &add_product_out);
-  m.impl("addmm_", &add_product_in_place);
-  m.impl("bmm", &batched_product);
-  m.impl("bmm.out", &batched_product_out);
-  m.impl("hspmm", &hybrid_product);
-  m.impl("hspmm.out", &hybrid_product_out);
+  m.impl("addmm", &addmm);
+  m.impl("addmm.out", &addmm_out);
+  m.impl("addmm_", &addmm_in_place);
+  m.impl("bmm", &bmm);
+  m.impl("bmm.out", &bmm_out);
+  m.impl("hspmm", &hspmm);
+  m.impl("hspmm.out", &hspmm_out);
   m.impl("sspaddmm.out", &sparse_sum_out);
   m.impl("_sparse_sparse_matmul", &sparse_sparse_matmul);
 }

@@ -61,7 +61,7 @@ Tensor softmax(const Tensor& self, int64_t dim_, bool half_to_float) {
   const int64_t dim = check(op, self, dim_, half_to_float);
   if (tag_of(self) == Tag::none) return on_cpu<Tensor>(name, "", self, dim, half_to_float);
   const Tensor input = self.coalesce(), indices = input._indices().clone(), values = input._values();
-  const auto result = [&](const Tensor& v) { return made_of(indices, v, input.sizes(), true); };
+  const auto result = [&](const Tensor& v) { return make_sparse(indices, v, input.sizes(), true); };
   if (values.numel() == 0) return result(at::empty_like(values));
   if (dim >= input.sparse_dim()) {
     const int64_t d = dim - input.sparse_dim() + 1;
@@ -88,7 +88,7 @@ Tensor backward(const Tensor& grad_, const Tensor& output_, int64_t dim_, const 
   if (tag_of(output_) == Tag::none) return on_cpu<Tensor>(name, "", grad_, output_, dim, input);
   const Tensor grad = grad_.coalesce(), output = output_.coalesce();
   const Tensor indices = output._indices().clone(), values = output._values();
-  const auto result = [&](const Tensor& v) { return made_of(indices, v, output.sizes(), true); };
+  const auto result = [&](const Tensor& v) { return make_sparse(indices, v, output.sizes(), true); };
   if (values.numel() == 0) return result(at::empty_like(values));
   const Lookup lookup(flat_index(grad._indices(), grad.sizes()), flat_index(indices, output.sizes()));
   const Tensor there = lookup.rows(grad._values());

@@ -32,13 +32,13 @@ Ranges::Ranges(const Tensor& first, const Tensor& lengths) : range(at::repeat_in
   number = at::arange(range.numel(), range.options()).add_(at::sub(first, before).index_select(0, range));
 }
 
-Tensor made_of(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced) {
+Tensor make_sparse(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced) {
   return at::_sparse_coo_tensor_with_dims_and_tensors(indices.size(0), values.dim() - 1, sizes, indices, values,
                                                       values.options().layout(at::kSparse),
                                                       coalesced || indices.size(1) < 2);
 }
 
-Tensor& give(Tensor& out, const Tensor& from) {
+Tensor& move_to_out(Tensor& out, const Tensor& from) {
   TORCH_CHECK(out.is_sparse(), "expected a sparse tensor to write the result to, got a dense one");
   auto* to = at::sparse::get_sparse_impl(out);
   to->raw_resize_(from.sparse_dim(), from.dense_dim(), from.sizes());
@@ -86,8 +86,8 @@ Grouped::Grouped(const Tensor& keys, int64_t range) {
   count = firsts.numel();
 }
 
-Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,
-                    const Tensor& weights) {
+Tensor sum_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,
+                const Tensor& weights) {
   static const KernelSet kernels("embedding_bag");
   const Tensor out = at::empty({count, table.size(1)}, table.options()), sizes = at::empty({count}, starts.options());
   if (out.numel() == 0) return out;
@@ -117,38 +117,38 @@ Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& st
 
 Lookup::Lookup(const Tensor& sorted, const Tensor& keys) {
   if (sorted.numel() == 0) {
-    place = at::zeros_like(keys);
+    position = at::zeros_like(keys);
     found = at::zeros(keys.sizes(), keys.options().dtype(at::kBool));
     return;
   }
-  place = at::searchsorted(sorted, keys).clamp_max_(sorted.numel() - 1);
-  found = at::eq(sorted.index_select(0, place), keys);
+  position = at::searchsorted(sorted, keys).clamp_max_(sorted.numel() - 1);
+  found = at::eq(sorted.index_select(0, position), keys);
 }
 
-Tensor Lookup::kept(const Tensor& rows) const {
+Tensor Lookup::zero_unless_found(const Tensor& rows) const {
   at::DimVector shape(size_t(rows.dim()), 1);
   shape[0] = found.numel();
   return at::where(found.view(shape), rows, at::scalar_tensor(0, rows.options()));
 }
 
 Tensor Lookup::rows(const Tensor& values) const {
-  if (values.numel() > 0) return kept(values.index_select(0, place));
+  if (values.numel() > 0) return zero_unless_found(values.index_select(0, position));
   at::DimVector sizes(values.sizes());
-  sizes[0] = place.numel();
+  sizes[0] = position.numel();
   return at::zeros(sizes, values.options());
 }
 
 namespace {
 
 // Sums the elements of each group in order. Half types accumulate in float and are rounded once.
-Tensor sums_of_groups(const Tensor& values_, const Grouped& groups) {
+Tensor sum_groups(const Tensor& values_, const Grouped& groups) {
   at::DimVector sizes(values_.sizes());
   sizes[0] = groups.count;
   const int64_t width = values_.numel() / values_.size(0);
   const bool half = values_.scalar_type() == at::kHalf || values_.scalar_type() == at::kBFloat16;
   if (half || (width > 2 && values_.scalar_type() == at::kFloat)) {
     const Tensor values = values_.contiguous().view({values_.size(0), width});
-    return sums_of_rows(values, groups.order, groups.firsts, groups.count, Tensor()).view(sizes);
+    return sum_rows(values, groups.order, groups.firsts, groups.count, Tensor()).view(sizes);
   }
   return at::zeros(sizes, values_.options()).index_add_(0, groups.of, values_.index_select(0, groups.order));
 }
@@ -159,9 +159,9 @@ Tensor coalesce(const Tensor& self) {
   const Tensor indices = self._indices(), values = self._values();
   const Grouped groups(flat_index(indices, self.sizes()), index_range(self.sizes(), all_dims(indices)));
   if (groups.count == indices.size(1))
-    return made_of(indices.index_select(1, groups.order), values.index_select(0, groups.order), self.sizes(), true);
-  return made_of(indices.index_select(1, groups.order.index_select(0, groups.firsts)), sums_of_groups(values, groups),
-                 self.sizes(), true);
+    return make_sparse(indices.index_select(1, groups.order), values.index_select(0, groups.order), self.sizes(), true);
+  return make_sparse(indices.index_select(1, groups.order.index_select(0, groups.firsts)), sum_groups(values, groups),
+                     self.sizes(), true);
 }
 
 Tensor flatten(const Tensor& indices, IntArrayRef sizes) { return flat_index(indices, sizes); }

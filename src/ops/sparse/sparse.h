@@ -24,10 +24,10 @@ Result on_cpu(const char* name, const char* overload, const Arguments&... argume
 inline bool has_kernels(const Tensor& t) { return tag_of(t) != Tag::none; }
 
 // Makes a sparse tensor of indices and values without copying. Fewer than two elements are always coalesced.
-Tensor made_of(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
+Tensor make_sparse(const Tensor& indices, const Tensor& values, IntArrayRef sizes, bool coalesced);
 
 // Moves indices and values of `from` into an out= tensor, casting to its dtype.
-Tensor& give(Tensor& out, const Tensor& from);
+Tensor& move_to_out(Tensor& out, const Tensor& from);
 
 // Throws unless a result of the common dtype of `a` and `b` can be written into `out`. Returns that dtype.
 at::ScalarType common_type(const char* op, const Tensor& a, const Tensor& b, const Tensor& out);
@@ -58,17 +58,16 @@ struct Ranges {
 
 // Weighted sums of table rows: row b of the result sums weights[k] * table[indices[k]] for k from starts[b] to the next
 // start, or to the end of `indices`. Weights default to 1.
-Tensor sums_of_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count,
-                    const Tensor& weights);
+Tensor sum_rows(const Tensor& table, const Tensor& indices, const Tensor& starts, int64_t count, const Tensor& weights);
 
 // The positions of `keys` in `sorted`, which has no duplicates. position[k] is valid if found[k].
 struct Lookup {
-  Tensor place, found;
+  Tensor position, found;
   Lookup(const Tensor& sorted, const Tensor& keys);
   // The rows of `values` at those positions, with zeros for keys that were not found.
   Tensor rows(const Tensor& values) const;
   // `rows`, one per key, with zeros for keys that were not found.
-  Tensor kept(const Tensor& rows) const;
+  Tensor zero_unless_found(const Tensor& rows) const;
 };
 
 // A sparse matrix ordered by rows.
