@@ -27,8 +27,8 @@
 namespace mpsx::ops {
 namespace {
 
-constexpr int64_t kLongRow = 1024;   // elements that justify sorting the index
-constexpr uint32_t kLanes = 32;      // SIMD width: shorter rows leave lanes idle
+constexpr int64_t kLongRow = 1024;  // elements that justify sorting the index
+constexpr uint32_t kLanes = 32;     // SIMD width: shorter rows leave lanes idle
 
 const KernelSet& kernels(Scatter op, bool value) {
   static const KernelSet set("scatter_set"), fill("scatter_fill"), add("scatter_add"), prod("scatter_prod"),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from accuracy import assert_as_accurate
 from layouts import LAYOUTS, make, on_device
-from tables import DTYPES, FLOAT
+from tables import DTYPES, FLOAT, INT
 
 pytestmark = pytest.mark.usefixtures("no_fallback")
 
@@ -216,3 +216,13 @@ def test_gradients_of_ternary_operators() -> None:
             assert (x.grad is None) == (y.grad is None)
             if x.grad is not None:
                 torch.testing.assert_close(y.grad.cpu(), x.grad)
+
+
+def test_activations_of_integers() -> None:
+    for dtype in INT:
+        x = make("transposed", dtype, high=9)
+        for function in (F.relu6, lambda t: F.threshold(t, 2, 7), lambda t: F.hardtanh(t, 0, 3), torch.logit,
+                         lambda t: F.relu6(t.clone(), inplace=True)):  # fmt: skip
+            torch.testing.assert_close(function(on_device(x)).cpu(), function(x), equal_nan=True)
+    with pytest.raises(RuntimeError, match="unsigned type with negative limits"):
+        F.hardtanh(torch.ones(2, dtype=torch.uint8, device="mpsx"), -1, 1)

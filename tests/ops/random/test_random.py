@@ -372,3 +372,13 @@ def test_one_launch_per_call() -> None:
 def test_errors(fill: Callable[[torch.Tensor], object], message: str) -> None:
     with mpsx.fallback.using_mode("silent"), pytest.raises(RuntimeError, match=message):
         fill(torch.empty(10, device="mpsx"))
+
+
+def test_random_complex_numbers() -> None:
+    x = torch.randn(20_000, dtype=torch.complex64, device="mpsx").cpu()
+    assert abs(x.real.std().item() - 0.5**0.5) < 0.02
+    assert abs(x.imag.std().item() - 0.5**0.5) < 0.02
+    assert abs((x.real * x.imag).mean().item()) < 0.02
+    y = torch.rand(20_000, dtype=torch.complex64, device="mpsx").cpu()
+    assert abs(y.real.mean().item() - 0.5) < 0.02
+    assert 0 <= y.imag.min().item() <= y.imag.max().item() < 1
