@@ -1,10 +1,10 @@
-// cdist and pdist, and their gradient, in a norm of any order.
+// cdist and pdist, and their gradients, for norms of any order.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "distance/params.h"
 
-// A norm: what a difference adds to the sum, and the distance that the sum makes. The derivative by a difference is a
-// factor, the same for all differences of a pair of points (`weight`: the gradient of their distance), times a slope.
+// A norm: the term that a difference contributes, and the distance from the sum of terms. The derivative with respect
+// to a difference is a factor common to a pair of points (`weight`: the gradient of their distance) times a slope.
 struct norm_0 {
   static float part(float d, float) { return is_nan(d) ? d : (d != 0.0f ? 1.0f : 0.0f); }
   static float whole(float sum, float) { return sum; }
@@ -38,7 +38,7 @@ struct norm_inf {
   }
 };
 
-// The sum that Norm::whole makes a distance.
+// Converts the sum of terms to a distance.
 template <typename Norm>
 inline float sum_of(device const float* a, device const float* b, uint n, float p) {
   float sum = 0.0f;
@@ -63,7 +63,7 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
       Norm::whole(sum_of<Norm>(a + row * p.size, b + (ulong(gid.z) * p.others + gid.x) * p.size, p.size, p.p), p.p);
 }
 
-// Where the distance of points i < j is among those of n points.
+// The index of the distance of points i < j in pdist's output.
 inline ulong pair_place(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
 
 // Every pair of points once: gid = (second point, first point).
@@ -76,15 +76,15 @@ kernel void pair_distance(device float* out [[buffer(0)]], device const float* a
       Norm::whole(sum_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p), p.p);
 }
 
-// N neighbouring coordinates of a point, of the gradient by all the others.
+// N adjacent coordinates of a point's gradient from all other points.
 template <typename Norm, uint N>
 inline void gradient_of(device float* to, device const float* grad, device const float* x, device const float* others,
                         device const float* distances, constant DistanceParams& p, ulong row, uint point) {
   float sum[N];
   for (uint i = 0; i < N; ++i) sum[i] = 0.0f;
-  ulong at = p.pairs ? point - 1 : row * p.others;  // pair (0, point) is that many places from the first
+  ulong at = p.pairs ? point - 1 : row * p.others;  // pair (0, point) is at this index
   for (uint j = 0; j < p.others; ++j) {
-    if (p.pairs && j == point) {  // a point and itself are no pair
+    if (p.pairs && j == point) {  // skip the point itself
       at = pair_place(point, point + 1, p.rows);
       continue;
     }

@@ -2,11 +2,11 @@
 
 #include "lib/shared.h"
 
-enum : uint32_t { kDistanceTile = 8 };  // neighbouring coordinates of a gradient that a thread handles
+enum : uint32_t { kDistanceTile = 8 };  // adjacent coordinates of a gradient per thread
 
-// Distances between `rows` points and `others`, of `size` numbers each.
+// Distances between `rows` points and `others`, with `size` coordinates each.
 struct DistanceParams {
   uint32_t rows, others, size;
   float p;
-  uint32_t pairs;  // gradient: distances are those of pairs of the same points, each once (pdist)
+  uint32_t pairs;  // gradient: of the distances of all pairs of the same points (pdist)
 };

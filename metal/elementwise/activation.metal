@@ -6,17 +6,17 @@
 constant float kSqrt2OverPi = 0.797884560802865f;
 constant float kGeluCubic = 0.044715f;  // D. Hendrycks, K. Gimpel, arXiv:1606.08415
 
-// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), of gelu's u. Quotients and exponentials of GPUs are exact enough here.
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) for gelu's u. The GPU's division and exponential are accurate enough here.
 inline float gelu_tanh_gate(float x) {
   const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
   return fast::divide(1.0f, 1.0f + fast::exp(-2.0f * u));
 }
 inline float gelu_tanh(float x) { return x * gelu_tanh_gate(x); }
-// 1 + erf(x / sqrt(2)), to the last places of numbers near 1: a quotient of polynomials fitted on |x| < 5.5 (its error
-// is below 2^-25), where a float cannot tell the result from 0 or 2 any more.
+// 1 + erf(x / sqrt(2)), accurate to the last bits near 1: a rational function fitted on |x| < 5.5 (error below 2^-25),
+// beyond which the result rounds to 0 or 2.
 inline float twice_normal_cdf(float x) {
   const bool far = fabs(x) > 5.4f;
-  const float c = far ? 5.4f : fabs(x), s = c * c;  // no branch around the quotient: loads would wait at it
+  const float c = far ? 5.4f : fabs(x), s = c * c;  // clamp instead of branching, which would stall loads
   float p = 4.58625317e-08f, q = 1.19902964e-06f;
   p = fma(p, s, 1.26031303e-05f), q = fma(q, s, 7.21662455e-05f);
   p = fma(p, s, 0.000329142902f), q = fma(q, s, 0.00186063307f);

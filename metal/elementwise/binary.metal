@@ -2,8 +2,8 @@
 #include "elementwise/fused.h"
 #include "elementwise/kernels.h"
 
-// By as many bits as the type has, or more, all of them leave; a negative count is a large one. In two steps: of one,
-// and the comparison, LLVM makes a shift on NVIDIA's GPUs that looks at 32 bits of a 64-bit count.
+// Shifting by at least the bit width yields 0, and a negative count is a large one. Shift in two steps: LLVM would
+// merge a single shift and its comparison into an NVIDIA shift that reads only 32 bits of a 64-bit count.
 template <typename T>
 inline T shift_left(T a, T b) {
   const bool inside = b >= T(0) && b < T(8 * sizeof(T));
@@ -17,8 +17,8 @@ inline T shift_right(T a, T b) {
   return T(-1) > T(0) && !inside ? T(0) : T(a >> (inside ? b : most));
 }
 
-// renorm: x of a vector with this norm, which is to be s.a at most. 1e-7 is PyTorch's own, so that no norm divides as
-// zero.
+// renorm: scales x, an element of a vector with this norm, to a norm of at most s.a. 1e-7 is PyTorch's epsilon against
+// division by zero.
 struct shortened_op {
   template <typename C>
   static C apply(C x, C norm, Scalars<C> s) { return norm > s.a ? x * (s.a / (norm + C(1e-7f))) : x; }

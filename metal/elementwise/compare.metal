@@ -1,5 +1,5 @@
-// Every operator of compare.def. None needs kernels with a column on the left: launchers swap the operands of the
-// mirrored one.
+// Every operator of compare.def. Launchers swap the operands of mirrored operators, which need no kernels with a
+// broadcast left column.
 #include "elementwise/kernels.h"
 
 #define MPSX_COMPARE(NAME, OVERLOADS, MIRROR, ...)                                             \

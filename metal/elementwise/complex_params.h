@@ -1,10 +1,10 @@
-// Parameters of complex_products.metal, for both sides.
+// Parameters of complex_products.metal, shared with launchers.
 #pragma once
 
 #include "lib/shared.h"
 
-// Products of `size` numbers each, for planes of `lines` lines: elements from a line to the next, from a number of a
-// line to the next, and from a plane to the next.
+// Products of `size` numbers for each of `lines` rows or columns per plane, with the strides between rows, between
+// elements of a row, and between planes.
 struct ComplexProductParams {
   uint32_t size, lines, pitch, step;
   uint64_t plane;

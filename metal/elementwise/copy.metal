@@ -1,4 +1,5 @@
-// Copies and casts. Copies of one type move bits, named by their size (i8 i16 i32 i64); casts are named by both types.
+// Copies and casts. Copies within one type move bits and are named by element size (i8 i16 i32 i64); casts are named by
+// both types.
 #include "elementwise/params.h"
 #include "lib/compute.h"
 #include "lib/index.h"
@@ -6,7 +7,7 @@
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 
-// As PyTorch casts: a bool says whether a number is not zero; float to a narrow integer goes through int.
+// Casts like PyTorch: bool is true for nonzero numbers, and float converts to narrow integers through int.
 template <typename R, typename C>
 struct convert {
   static R from(C x) { return R(x); }
@@ -55,7 +56,7 @@ template <uint N, typename T>
 inline void copy(PackLoop<N, true> d, device T* out, long to, device const T* x, long from) {
   for (; d.more(); d.next()) store_packs(d, out, to, load_packs(d, x, from));
 }
-// S: the input's stride along x, 1, or 0 for one that is broadcast; the output's is 1.
+// S: the input's stride along x: 1, or 0 if it is broadcast. The output's is 1.
 template <typename T, uint S>
 kernel void copy_rows(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                       constant StridedParams& p [[buffer(2)]], MPSX_PACK_PARAMETERS) {
@@ -69,9 +70,8 @@ kernel void copy_strided(device T* out [[buffer(0)]], device const T* x [[buffer
   copy(MPSX_SINGLE_ELEMENTS, out + row_offset(p, 0, gid), p.stride[0][0], x + row_offset(p, 1, gid), p.stride[1][0]);
 }
 
-// A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile by way of
-// threadgroup memory, so that both sides are touched in runs. A few bytes more than needed shift its rows to other
-// banks.
+// A transposition: the output is contiguous along x, the input along y. A threadgroup moves a square tile through
+// threadgroup memory to coalesce both sides. Rows are padded to avoid bank conflicts.
 template <typename T>
 kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buffer(1)]],
                             constant StridedParams& p [[buffer(2)]], MPSX_GROUP_PARAMETERS) {
@@ -84,7 +84,7 @@ kernel void copy_transposed(device T* out [[buffer(0)]], device const T* x [[buf
   const long from_step = p.stride[1][0], to_step = p.stride[0][1];
   device const T* from = x + row_offset(p, 1, plane) + long(x0) * from_step + y0;
   device T* to = out + row_offset(p, 0, plane) + long(y0) * to_step + x0;
-  // Several loads before the first store, whose latencies overlap.
+  // Issue several loads before the first store, to overlap their latencies.
   constexpr uint several = 4;
   for (uint first = g.index; first < side * side; first += several * g.count) {
     T values[several];

@@ -2,7 +2,8 @@
 
 #include "lib/shared.h"
 
-// Vectors of three components, `step` apart; neighbours of a line are `pitch` apart, lines `line`.
+// Vectors of three components with stride `step`; `pitch` is the stride between vectors of a row, `line` the one
+// between rows.
 struct CrossParams {
   int64_t step, pitch, line;
 };

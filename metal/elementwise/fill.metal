@@ -1,4 +1,4 @@
-// Filling with one value, and arithmetic sequences.
+// Constant fills and arithmetic sequences.
 #include "elementwise/params.h"
 #include "lib/index.h"
 #include "lib/instantiate.h"
@@ -29,7 +29,7 @@ FILL(short, i16)
 FILL(int, i32)
 FILL(long, i64)
 
-// start + i * step, with the step as the sum of two floats so that long sequences do not drift.
+// start + i * step, where the step is a sum of two floats to keep long sequences accurate.
 template <typename T>
 kernel void arange_float(device T* out [[buffer(0)]], constant SequenceParams& p [[buffer(1)]],
                          uint i [[thread_position_in_grid]]) {
@@ -62,7 +62,7 @@ MPSX_KERNEL("linspace_f32", linspace<float>)
 MPSX_KERNEL("linspace_f16", linspace<half>)
 MPSX_KERNEL("linspace_bf16", linspace<bfloat>)
 
-// The quotient is an integer, whose fraction is cut off.
+// Truncates the exact quotient.
 template <typename T>
 kernel void linspace_integer(device T* out [[buffer(0)]], constant IntegerLinspaceParams& p [[buffer(1)]],
                              uint i [[thread_position_in_grid]]) {

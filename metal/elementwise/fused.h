@@ -1,5 +1,5 @@
-// Sums with a scaled operand, as PyTorch's vectors have them: for floats the product is fused with the sum, since it
-// may overflow where the result does not.
+// Sums with a scaled operand, like PyTorch's vectorized kernels: floats use fma, since the product may overflow where
+// the result does not.
 #pragma once
 
 #include "lib/arithmetic.h"

@@ -1,9 +1,9 @@
-// Quotients and remainders of integers. The launcher has checked that no divisor is zero; a zero is read as 1.
+// Integer quotients and remainders. The launcher has checked that divisors are nonzero; a zero is read as 1.
 #pragma once
 
 #include "lib/arithmetic.h"
 
-// a = q b + r, q rounded towards zero. INT_MIN / -1 overflows: dividing by -1 is negating.
+// a = q b + r, with q rounded towards zero. INT_MIN / -1 overflows: negate for a divisor of -1.
 template <typename C>
 inline void divide(C a, C b, thread C& q, thread C& r) {
   const bool negated = b == C(-1) && C(-1) < C(0);
@@ -24,7 +24,7 @@ inline C rest(C a, C b) {
   divide(a, b, q, r);
   return r;
 }
-// Rounded down: the remainder has the divisor's sign.
+// Floor division: the remainder has the divisor's sign.
 template <typename C>
 inline C floor_quotient(C a, C b) {
   C q, r;

@@ -1,14 +1,13 @@
-// The kernels that every elementwise operator is an instance of. An operator is a struct with
-// `template <typename C> static … apply(C x, …, Scalars<C> s)`, where C is the type it computes in. One that only picks
-// or flips bits says that its result is exact().
+// The kernels that elementwise operators instantiate. An operator is a struct with `template <typename C> static …
+// apply(C x, …, Scalars<C> s)`, where C is the compute type. Operators that only select or flip bits return exact().
 //
-//   dense             every operand's stride along x is 1; threads move packs of 16 bytes. Of three inputs, the
+//   dense             every operand has stride 1 along x; threads move 16-byte vectors. Of three inputs, the
 //                     second and third may be broadcast columns
-//   rows_10, rows_01  the same, but one input does not move along x (a broadcast column)
-//   strided           any strides; a thread takes a few elements, and its neighbours those beside them
+//   rows_10, rows_01  like dense, but one input has stride 0 along x (a broadcast column)
+//   strided           any strides; each thread computes a few elements, interleaved with other threads'
 //
-// y and z are the outer dimensions (row_offset). An input that is a number has no memory of its own: the launcher
-// passes another operand's, so that every kernel loads unconditionally and selects afterwards.
+// y and z are the outer dimensions (row_offset). A number as input has no memory: the launcher passes another
+// operand's pointer, and every kernel loads unconditionally, then selects.
 #pragma once
 
 #include "elementwise/scalars.h"
@@ -16,7 +15,7 @@
 #include "lib/index.h"
 #include "lib/pack.h"
 
-// A float that the element type holds as it is, so that bfloat is the upper half of its bits.
+// A float whose value the element type represents exactly: bfloat is then its upper half.
 struct Exact {
   float value;
 };
@@ -36,7 +35,7 @@ inline R to_element(Y y) { return R(y); }
 template <typename R>
 inline R to_element(Exact y) { return from_exact<R>::of(y.value); }
 
-// An operand's value: the number in its place, or what was loaded.
+// An operand's value: the inlined number or the loaded element.
 template <typename C>
 inline C operand(bool inlined, C number, C loaded) { return inlined ? number : loaded; }
 
@@ -82,7 +81,7 @@ inline void binary(PackLoop<N, true> d, device R* out, long to, device const T* 
     store_packs(d, out, to, y);
   }
 }
-// SA, SB: the inputs' strides along x, 0 or 1. They differ only where both inputs are memory.
+// SA, SB: the inputs' strides along x, 0 or 1. They differ only if both inputs are in memory.
 template <typename T, typename R, typename Op, uint SA, uint SB>
 kernel void binary_rows(device R* out [[buffer(0)]], device const T* a [[buffer(1)]],
                         device const T* b [[buffer(2)]], constant StridedParams& p [[buffer(3)]],
@@ -143,11 +142,11 @@ kernel void ternary_strided(device T* out [[buffer(0)]], device const A* a [[buf
 #define MPSX_UNARY_KERNELS(T, TAG, NAME, RESULT)                                                \
   MPSX_KERNEL(#NAME "_dense_" #TAG, unary_dense<T, MPSX_RESULT_##RESULT(T), NAME##_op>)         \
   MPSX_KERNEL(#NAME "_strided_" #TAG, unary_strided<T, MPSX_RESULT_##RESULT(T), NAME##_op>)
-// Without a kernel for broadcast columns.
+// Without kernels for broadcast columns.
 #define MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, R)                       \
   MPSX_KERNEL(#NAME "_dense_" #TAG, binary_rows<T, R, NAME##_op, 1, 1>)  \
   MPSX_KERNEL(#NAME "_strided_" #TAG, binary_strided<T, R, NAME##_op>)
-// Operators whose operands swap: of the columns, only the right one's.
+// Commutative operators need only a broadcast right column.
 #define MPSX_BINARY_KERNELS_SWAPS(T, TAG, NAME, RESULT)                       \
   MPSX_PLAIN_BINARY_KERNELS(T, TAG, NAME, MPSX_RESULT_##RESULT(T))            \
   MPSX_KERNEL(#NAME "_rows_10_" #TAG, binary_rows<T, MPSX_RESULT_##RESULT(T), NAME##_op, 1, 0>)

@@ -2,22 +2,22 @@
 
 #include "lib/shared.h"
 
-// Rows and columns of a square tile that a transposing copy moves at a time, of elements of so many bytes.
+// The size of the square tile that a transposing copy moves at a time.
 enum : uint32_t { kTransposeTile = 32 };
 constexpr uint32_t transpose_side(uint32_t bytes) { return bytes < 4 ? 4 * kTransposeTile / bytes : kTransposeTile; }
 
-// A dispatch over up to four dimensions, innermost first; strides in elements, operand 0 is the output.
+// A dispatch over up to four dimensions, innermost first; strides are in elements, and operand 0 is the output.
 struct StridedParams {
   uint32_t size[4];
   int64_t stride[4][4];
-  uint32_t packed, unused;  // packed: rows of a dense kernel are aligned to packs (lib/pack.h)
+  uint32_t packed, unused;  // packed: the rows of a dense kernel are aligned to vectors (lib/pack.h)
 };
 
-// Scalar arguments of an operator in both forms; a kernel reads the one of its compute type.
+// An operator's scalar arguments in both representations; a kernel reads that of its compute type.
 struct ScalarParams {
   float f[4];
   int64_t i[4];
-  uint32_t inlined;  // bit k: operand k is not memory but scalar 3
+  uint32_t inlined;  // bit k: operand k is scalar 3 instead of memory
   uint32_t unused;
 };
 
@@ -28,8 +28,8 @@ struct SequenceParams {
   int64_t int_start, int_step;
 };
 
-// `count` values from start to end, for i = first, first + 1, …: each half counts from its own end, so that both are
-// met.
+// `count` values from start to end, for i = first, first + 1, …: each half counts from its own end, to hit both
+// exactly.
 struct LinspaceParams {
   float start, end, step, step_low;
   uint32_t first, count;

@@ -1,4 +1,4 @@
-// Rounding to whole numbers, which integers are.
+// Rounding to integers; integers are returned unchanged.
 #pragma once
 
 #include "lib/types.h"
@@ -9,5 +9,5 @@ template <typename T> inline T ceil_of(T x) { return x; }
 inline float ceil_of(float x) { return ceil(x); }
 template <typename T> inline T trunc_of(T x) { return x; }
 inline float trunc_of(float x) { return trunc(x); }
-template <typename T> inline T nearest_of(T x) { return x; }  // even numbers win ties
+template <typename T> inline T nearest_of(T x) { return x; }  // ties go to even
 inline float nearest_of(float x) { return rint(x); }

@@ -1,4 +1,4 @@
-// The scalar arguments of elementwise operators, in the type that they compute in.
+// The scalar arguments of elementwise operators, in the compute type.
 #pragma once
 
 #include "elementwise/params.h"
@@ -17,7 +17,7 @@ inline Scalars<float> scalars<float>(constant ScalarParams& s) {
   return {s.f[0], s.f[1], s.f[3]};
 }
 
-// x between two scalar arguments. NaN stays NaN; an argument that is NaN makes all of them NaN.
+// Clamps x between two scalar arguments. A NaN x stays NaN, and a NaN bound makes everything NaN.
 template <typename C>
 inline C between(C x, C low, C high) {
   const C raised = x < low ? low : x, y = raised > high ? high : raised;

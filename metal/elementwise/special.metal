@@ -1,5 +1,5 @@
-// Every function of special.def. Functions with branches are called, not inlined: their loops are not vectorized
-// anyway, and each would be compiled once a kernel.
+// Every function of special.def. Functions with branches are not inlined: their loops do not vectorize anyway, and
+// inlining would compile each once per kernel.
 #include "elementwise/kernels.h"
 #include "elementwise/special_bessel.h"
 #include "elementwise/special_gradients.h"
@@ -15,13 +15,13 @@ inline float log2_add(float a, float b) {
   const float y = propagating_max(a, b) + log1p(precise::exp2(-fabs(a - b))) * M_LOG2E_F;
   return is_infinite(a) && a == b ? a : y;
 }
-// a times a logarithm of b or of 1 + b.
+// a * log(b) or a * log1p(b), given the logarithm.
 inline float times_log(float a, float b, float log_b) {
   const float y = a * log_b;
   return is_nan(b) ? b : (a == 0.0f ? 0.0f : y);
 }
 
-// The neighbour of x on the side of y.
+// nextafter: the adjacent value of x towards y.
 template <typename Bits, typename T>
 inline T neighbour(T x, T y) {
   if (x != x) return x;
@@ -35,7 +35,7 @@ inline float next_after(float x, float y) { return neighbour<uint>(x, y); }
 inline float next_after(half x, half y) { return float(neighbour<ushort>(x, y)); }
 inline float next_after(bfloat x, bfloat y) { return float(neighbour<ushort>(x, y)); }
 
-// Magnitudes are unsigned, since that of the least signed integer is no signed one.
+// Unsigned, since the magnitude of the smallest signed integer is not representable as a signed one.
 inline uint magnitude(int x) { return x < 0 ? 0u - uint(x) : uint(x); }
 inline ulong magnitude(long x) { return x < 0 ? 0ul - ulong(x) : ulong(x); }
 template <typename U>
@@ -49,7 +49,7 @@ inline U divisor_of(U a, U b) {
 }
 inline uint greatest_divisor(int a, int b) { return divisor_of(magnitude(a), magnitude(b)); }
 inline ulong greatest_divisor(long a, long b) { return divisor_of(magnitude(a), magnitude(b)); }
-// Beyond the type the CPU wraps around, and takes the magnitude of what that gives.
+// On overflow the CPU wraps around and takes the magnitude of the result.
 inline int least_multiple(int a, int b) {
   const uint divisor = greatest_divisor(a, b);
   return divisor == 0 ? 0 : absolute(int(magnitude(a) / divisor * magnitude(b)));
@@ -59,7 +59,7 @@ inline long least_multiple(long a, long b) {
   return divisor == 0 ? 0 : absolute(long(magnitude(a) / divisor * magnitude(b)));
 }
 
-// The part of x in [1/2, 1), and by which power of two it is multiplied; Metal leaves that open for infinite numbers.
+// Whether x has a mantissa in [1/2, 1) and an exponent; Metal leaves them undefined for infinite numbers.
 inline bool has_parts(float x) { return !is_nan(x) && !is_infinite(x); }
 struct frexp_op {
   template <typename C>
@@ -82,7 +82,7 @@ struct frexp_exponent_op {
   MPSX_KERNEL("frexp_exponent_strided_" #TAG, unary_strided<T, int, frexp_exponent_op>)
 MPSX_FOR_FLOAT(FREXP_KERNELS)
 
-// x * 2^k. The launcher brings the exponent, an integer, to float32: half types do not hold all that matter.
+// x * 2^k. The launcher converts the exponent to float32: half types cannot represent all relevant ones.
 struct ldexp_op {
   template <typename C>
   static C apply(C x, C k, Scalars<C>) { return ldexp(x, int(clamp(k, C(-1000), C(1000)))); }
@@ -125,7 +125,7 @@ struct polygamma_op {
 };
 MPSX_FOR_FLOAT(MPSX_UNARY_KERNELS, polygamma, SAME)
 
-// Gradients of samples in the parameters of their distribution.
+// Gradients of samples with respect to the distribution's parameters.
 __attribute__((noinline)) float gamma_gradient_of(float alpha, float x) { return gamma_gradient(alpha, x); }
 struct standard_gamma_grad_op {
   template <typename C>

@@ -1,6 +1,6 @@
 // Bessel functions of order 0 and 1, and the Airy function Ai. Coefficients: S. L. Moshier, Cephes Mathematical Library
-// (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), as PyTorch has them too (ATen/native/Math.h); beyond 8 I0 and I1 are
-// without the first terms, which no float feels.
+// (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c), also used by PyTorch (ATen/native/Math.h). Beyond 8, I0 and I1 omit
+// leading terms that are below float precision.
 #pragma once
 
 #include "elementwise/special_series.h"
@@ -76,7 +76,7 @@ constant float kK1Large[] = {
     2.72062619f};
 constant float kTwoOverPi = 0.636619772f, kSqrtTwoOverPi = 0.797884561f;
 
-// Beyond 5: sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase)), and the same a quarter of a turn on.
+// For x > 5: sqrt(2 / (pi x)) (P cos(x - phase) - Q sin(x - phase)), and the same shifted by a quarter turn.
 struct Hankel {
   float p, q, scale;
 };
@@ -133,8 +133,8 @@ inline float spherical_bessel_j0(float x) {
   return 1.0f + z * (-1.0f / 6 + z * (1.0f / 120 + z * (-1.0f / 5040 + z * (1.0f / 362880))));
 }
 
-// I0 and I1, over exp(|x|) where `scaled`: up to 8 their power series (https://dlmf.nist.gov/10.25.E2), which loses no
-// digits to signs.
+// I0 and I1, divided by exp(|x|) if `scaled`: up to 8 by their power series (https://dlmf.nist.gov/10.25.E2), whose
+// terms have one sign and do not cancel.
 inline float bessel_i0(float x, bool scaled) {
   const float a = fabs(x), power = precise::exp(scaled ? -a : a);
   const float small = polynomial(a * a * 0.25f, kI0Small, 16) * (scaled ? power : 1.0f);
@@ -149,7 +149,7 @@ inline float bessel_i1(float x, bool scaled) {
   return x < 0.0f ? -y : y;
 }
 
-// K0 and K1, times exp(x) where `scaled`.
+// K0 and K1, multiplied by exp(x) if `scaled`.
 inline float bessel_k0(float x, bool scaled) {
   if (x == 0.0f) return INFINITY;
   if (x < 0.0f) return NAN;
@@ -204,7 +204,7 @@ inline float airy_ai(float x) {
     return kOneOverSqrtPi * polynomial(z, kAiryNumerator, 8) / polynomial(z, kAiryDenominator, 8) /
            (2.0f * precise::sqrt(root) * precise::exp(zeta));
   }
-  // Maclaurin's series of the two solutions that Ai is made of.
+  // The Maclaurin series of the two solutions that Ai combines.
   const float cube = x * x * x;
   float f = 1.0f, g = x, term_f = 1.0f, term_g = x;
   for (float k = 2.0f; k < 60.0f && fabs(term_f) > 1e-9f * fabs(f); k += 3.0f) {

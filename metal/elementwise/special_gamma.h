@@ -1,10 +1,10 @@
-// The gamma function's relatives.
+// The gamma function and related functions.
 #pragma once
 
 #include "elementwise/special_series.h"
 
-// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5: interpolated in Chebyshev nodes
-// with 40 digits, so that the two zeros keep their digits.
+// lgamma(x) / ((x - 1) (x - 2)) for x in [0.5, 3.5], a polynomial in (x - 2) / 1.5, interpolated at Chebyshev nodes
+// with 40 digits: the factors keep the precision at the two zeros.
 constant float kLogGamma[] = {
     0.00540648788f, -0.0063398293f, -0.0141658147f, 0.0149613396f, 0.0194899698f, -0.0194949371f, -0.0102344594f,
     0.00764083933f, 0.00941279583f, -0.0104952699f, 0.00943844522f, -0.0154015257f, 0.0254073572f, -0.0418423875f,
@@ -13,7 +13,7 @@ constant float kLogGamma[] = {
 // lgamma(1 + x) for x in [-0.5, 2.5], without rounding 1 + x.
 inline float log_gamma_1p(float x) { return x * (x - 1.0f) * polynomial((x - 1.0f) * (2.0f / 3), kLogGamma, 17); }
 
-// Without branches. What is below 10 is brought to [0.5, 3.5) by Gamma(x + 1) = x Gamma(x), forwards or backwards.
+// Branch-free. Gamma(x + 1) = x Gamma(x) shifts arguments below 10 into [0.5, 3.5).
 inline float log_gamma(float x) {
   const float a = fabs(x);
   const bool below = a < 0.5f, beyond = a >= 10.0f;
@@ -29,7 +29,7 @@ inline float log_gamma(float x) {
   const float z = 1.0f / (a * a), rest = (1.0f / 12 - z * (1.0f / 360 - z * (1.0f / 1260))) / a;
   const float far = a > 1e8f ? a * (l - 1.0f) : (a - 0.5f) * (l - 1.0f) + (0.418938533f + rest);
   const float y = beyond ? far : near;
-  const float reflected = precise::log(M_PI_F / fabs(a * sin_pi(a))) - y;  // Euler's formula
+  const float reflected = precise::log(M_PI_F / fabs(a * sin_pi(a))) - y;  // Euler's reflection formula
   const float value = x > 0.0f ? y : (a < 1e-8f ? -l : reflected);
   const bool pole = is_infinite(x) || (x <= 0.0f && x == floor(x));
   return is_nan(x) ? x : (pole ? INFINITY : value);
@@ -37,7 +37,7 @@ inline float log_gamma(float x) {
 
 constant float kDigamma[] = {1.0f / 12, -691.0f / 32760, 1.0f / 132, -1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
 
-// psi: the recurrence up to 10, and its asymptotic series from there; below 0 by its reflection. Without branches.
+// psi: the recurrence up to 10, the asymptotic series beyond, and the reflection formula below 0. Branch-free.
 inline float digamma(float x) {
   float t = x > 0.0f ? x : 1.0f - x, sum = 0.0f;
   for (uint i = 0; i < 10; ++i) {
@@ -57,7 +57,7 @@ inline float digamma(float x) {
 inline float trigamma(float x) {
   float sign = 1.0f, sum = 0.0f;
   if (x < 0.5f) {
-    // At the poles PyTorch's kernel gives large numbers, because pi x is rounded; so does this.
+    // At the poles, PyTorch's kernel returns large numbers, because pi x is rounded; do the same.
     const float s = x == floor(x) ? precise::sin(M_PI_F * x) : sin_pi(x);
     sign = -1.0f;
     sum = -(M_PI_F / s) * (M_PI_F / s);
@@ -68,14 +68,14 @@ inline float trigamma(float x) {
   return sign * (sum + (1.0f + 1.0f / (2.0f * x) + z * (1.0f / 6 - z * (1.0f / 30 - z * (1.0f / 42)))) / x);
 }
 
-// (2k)! / B_2k of Euler and Maclaurin's formula, from S. L. Moshier, Cephes Mathematical Library, zeta.c.
+// (2k)! / B_2k for the Euler-Maclaurin formula, from S. L. Moshier, Cephes Mathematical Library, zeta.c.
 constant float kZeta[] = {
     12.0f, -720.0f, 30240.0f, -1209600.0f, 47900160.0f, -1.89243758e+09f, 7.47242496e+10f, -2.95013073e+12f,
     1.16467828e+14f, -4.59797872e+15f, 1.81521054e+17f, -7.16616526e+18f};
 
-// Hurwitz's zeta function, the sum of (q + k)^-x.
+// The Hurwitz zeta function, the sum of (q + k)^-x.
 inline float hurwitz_zeta(float x, float q) {
-  constexpr float kLeast = 1e-9f;  // a term that adds nothing to a float
+  constexpr float kLeast = 1e-9f;  // a relative term below float precision
   if (x == 1.0f) return INFINITY;
   if (!(x > 1.0f)) return NAN;
   if (q <= 0.0f) {
@@ -83,11 +83,11 @@ inline float hurwitz_zeta(float x, float q) {
     if (x != floor(x)) return NAN;
   }
   float sum = precise::pow(q, -x), lost = 0.0f, a = q, b = 0.0f;
-  if (is_infinite(sum)) return sum;  // what rounding takes of it is not a number
+  if (is_infinite(sum)) return sum;  // the correction of an infinite sum would be NaN
   for (uint i = 0; i < 9 || a <= 9.0f; ++i) {
     a += 1.0f;
     b = precise::pow(a, -x);
-    // With what rounding takes: below zero, terms of both signs all but cancel.
+    // Keep the rounding error: for negative q, terms of both signs nearly cancel.
     const float next = sum + b;
     if (is_infinite(next)) return next;  // near a pole
     lost += fabs(sum) >= fabs(b) ? (sum - next) + b : (b - next) + sum;
@@ -115,7 +115,7 @@ inline float hurwitz_zeta(float x, float q) {
 __attribute__((noinline)) inline float polygamma_of(float n, float x) {
   if (n == 0.0f) return digamma(x);
   if (n == 1.0f) return trigamma(x);
-  // n! may overflow where its product with a small zeta does not: it multiplies in two halves.
+  // n! may overflow where its product with a small zeta does not: multiply by its square root twice.
   const float sign = fmod(n, 2.0f) == 0.0f ? -1.0f : 1.0f, root = precise::exp(0.5f * log_gamma(n + 1.0f));
   return sign * root * hurwitz_zeta(n + 1.0f, x) * root;
 }

@@ -1,6 +1,6 @@
-// How samples of gamma and Dirichlet distributions change with their parameters, -(d cdf / d alpha) / pdf. The
-// approximations and their coefficients are PyTorch's (F. Obermeyer, ATen/native/Distributions.h), rearranged so that
-// they need no number beyond float's range, nor differences of large ones.
+// The derivatives of gamma and Dirichlet samples with respect to their parameters, -(d cdf / d alpha) / pdf. The
+// approximations and coefficients are PyTorch's (F. Obermeyer, ATen/native/Distributions.h), rearranged to stay within
+// float's range and to avoid cancellation.
 #pragma once
 
 #include "elementwise/special_gamma.h"
@@ -12,7 +12,7 @@ constant float kGammaGradient[3][8] = {
     {0.040121004f, -0.0065914022f, -0.0026286047f, -0.0013441777f, 0.017050642f, -0.0021309326f, 0.00085092367f,
      -1.5247877e-07f}};
 
-// By Taylor's series for small x, Rice's saddle point expansion for large alpha, and a rational function else.
+// A Taylor series for small x, Rice's saddle point expansion for large alpha, and a rational function otherwise.
 inline float gamma_gradient(float alpha, float x) {
   if (x < 0.8f) {
     float term = 1.0f, first = 1.0f / alpha, second = first * first;
@@ -47,7 +47,7 @@ inline float gamma_gradient(float alpha, float x) {
   return precise::exp(above / below);
 }
 
-// psi(x + more) - psi(x), of which neither is less than 0.
+// psi(x + more) - psi(x), both nonnegative.
 inline float digamma_step(float x, float more) {
   float sum = 0.0f;
   for (; x < 10.0f; x += 1.0f) sum += more / (x * (x + more));
@@ -56,7 +56,7 @@ inline float digamma_step(float x, float more) {
   return sum - (q * polynomial(q, kDigamma, 7) - p * polynomial(p, kDigamma, 7));
 }
 
-// Of Beta(alpha, beta) where x is near 0, with respect to alpha, and with respect to beta.
+// For Beta(alpha, beta) with x near 0, with respect to alpha and to beta.
 inline float beta_gradient_alpha(float x, float alpha, float beta) {
   const float factor = -digamma_step(alpha + 1.0f, beta - 1.0f) - precise::log(x);  // psi(a + 1) = psi(a) + 1 / a
   float term = 1.0f, sum = factor / alpha;
@@ -82,14 +82,14 @@ inline float beta_gradient_beta(float x, float alpha, float beta) {
 }
 
 inline float stirling_series(float x) { return 1.0f + (1.0f / 12 + 1.0f / (288.0f * x)) / x; }
-// Rice's saddle point expansion, of large alpha and beta, with d = x - alpha / total.
+// Rice's saddle point expansion for large alpha and beta, with d = x - alpha / total.
 inline float beta_gradient_large(float x, float alpha, float beta) {
   const float total = alpha + beta, mean = alpha / total, other = beta / total;
   const float spread = precise::sqrt(alpha * beta / (total + 1.0f)) / total;
   const float d = x - mean;
   if (fabs(d) <= 0.1f * spread) {
     const float r = alpha / beta, i = 1.0f / beta, y = 1.0f - x;
-    // Divided by beta^5, of which each power of alpha takes one.
+    // Divided by beta^5, with each power of alpha absorbing one factor.
     const float sum = 47.0f * x * i + r * ((43.0f * i + 20.0f * (16.0f * i + 27.0f) * x) +
                       r * ((177.0f * i + 540.0f - 270.0f * x * i) + r * ((453.0f * i + 1620.0f * y - 455.0f * x * i) +
                       r * 8.0f * y * (135.0f - 11.0f * i))));

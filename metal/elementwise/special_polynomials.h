@@ -1,9 +1,9 @@
-// Orthogonal polynomials, by their recurrences; n is a number of type float that is cut to an integer.
+// Orthogonal polynomials by recurrence; n is a float that is truncated to an integer.
 #pragma once
 
 #include "elementwise/special_series.h"
 
-// The Chebyshev polynomials share a recurrence, and differ in their first.
+// All Chebyshev polynomials share a recurrence and differ in the first one.
 inline float chebyshev_recurrence(float x, float first, long n) {
   float before = 1.0f, last = first;
   for (long k = 2; k <= n && !isnan(last); ++k) {
@@ -65,7 +65,7 @@ inline float hermite(float x, float degree, bool physicists) {
   const float first = physicists ? x + x : x, weight = physicists ? 2.0f : 1.0f;
   if (n < 0) return 0.0f;
   if (n == 0) return 1.0f;
-  if (n > 128) return NAN;  // PyTorch's own limit for float
+  if (n > 128) return NAN;  // PyTorch's limit for float
   float before = 1.0f, last = first;
   for (long k = 1; k < n; ++k) {
     const float next = fma(first, last, -(weight * float(k) * before));

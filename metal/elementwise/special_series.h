@@ -1,4 +1,4 @@
-// Sums that special functions are made of.
+// Series for special functions.
 #pragma once
 
 #include "lib/arithmetic.h"
@@ -10,13 +10,13 @@ inline float polynomial(float x, constant float* c, uint n) {
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// The same with x^n before it.
+// Like polynomial(), with a leading term x^n.
 inline float monic(float x, constant float* c, uint n) {
   float sum = x + c[0];
   for (uint i = 1; i < n; ++i) sum = fma(sum, x, c[i]);
   return sum;
 }
-// A Chebyshev series of T_i(x / 2), the last coefficient that of T_0, by Clenshaw's recurrence.
+// A Chebyshev series in T_i(x / 2), with the coefficient of T_0 last, by Clenshaw's recurrence.
 inline float chebyshev(float x, constant float* c, uint n) {
   float b0 = c[0], b1 = 0.0f, b2 = 0.0f;
   for (uint i = 1; i < n; ++i) {
@@ -26,5 +26,5 @@ inline float chebyshev(float x, constant float* c, uint n) {
   }
   return 0.5f * (b0 - b2);
 }
-// sin(pi x), whose argument is reduced without an error.
+// sin(pi x), with exact argument reduction.
 inline float sin_pi(float x) { return precise::sinpi(x); }

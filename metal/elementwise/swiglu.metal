@@ -16,7 +16,7 @@ inline float silu_and_slope(float gate, thread float& slope) {
   return gate * y;
 }
 
-// Operands: the gradients of x and of the gate, then grad, x and the gate. STRIDED: with strides other than 1.
+// Operands: the gradients of x and gate, then grad, x and gate. STRIDED: for strides other than 1.
 template <bool STRIDED, uint N, typename T>
 inline void swiglu_gradients(PackLoop<N, true> d, device T* grad_x, device T* grad_gate, device const T* grad,
                             device const T* x, device const T* gate, constant SwigluParams& p) {

@@ -7,8 +7,8 @@ struct where_op {
   template <typename A, typename C>
   static C apply(A condition, C a, C b, Scalars<C>) { return condition ? a : b; }
 };
-// s.a is `value`. It multiplies the first factor, and products are fused with the sum, as in PyTorch's vectors: both
-// decide where a result overflows.
+// s.a is `value`. It multiplies the first factor, and the product is fused with the sum, as in PyTorch's vectorized
+// kernels: both determine where a result overflows.
 struct addcmul_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return add_fused(C(x), b, multiply(s.a, a)); }
@@ -17,7 +17,7 @@ struct addcdiv_op {
   template <typename A, typename C>
   static C apply(A x, C a, C b, Scalars<C> s) { return C(x) + s.a * a / b; }
 };
-// The form that is exact at both ends. It overflows only where the result or b - a does.
+// Exact at both ends. Overflows only if the result or b - a does.
 struct lerp_op {
   template <typename A, typename C>
   static C apply(A a, C b, C w, Scalars<C>) {
@@ -34,7 +34,8 @@ struct glu_gate_backward_op {
   template <typename A, typename C>
   static C apply(A grad, C first, C x, Scalars<C>) {
     const C gate = sigmoid(x);
-    return (C(1.0f) - gate) * gate * first * C(grad);  // the small factors first: the others' product may overflow
+    // Multiply the small factors first: the others' product may overflow.
+    return (C(1.0f) - gate) * gate * first * C(grad);
   }
 };
 struct clamp_op {

@@ -1,12 +1,12 @@
-// embedding_bag: rows of a table added up, averaged, or their maxima, bag by bag.
+// embedding_bag: sums, means or maxima of table rows by bag.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "index/bag_params.h"
 #include "index/check.h"
 
-constexpr constant uint kBagColumns = 4;  // neighbours that a thread handles
+constexpr constant uint kBagColumns = 4;  // adjacent columns per thread
 
-// One threadgroup per bag. `maxima` says, in mode max, which row each element is of; `sizes` how many rows count.
+// One threadgroup per bag. `maxima`: for mode max, the row of each element; `sizes`: the number of rows that count.
 template <typename T>
 kernel void embedding_bag(device T* out [[buffer(0)]], device long* sizes [[buffer(1)]],
                           device long* maxima [[buffer(2)]], device const T* table [[buffer(3)]],

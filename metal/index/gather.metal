@@ -1,10 +1,10 @@
-// gather, and positions of several index tensors. Bits are moved, named by their size.
+// gather, and flattening of several index tensors. Elements move as bits, and kernels are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
 #include "lib/index.h"
 
-// Operands: output, input (with stride 0 along the indexed dimension), index, which has been checked.
+// Operands: output, input (with stride 0 along the indexed dimension), and the checked index.
 template <typename T>
 kernel void gather(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                    device const long* index [[buffer(2)]], constant IndexParams& p [[buffer(3)]],
@@ -15,7 +15,7 @@ kernel void gather(device T* out [[buffer(0)]], device const T* in [[buffer(1)]]
   (out + row_offset(p, 0, gid))[long(gid.x) * p.stride[0][0]] = from[long(gid.x) * p.stride[1][0] + k * p.dim_stride];
 }
 
-// One of several index tensors, as a share of the position in the dimensions that they index together.
+// Adds one index tensor's contribution to the flat index.
 kernel void index_position(device long* out [[buffer(0)]], device const long* index [[buffer(1)]],
                            constant IndexParams& p [[buffer(2)]], uint3 gid [[thread_position_in_grid]]) {
   device long* to = out + row_offset(p, 0, gid) + long(gid.x) * p.stride[0][0];

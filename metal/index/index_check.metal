@@ -1,4 +1,4 @@
-// A whole index checked before the kernels that read it, so that they need no branch.
+// Checks a whole index in advance: kernels that read it then need no branch.
 #include "index/check.h"
 #include "index/params.h"
 

@@ -1,4 +1,4 @@
-// Rows put where an index says. Bits are moved, named by their size. The index has been checked.
+// Writes rows at an index, which has been checked. Elements move as bits, and kernels are named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"

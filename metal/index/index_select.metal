@@ -1,4 +1,5 @@
-// Rows picked by an index: index_select, embedding, and indexing by tensors. Bits are moved, named by their size.
+// Selects rows by an index: index_select, embedding, and indexing by tensors. Elements move as bits, and kernels are
+// named by element size.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -10,7 +11,7 @@ inline void copy(PackLoop<N, false> d, device T* to, device const T* from) {
   for (; d.more(); d.next()) store_packs(d, to, 1, load_packs(d, from, 1));
 }
 
-// One threadgroup for a few rows, by their length; group = (index, outer).
+// One threadgroup for a few rows, depending on their length; group = (index, outer).
 template <typename T>
 kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                        device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],
@@ -29,7 +30,7 @@ kernel void index_rows(device T* out [[buffer(0)]], device const T* in [[buffer(
   }
 }
 
-// Rows of one element, the index checked before; gid = (index, outer).
+// Rows of one element, with a checked index; gid = (index, outer).
 template <typename T>
 kernel void index_elements(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* index [[buffer(2)]], constant RowsParams& p [[buffer(3)]],

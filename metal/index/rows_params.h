@@ -2,7 +2,7 @@
 
 #include "lib/shared.h"
 
-// Rows of `width` elements, in sorted runs of `run` rows that become runs of twice as many.
+// Merges sorted runs of `run` rows of `width` elements into runs of twice the length.
 struct RowOrderParams {
   uint32_t count, width, run;
 };

@@ -1,5 +1,5 @@
-// scatter and its like: a thread owns whole lines along the indexed dimension and walks them in order, so that the last
-// of several writes to one place wins and sums do not depend on timing.
+// scatter: each thread owns whole rows along the indexed dimension and processes them in order. The last of several
+// writes to an element wins, and sums are deterministic.
 #include "lib/instantiate.h"
 #include "index/check.h"
 #include "index/params.h"
@@ -17,11 +17,11 @@ struct scatter_add {
 struct scatter_prod {
   template <typename T> static T apply(T old, T value) { return multiply(old, value); }
 };
-// One of two halves again, of which the float has no more bits.
+// Converts a half back to half: the float has no extra bits.
 inline half narrowed(float x, half) { return half(x); }
 inline bfloat narrowed(float x, bfloat) { return as_type<bfloat>(ushort(as_type<uint>(x) >> 16)); }
-// NaN comes of a sum: were it the old value, clang would choose by both comparisons at once, for which CPUs without
-// masks branch, or leave the old value by a masked store, which takes several times as long as any other.
+// Propagates NaN by addition. Selecting the old value instead would make clang evaluate both comparisons at once, which
+// branches or uses slow masked stores on CPUs without mask registers.
 struct scatter_amax {
   template <typename T> static T apply(T old, T value) { return propagating_max(old, value); }
   static float apply(float old, float value) { return is_nan(old) ? old + value : (old > value ? old : value); }
@@ -35,13 +35,13 @@ struct scatter_amin {
   static bfloat apply(bfloat old, bfloat value) { return narrowed(apply(float(old), float(value)), old); }
 };
 
-// *place becomes what Op makes of it and a value of the source.
+// Combines an element with a source value using Op.
 template <typename Op, typename T>
 inline void put(device T* place, T value) {
   *place = Op::apply(*place, value);
 }
 
-// The lines of a threadgroup from `begin` on, of which thread `tid` owns some. VALUE: the source is one value, for all.
+// The rows of a threadgroup from `begin` on; thread `tid` owns some. VALUE: the source is a single value.
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint tid, uint threads) {
@@ -67,8 +67,8 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
                            VALUE ? source : source + row_offset(p, 2, group), p, begin, end, tid, threads.x);
 }
 
-// A SIMD group adds the values of its lanes to places of a row, `bits` of which tell them apart. Of lanes that have the
-// same place the lower ones go first.
+// Adds the values of a SIMD group's lanes to elements of a row; `bits` bits distinguish the elements. Lanes with the
+// same element add in lane order.
 inline void add_in_order(threadgroup float* row, uint place, float value, bool valid, uint bits, uint lane) {
   uint peers = lanes_with(valid);
   for (uint b = 0; b < bits; ++b) {
@@ -83,8 +83,8 @@ inline void add_in_order(threadgroup float* row, uint place, float value, bool v
   }
 }
 
-// Sums of rows along the indexed dimension, each made in threadgroup memory by a SIMD group.
-// group = (p.together of x, y, z) over the other dimensions.
+// Row sums along the indexed dimension, each computed in threadgroup memory by one SIMD group. group = (p.together of
+// x, y, z) over the other dimensions.
 template <typename T>
 kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* index [[buffer(1)]],
                              device const T* source [[buffer(2)]], constant ScatterParams& p [[buffer(3)]],
@@ -126,7 +126,7 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
 #define ADD_ROWS(T, TAG, ...) MPSX_KERNEL("scatter_add_rows_" #TAG, scatter_add_rows<T>)
 MPSX_FOR_FLOAT(ADD_ROWS, )
 
-// Values are moved as bits, named by their size.
+// Values move as bits, and kernels are named by element size.
 #define SET(T, TAG)                                                         \
   MPSX_KERNEL("scatter_set_" #TAG, scatter<T, scatter_set, false>)          \
   MPSX_KERNEL("scatter_fill_" #TAG, scatter<T, scatter_set, true>)
@@ -136,7 +136,7 @@ SET(int, i32)
 SET(long, i64)
 
 #define REDUCE(T, TAG, NAME) MPSX_KERNEL("scatter_" #NAME "_" #TAG, scatter<T, scatter_##NAME, false>)
-// Halves are added up and multiplied in float32, which the launcher makes of them.
+// The launcher converts half types to float32 for sums and products.
 #define ACCUMULATE(NAME) REDUCE(float, f32, NAME) MPSX_FOR_INT(REDUCE, NAME)
 ACCUMULATE(add)
 REDUCE(bool, bool, add)

@@ -1,4 +1,4 @@
-// Rows added up by key, in order: the rows have been ordered by key, and each key's first row owns the sum.
+// Row sums by key, in order: rows are sorted by key, and the first row of each key owns its sum.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/pack.h"
@@ -9,11 +9,11 @@ template <typename C> inline C sum_of(C a, C b) { return add_scaled(a, b, C(1));
 template <typename C> inline C share(C sum, uint) { return sum; }
 inline float share(float sum, uint count) { return sum / float(count); }
 
-// Neighbours that a thread adds up.
+// Adjacent columns per thread.
 template <typename T>
 constexpr constant uint sum_pack = 16 / sizeof(T);
 
-// N neighbouring columns of the rows at [first, end) of the order.
+// Sums N adjacent columns of the rows at [first, end) of the order.
 template <uint N, typename T>
 inline void sum_columns(device T* to, device const T* block, device const long* rows, uint first, uint end,
                         constant SegmentParams& p) {
@@ -30,7 +30,7 @@ inline void sum_columns(device T* to, device const T* block, device const long* 
   store_pack(to, v);
 }
 
-// group = (`together` places in the order, outer block). The first place of a key adds up the key's rows.
+// group = (`together` positions of the order, outer block). The first position of a key sums the key's rows.
 template <typename T>
 kernel void segment_sum(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                         device const uint* keys [[buffer(2)]], device const long* rows [[buffer(3)]],

@@ -1,4 +1,4 @@
-// segment_reduce: a thread reduces some neighbouring columns of one segment, in order.
+// segment_reduce: each thread reduces a few adjacent columns of one segment, in order.
 #include "lib/instantiate.h"
 #include "index/params.h"
 #include "lib/arithmetic.h"
@@ -17,8 +17,8 @@ struct segment_min {
   static float apply(float a, float b) { return propagating_min(a, b); }
 };
 
-// Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size`, each of `inner` columns.
-// gid = (block of columns, segment, row); (segment, 0, row) of one column.
+// Segment k of `count` has the elements [offsets[k], offsets[k + 1]) of a row of `size`, each with `inner` columns. gid
+// = (block of columns, segment, row), or (segment, 0, row) for one column.
 template <typename T, typename Op>
 kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buffer(1)]],
                            device const long* offsets [[buffer(2)]], constant SegmentReduceParams& p [[buffer(3)]],
@@ -32,7 +32,7 @@ kernel void segment_reduce(device T* out [[buffer(0)]], device const T* in [[buf
     device const T* x = in + ulong(gid.z) * ulong(p.size);
     float s = p.start;
     for (long i = begin; i < end; ++i) s = Op::apply(s, float(x[i]));
-    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // of nothing there is no mean, but for what it starts from
+    if (p.mean) s = length == 0.0f ? p.empty : s / length;  // an empty segment has the mean p.empty
     out[ulong(gid.z) * p.count + segment] = T(s);
     return;
   }

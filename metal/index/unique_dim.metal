@@ -1,4 +1,4 @@
-// Rows in lexicographic order, for unique along a dimension: runs are merged until there is one.
+// Sorts rows lexicographically, for unique along a dimension, by merging runs until one is left.
 #include "lib/instantiate.h"
 #include "index/rows_params.h"
 
@@ -12,7 +12,7 @@ inline bool row_before(device const T* a, device const T* b, uint width) {
   return false;
 }
 
-// A thread's row goes as many places on as rows of the neighbouring run come before it.
+// Each thread's row moves by the number of rows of the paired run that come before it.
 template <typename T>
 kernel void merge_rows(device long* out [[buffer(0)]], device const long* order [[buffer(1)]],
                        device const T* rows [[buffer(2)]], constant RowOrderParams& p [[buffer(3)]],
@@ -25,7 +25,7 @@ kernel void merge_rows(device long* out [[buffer(0)]], device const long* order 
   while (low < high) {
     const uint middle = low + (high - low) / 2;
     device const T* other = rows + ulong(order[middle]) * p.width;
-    // Equal rows of the first run stay first.
+    // Stable: equal rows of the first run stay first.
     const bool before = second ? !row_before(row, other, p.width) : row_before(other, row, p.width);
     if (before)
       low = middle + 1;

@@ -1,9 +1,9 @@
-// Kernels of torch.amp.GradScaler: unscale gradients and look for infinities, then update the scale.
+// Kernels of torch.amp.GradScaler: unscale gradients, detect infinities, and update the scale.
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
 #include "optim/lists.h"
 
-// Buffer 28: 1 / scale; buffer 29: 1.0f is stored there if an element is infinite or NaN.
+// Buffer 28: 1 / scale; buffer 29: receives 1.0f if an element is infinite or NaN.
 template <typename T>
 kernel void amp_unscale(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -16,7 +16,7 @@ kernel void amp_unscale(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]]
     bad |= uint(is_infinite(value) || is_nan(value));
     x[i] = T(factor == 1.0f ? value : value * factor);
   }
-  // Threads that find something store the same bits.
+  // All threads that store write the same bits.
   if (bad != 0u)
     atomic_store_explicit(reinterpret_cast<device atomic_uint*>(b29), as_type<uint>(1.0f), memory_order_relaxed);
 }

@@ -1,4 +1,5 @@
-// Every row of foreach.def, lerp, zeros and copies. The first list is written, list p.input is read: the same in place.
+// Every row of foreach.def, lerp, zeros and copies. Writes the first list and reads from list p.input on, which is the
+// first one in place.
 #include "lib/compute.h"
 #include "lib/instantiate.h"
 #include "lib/arithmetic.h"
@@ -21,7 +22,7 @@ kernel void foreach_unary(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)
   MPSX_GROUP_PACKS(T, chunk.count, unary<Op>, out, x);
 }
 
-// y and s are the same for all elements.
+// y and s are uniform over the elements.
 template <typename Op, uint N, typename T>
 inline void scalar(PackLoop<N, false> d, device T* out, device const T* x, float y, float s) {
   MPSX_VECTORIZE
@@ -39,7 +40,7 @@ kernel void foreach_scalar(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30
   const float y = p.scalar[chunk.tensor];
   MPSX_GROUP_PACKS(T, chunk.count, scalar<Op>, out, x, y, 1.0f);
 }
-// The second operand is one value in buffer 29.
+// The second operand is a single value in buffer 29.
 template <typename T, typename Op>
 kernel void foreach_value(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer(30)]], MPSX_LIST_POSITION) {
   const ListChunk chunk = list_chunk(p, group);
@@ -92,7 +93,7 @@ kernel void foreach_pointwise(MPSX_LIST_BUFFERS, constant ListParams& p [[buffer
   MPSX_GROUP_PACKS(T, chunk.count, pointwise<Op>, out, x, y, z, s);
 }
 
-// From the nearer end, so that weight 1 gives exactly the end, with the product fused, as in PyTorch.
+// Interpolates from the nearer end: weight 1 yields exactly the end. The product is fused, as in PyTorch.
 inline float interpolate(float x, float y, float weight) {
   return fabs(weight) < 0.5f ? fma(weight, y - x, x) : fma(weight - 1.0f, y - x, y);
 }

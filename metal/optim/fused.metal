@@ -1,4 +1,4 @@
-// Optimizer steps in one pass over parameters, gradients and state: Adam, AdamW and SGD.
+// Fused optimizer steps, one pass over parameters, gradients and state: Adam, AdamW and SGD.
 #include "lib/instantiate.h"
 #include "lib/math.h"
 #include "optim/lists.h"
@@ -8,7 +8,7 @@ inline bool has(constant OptimizerParams& s, uint flag) { return (s.flags & flag
 inline float learning_rate(constant OptimizerParams& s, device const uchar* rate) {
   return has(s, kTensorRate) ? *reinterpret_cast<device const float*>(rate) : s.rate;
 }
-// Gradients that overflowed half are skipped (torch.amp.GradScaler).
+// Skips the step if gradients overflowed half (torch.amp.GradScaler).
 inline bool skipped(constant OptimizerParams& s, device const uchar* found_inf) {
   return has(s, kFoundInf) && *reinterpret_cast<device const float*>(found_inf) == 1.0f;
 }
@@ -16,7 +16,7 @@ inline float grad_scale(constant OptimizerParams& s, device const uchar* scale) 
   return has(s, kGradScale) ? *reinterpret_cast<device const float*>(scale) : 1.0f;
 }
 
-// Values that all elements of an Adam step share (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
+// Values shared by all elements of an Adam step (D. Kingma, J. Ba, arXiv:1412.6980, algorithm 1; decoupled weight
 // decay: I. Loshchilov, F. Hutter, arXiv:1711.05101).
 struct AdamStep {
   float one_minus_beta1, beta2, one_minus_beta2, eps;
@@ -25,7 +25,7 @@ struct AdamStep {
   float scale, sign;
 };
 
-// 1 - beta^t comes from the logarithm: in float the power itself would cancel to few digits for the first steps.
+// Compute 1 - beta^t from the logarithm: in float the power itself would cancel to few digits in the first steps.
 inline AdamStep adam_step(constant OptimizerParams& s, float t, float rate, float scale, bool decoupled) {
   AdamStep a;
   a.one_minus_beta1 = s.one_minus_beta1;
@@ -56,7 +56,7 @@ inline AdamState adam_update(AdamState x, float grad, AdamStep a, bool amsgrad) 
   return x;
 }
 
-// As PyTorch does, the gradients are left unscaled.
+// Leaves the gradients unscaled, like PyTorch.
 template <uint N, typename T>
 inline void unscale(PackLoop<N, false> d, device T* grad, float scale) {
   MPSX_VECTORIZE
@@ -91,7 +91,7 @@ inline void adam(PackLoop<N, false> d, device T* param, device const T* grad, de
   }
 }
 
-// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and with `Amsgrad` max_exp_avg_sqs.
+// Lists: parameters, gradients, exp_avgs, exp_avg_sqs, steps, and max_exp_avg_sqs if `Amsgrad`.
 template <typename T, bool Decoupled, bool Amsgrad>
 kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;
@@ -111,14 +111,14 @@ kernel void fused_adam(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)
   MPSX_GROUP_PACKS(T, chunk.count, adam<Amsgrad>, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, a);
 }
 
-// Values that all elements of an SGD step share. The first step starts the buffer with the gradient, whatever the
-// dampening.
+// Values shared by all elements of an SGD step. The first step initializes the momentum buffer with the gradient,
+// regardless of dampening.
 struct SgdStep {
   float rate, sign, momentum, decay, keep, take;
   bool first;
 };
 
-// MOMENTUM: 0, 1, or 2 for Nesterov's.
+// MOMENTUM: 0, 1, or 2 for Nesterov.
 template <int MOMENTUM, uint N, typename T>
 inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, device T* buffer, SgdStep s) {
   MPSX_VECTORIZE
@@ -142,8 +142,8 @@ inline void sgd(PackLoop<N, false> d, device T* param, device const T* grad, dev
   }
 }
 
-// Lists: parameters, gradients, and with `Momentum` momentum buffers (I. Sutskever et al., ICML 2013, as PyTorch has
-// it).
+// Lists: parameters, gradients, and momentum buffers if `Momentum` (I. Sutskever et al., ICML 2013, in PyTorch's
+// formulation).
 template <typename T, bool Momentum, bool Nesterov>
 kernel void fused_sgd(MPSX_LIST_BUFFERS, constant FusedParams& all [[buffer(30)]], MPSX_LIST_POSITION) {
   constant ListParams& p = all.lists;

@@ -1,7 +1,7 @@
-// Kernels over lists of tensors: how their buffers are declared, and which of them a threadgroup works on.
+// Kernels over lists of tensors: buffer declarations, and the tensor that a threadgroup works on.
 //
-// Metal has no portable table of pointers (argument buffers differ between GPU families), so a kernel declares 30
-// buffers by name and picks some by an index that is uniform in the threadgroup.
+// Metal has no portable table of pointers (argument buffers differ between GPU families): a kernel declares 30 named
+// buffers and selects one by an index that is uniform in the threadgroup.
 #pragma once
 
 #include "lib/pack.h"
@@ -22,12 +22,12 @@
   b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20, b21, b22, b23, b24, \
       b25, b26, b27, b28, b29
 
-// The rest of a kernel's signature.
+// The remaining kernel parameters.
 #define MPSX_LIST_POSITION                                                               \
   uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], \
       uint tpt [[threads_per_threadgroup]]
 
-// The elements of list `l` that the threadgroup works on, and the one value that a list of scalars has for its tensor.
+// The threadgroup's elements of list `l`, and the tensor's value in a list of scalars.
 #define MPSX_LIST(T, l) \
   (reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)) + chunk.start)
 #define MPSX_LIST_VALUE(T, l) (*reinterpret_cast<device T*>(pick_buffer((l)*p.tensors + chunk.tensor, MPSX_LIST_NAMES)))

@@ -1,11 +1,11 @@
-// im2col, which moves bits and is named by their size. Its transpose col2im, and the gradient of Tensor.unfold: an
-// element adds up the windows that it is in.
+// im2col, which moves bits and is named by element size; its transpose col2im; and the gradient of Tensor.unfold, which
+// sums the windows that contain each element.
 #include "lib/instantiate.h"
 #include "lib/compute.h"
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// The windows over one dimension of a plane; dilation only makes them longer.
+// The windows along one dimension of a plane; dilation only makes them longer.
 inline RegularWindow fold_rows(constant FoldParams& p) {
   return RegularWindow(p.height, p.windows_h, (p.kernel_h - 1) * p.dilation_h + 1, p.stride_h, p.pad_h);
 }
@@ -13,8 +13,7 @@ inline RegularWindow fold_columns(constant FoldParams& p) {
   return RegularWindow(p.width, p.windows_w, (p.kernel_w - 1) * p.dilation_w + 1, p.stride_w, p.pad_w);
 }
 
-// A threadgroup owns a row of a plane: group = (row, plane). `columns` holds a plane of windows for each place in the
-// kernel.
+// One threadgroup per row of a plane: group = (row, plane). `columns` has a plane of windows per kernel tap.
 template <typename T>
 kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1)]],
                  constant FoldParams& p [[buffer(2)]], uint3 group [[threadgroup_position_in_grid]],
@@ -40,8 +39,8 @@ kernel void fold(device T* out [[buffer(0)]], device const T* columns [[buffer(1
   }
 }
 
-// The gradient of Tensor.unfold: windows of a line, with gaps or overlapping, their elements side by side in `windows`.
-// gid = (element of a line, line).
+// The gradient of Tensor.unfold: windows of a row, with gaps or overlaps, whose elements are contiguous in `windows`.
+// gid = (element of a row, row).
 template <typename T>
 kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[buffer(1)]],
                        constant FoldParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
@@ -54,7 +53,7 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
   out[ulong(gid.y) * ulong(p.width) + gid.x] = T(sum);
 }
 
-// One place in the kernel for one window: gid = (window of a row, row of windows, place of a plane).
+// One kernel tap of one window: gid = (window of a row, row of windows, tap of a plane).
 template <typename T>
 kernel void im2col(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant FoldParams& p [[buffer(2)]],
                    uint3 gid [[thread_position_in_grid]]) {

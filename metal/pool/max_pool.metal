@@ -1,16 +1,16 @@
-// max_pool2d with indices. Backwards an input element adds up the windows whose maximum it was, in order.
+// max_pool2d with indices. In the backward, each input element sums over the windows whose maximum it was, in order.
 #include "lib/instantiate.h"
 #include "pool/maximum.h"
 #include "pool/window.h"
 
-// The rows [y0, y1) of a row of windows that lie inside.
+// The rows [y0, y1) of a row of windows that are inside the input.
 struct PoolRows {
   int y0, y1;
   PoolRows(int start, constant Pool2dParams& p)
       : y0(first_inside(start, p.dilation_h)), y1(min(start + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h)) {}
 };
 
-// The window in column `ox`.
+// The window at column `ox`.
 template <typename T>
 inline void max_window(device T* out, device long* indices, device const T* x, constant Pool2dParams& p, PoolRows rows,
                        int ox) {
@@ -26,7 +26,7 @@ inline void max_window(device T* out, device long* indices, device const T* x, c
   indices[ox] = where;
 }
 
-// A threadgroup owns rows of a plane of the result, of which its threads take some at a time: group = (rows, plane).
+// A threadgroup owns rows of an output plane and processes a few at a time: group = (rows, plane).
 template <typename T>
 kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -43,7 +43,7 @@ kernel void max_pool2d(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// Maxima of one window in N channels from c on.
+// The maxima of one window in N channels from c on.
 template <int N, typename T>
 inline void window_last(int c, device T* out, device long* indices, device const T* x, constant Pool2dParams& p,
                         PoolRows rows, int start) {
@@ -68,7 +68,7 @@ inline void window_last(int c, device T* out, device long* indices, device const
   for (int j = 0; j < N; ++j) indices[c + j] = where[j];
 }
 
-// channels_last: a threadgroup owns a pixel of the result, group = (column, row, image).
+// channels_last: one threadgroup per output pixel, group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_last(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                             device const T* in [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -81,12 +81,12 @@ kernel void max_pool2d_last(device T* out [[buffer(0)]], device long* indices [[
   MPSX_EACH_CHANNEL_TILE(window_last, out + pixel, indices + pixel, x, p, rows, start)
 }
 
-// The windows that may hold input i, in one dimension.
+// The windows that may contain input i, along one dimension.
 inline RegularWindow reach(int in, int out, int size, int stride, int pad, int dilation) {
   return RegularWindow(in, out, (size - 1) * dilation + 1, stride, pad);
 }
 
-// A threadgroup owns a row of a plane of the input: group = (row, plane).
+// One threadgroup per row of an input plane: group = (row, plane).
 template <typename T>
 kernel void max_pool2d_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -130,7 +130,7 @@ inline void gather_last(int c, device T* to, device const T* g, device const lon
   for (int j = 0; j < N; ++j) to[c + j] = T(sum[j]);
 }
 
-// A threadgroup owns a pixel of the input, group = (column, row, image).
+// One threadgroup per input pixel, group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                 device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -146,8 +146,8 @@ kernel void max_pool2d_bwd_last(device T* grad_in [[buffer(0)]], device const T*
   MPSX_EACH_CHANNEL_TILE(gather_last, to, grad_out + image, indices + image, p, y0, y1, x0, x1, here)
 }
 
-// Windows beside each other: every element of the input is in one of them (what lies beyond the last ones is zeroed
-// before), and each window writes its own. A threadgroup owns a row of windows: group = (row, plane).
+// Non-overlapping windows: every input element is in at most one window (elements after the last one are zeroed
+// before), and each window writes its own elements. One threadgroup per row of windows: group = (row, plane).
 template <typename T>
 kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                  device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],
@@ -185,7 +185,7 @@ inline void spread_last(int c, device T* to, device const T* g, device const lon
     }
 }
 
-// A threadgroup owns a window, group = (column, row, image).
+// One threadgroup per window, group = (column, row, image).
 template <typename T>
 kernel void max_pool2d_bwd_last_tiled(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                       device const long* indices [[buffer(2)]], constant Pool2dParams& p [[buffer(3)]],

@@ -2,22 +2,22 @@
 
 #include "lib/shared.h"
 
-// Maxima of windows in up to three dimensions. A table lists where the windows of each dimension begin, outermost
-// dimension first, and then, in the same order, where they end. `table`: from one plane's table to the next one's; 0 if
-// all planes share one.
+// Max pooling over windows in up to three dimensions. A table has the starts of the windows of each dimension,
+// outermost dimension first, and then, in the same order, their ends. `table`: the stride between the tables of planes;
+// 0 if all planes share one.
 struct WindowPoolParams {
   int32_t in[3], out[3], dilation[3];
   int32_t table;
 };
 
-// Elements of a plane of the input and of the result.
+// The number of elements of an input plane and an output plane.
 struct WindowPlaneParams {
   int32_t in, out;
 };
 
-// Planes and the windows over them: what im2col takes, and col2im adds up again.
+// Planes and their windows: what im2col copies, and col2im sums.
 struct FoldParams {
-  int32_t height, width;    // of a plane of the result
+  int32_t height, width;  // of an output plane
   int32_t windows_h, windows_w;
   int32_t kernel_h, kernel_w, dilation_h, dilation_w, pad_h, pad_w, stride_h, stride_w;
 };

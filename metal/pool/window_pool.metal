@@ -1,4 +1,4 @@
-// Maxima of windows that lie anywhere: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
+// Max pooling over arbitrary windows: max_pool3d, and adaptive and fractional pooling in two and three dimensions.
 #include "lib/instantiate.h"
 #include "lib/collective.h"
 #include "lib/error.h"
@@ -6,7 +6,7 @@
 #include "pool/window.h"
 #include "pool/window_params.h"
 
-// A threadgroup owns a row of a plane of the result: group = (row, plane). NaN wins, the last of several too.
+// One threadgroup per row of an output plane: group = (row, plane). NaN wins, and the last of several NaNs.
 template <typename T>
 kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], device const int* tables [[buffer(3)]],
@@ -34,8 +34,8 @@ kernel void window_max(device T* out [[buffer(0)]], device long* indices [[buffe
   }
 }
 
-// The gradient where windows share no element: each maximum's is moved to its place, and the rest is zero. A
-// threadgroup owns a plane. Bits are moved, named by their size.
+// The gradient for disjoint windows: moves the gradient of each maximum to its index, and zeroes the rest. One
+// threadgroup per plane. Elements move as bits, and kernels are named by element size.
 template <typename T>
 kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                            device const long* indices [[buffer(2)]], constant WindowPlaneParams& p [[buffer(3)]],

@@ -1,4 +1,4 @@
-// The walk of random kernels over their elements.
+// How random kernels iterate over their elements.
 #pragma once
 
 #include "lib/random.h"

@@ -1,12 +1,12 @@
-// Draws of columns of a row, with replacement, each with the probability that its weight has of the row's sum.
+// Draws column indices with replacement, with probabilities proportional to a row's weights.
 #include "lib/collective.h"
 #include "lib/error.h"
 #include "lib/instantiate.h"
 #include "lib/random.h"
 #include "random/params.h"
 
-// One threadgroup per row: the sums of its blocks, what lies before the end of each, and for every sample first the
-// block that it falls into and then the column.
+// One threadgroup per row: sums each block, scans the block sums, and for each sample finds first the block and then
+// the column.
 template <typename T>
 kernel void multinomial(device long* out [[buffer(0)]], device const T* weights [[buffer(1)]],
                         constant MultinomialParams& p [[buffer(2)]], device ErrorRecord* errors [[buffer(3)]],
@@ -14,7 +14,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
   const GroupThread g = MPSX_GROUP_THREAD;
   threadgroup float ends[kMultinomialBlocks];
   threadgroup uint invalid[kMultinomialBlocks];
-  threadgroup uint last;  // block with a weight
+  threadgroup uint last;  // the last block with a nonzero weight
   device const T* row = weights + ulong(g.group.x) * p.columns;
   for (uint b = g.index; b < p.blocks; b += g.count) {
     const uint end = min((b + 1) * p.block, p.columns);
@@ -51,7 +51,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     const ulong place = ulong(g.group.x) * p.samples + s, counter = p.offset + place;
     const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
     const float wanted = uniform_unit(bits.x) * total;
-    uint b = 0, above = last;  // the first block that ends above what is wanted; rounding may leave none
+    uint b = 0, above = last;  // the first block that ends above the target; rounding may leave none
     while (b < above) {
       const uint middle = (b + above) / 2;
       if (ends[middle] > wanted) above = middle;
@@ -63,7 +63,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
     for (uint i = column; i < end && sum <= wanted; ++i) {
       const float w = float(row[i]);
       sum += w;
-      column = w > 0.0f ? i : column;  // what has no weight is never drawn
+      column = w > 0.0f ? i : column;  // columns without weight are never drawn
     }
     out[place] = column;
   }

@@ -3,29 +3,29 @@
 #include "lib/shared.h"
 
 // One threadgroup fills kRandomChunk elements from kRandomBlocks Philox blocks of four words. Word k of block j goes to
-// element k * kRandomBlocks + j of the chunk, so that stores are contiguous whoever runs the blocks of a chunk.
+// element k * kRandomBlocks + j of the chunk: stores are contiguous for any assignment of blocks to threads.
 enum : uint32_t { kRandomBlocks = 256, kRandomChunk = 4 * kRandomBlocks };
 
 struct RandomParams {
   uint64_t seed;
   uint64_t offset;  // the first Philox block
   uint64_t numel;
-  uint64_t range;  // integers: how many values; 0 stands for 2^64
-  int64_t base;    // integers: the least value
+  uint64_t range;  // integers: the number of values; 0 stands for 2^64
+  int64_t base;  // integers: the smallest value
   float a, b, c;   // the distribution's parameters, see fill.metal
   uint32_t bound;  // Bernoulli: true for words up to this one
-  uint32_t packed, unused;  // packed: operands are aligned to packs (lib/pack.h); of dropout
+  uint32_t packed, unused;  // packed: dropout's operands are aligned to vectors (lib/pack.h)
 };
 static_assert(sizeof(RandomParams) == 64, "kernels and launchers share this layout");
 
-// Samples that take as many random numbers as it happens: element i has the Philox blocks (offset + i, 1), (offset + i,
-// 2), …, where fills have (offset + i, 0).
+// Samples that need a variable number of random numbers: element i uses the Philox blocks (offset + i, 1), (offset + i,
+// 2), …, whereas fills use (offset + i, 0).
 struct SampleParams {
   uint64_t seed;
   uint64_t offset;
 };
 
-// Rows of weights, in at most kMultinomialBlocks blocks of `block` columns. Sample s of row r has the Philox block
+// Rows of weights, in at most kMultinomialBlocks blocks of `block` columns. Sample s of row r uses the Philox block
 // offset + r * samples + s.
 enum : uint32_t { kMultinomialBlocks = 256 };
 struct MultinomialParams {
@@ -41,5 +41,5 @@ struct PermutationParams {
   uint64_t seed;
   uint64_t offset;
   uint64_t numel;
-  uint32_t low_bits, high_bits;  // of the numbers that the Feistel network permutes
+  uint32_t low_bits, high_bits;  // bits of the numbers that the Feistel network permutes
 };

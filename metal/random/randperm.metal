@@ -1,21 +1,22 @@
-// Random permutations without a sort.
+// Random permutations without sorting.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "random/chunk.h"
 
-// The finaliser of A. Appleby's MurmurHash3 (public domain).
+// The finalizer of A. Appleby's MurmurHash3 (public domain).
 inline uint mix(uint x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
   x = (x ^ (x >> 13)) * 0xc2b2ae35u;
   return x ^ (x >> 16);
 }
 
-// A Feistel network is a permutation of the numbers below 2^bits for any round function; walking on while the result
-// is not below n makes it one of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread finds its element
-// alone. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), measured that 24 rounds suffice.
+// A Feistel network permutes the numbers below 2^bits for any round function; cycle walking, repeating until the result
+// is below n, makes it a permutation of the numbers below n (J. Black, P. Rogaway, CT-RSA 2002). Each thread computes
+// its element independently. R. Mitchell et al., "Bandwidth-optimal random shuffling for GPUs" (2021), measured that 24
+// rounds suffice.
 struct FeistelKeys {
   uint key[kFeistelRounds];
-  uint swap;  // a network alone makes even permutations only; exchanging 0 and 1 half of the time mends that
+  uint swap;  // the network only makes even permutations; swapping 0 and 1 half of the time adds the odd ones
 };
 
 inline FeistelKeys feistel_keys(constant PermutationParams& p) {
@@ -36,7 +37,7 @@ struct FeistelHalves {
   uint low, high;
 };
 
-// The masks are those of the halves' bits.
+// The masks select the bits of the halves.
 inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const FeistelKeys& keys) {
   for (uint i = 0; i < kFeistelRounds; i += 2) {
     x.high ^= mix(x.low ^ keys.key[i]) & masks.high;
@@ -45,7 +46,7 @@ inline FeistelHalves feistel(FeistelHalves x, FeistelHalves masks, thread const 
   return x;
 }
 
-// Numbers start, start + 1, … walk on until they are below p.numel.
+// Numbers start, start + 1, … walk until they are below p.numel.
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint index, uint threads) {

@@ -2,13 +2,13 @@
 
 #include "lib/shared.h"
 
-// torch.nn.functional.grid_sample, with PyTorch's numbers.
+// torch.nn.functional.grid_sample's modes, with PyTorch's numbers.
 enum : int32_t { kGridLinear, kGridNearest, kGridCubic };
 enum : int32_t { kGridZeros, kGridBorder, kGridReflection };
 
-enum : uint32_t { kGridChannels = 4 };  // that a thread adds up for in the gradient of the input
+enum : uint32_t { kGridChannels = 4 };  // channels per thread in the gradient of the input
 
-// Elements of a plane of the input, along each dimension from the innermost on, and of one of the result.
+// Sizes of an input plane, innermost dimension first, and the number of elements of an output plane.
 struct GridSamplerParams {
   int32_t mode, padding, align_corners;
   int32_t size[3];

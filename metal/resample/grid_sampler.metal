@@ -1,15 +1,15 @@
-// grid_sampler_2d and grid_sampler_3d with their gradients. A pixel of the result is a sum of pixels of the input,
-// whose weights are products of one a dimension. A thread works them out once for all channels.
+// grid_sampler_2d and grid_sampler_3d with their gradients. An output pixel is a weighted sum of input pixels with
+// separable weights, which a thread computes once for all channels.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// The taps of a pixel along one dimension: `place` is an offset in the plane, negative outside of it.
+// The taps of a pixel along one dimension: `place` is an offset in the plane, negative if out of range.
 template <int TAPS>
 struct GridAxis {
   int place[TAPS];
   float weight[TAPS];
-  float slope[TAPS];  // of the weight, by the grid
+  float slope[TAPS];  // derivative of the weight with respect to the grid
 };
 
 inline int place_of(float x, float size, int step) {
@@ -18,12 +18,12 @@ inline int place_of(float x, float size, int step) {
   return inside ? place : -1;
 }
 
-// A coordinate, and how fast it changes with the grid.
+// A coordinate, and its derivative with respect to the grid.
 struct GridCoordinate {
   float x, rate;
 };
 
-// Reflection at the edges, or at the centers of the pixels there. `rate` changes its sign where x runs backwards.
+// Reflects at the edges, or at the centers of edge pixels. `rate` changes sign where x runs backwards.
 inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) {
   const float low = align_corners ? 0.0f : -0.5f, period = 2.0f * (align_corners ? size - 1.0f : size);
   const float from_low = c.x - low, distance = fabs(from_low);
@@ -32,8 +32,8 @@ inline GridCoordinate reflect(GridCoordinate c, float size, bool align_corners) 
   return {(flipped ? back : forth) + low, flipped != (from_low < 0.0f) ? -c.rate : c.rate};
 }
 
-// Which coordinate is taken for NaN under border and reflection padding. The CPU's 2-D kernels take the first pixel.
-// Its 3-D kernels take the last one forward, and none backward.
+// The coordinate for NaN with border and reflection padding. The CPU's 2-D kernels use the first pixel. Its 3-D kernels
+// use the last one in the forward, and none in the backward.
 enum : int { kNanFirst, kNanLast, kNanNone };
 
 template <int NAN_RULE>
@@ -89,7 +89,7 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   }
 }
 
-// All taps of a pixel in D dimensions, 2 or 3, with TAPS a dimension. Loops over them are unrolled, so that they are in
+// All taps of a pixel in D = 2 or 3 dimensions, TAPS per dimension. Loops over them are unrolled to keep them in
 // registers.
 template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
@@ -129,7 +129,7 @@ struct GridTaps {
     const float value = inside ? float(x[place[t]]) : 0.0f;
     return D == 2 || inside ? value * factor : 0.0f;
   }
-  // Which of a dimension's taps is part of tap t.
+  // The tap along dimension d that is part of tap t.
   static int digit(int t, int d) { return (d == 0 ? t : (d == 1 ? t / TAPS : t / (TAPS * TAPS))) % TAPS; }
 };
 
@@ -142,7 +142,7 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   for (uint c = 0; c < p.channels; ++c) {
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
-    if (TAPS == 1) {  // moved as it is
+    if (TAPS == 1) {  // copied unchanged
       out[plane * p.pixels + gid.x] = taps.place[0] < 0 ? T(0) : x[taps.place[0]];
       continue;
     }
@@ -153,7 +153,8 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
   }
 }
 
-// The gradient of the input, zero before: a thread adds up all pixels for a few planes, in order. gid = (block, image).
+// The gradient of the input, initially zero: a thread sums over all pixels for a few planes, in order. gid = (block,
+// image).
 template <typename T, int D, int TAPS>
 kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device const T* grad_out [[buffer(1)]],
                                    device const T* grid [[buffer(2)]], constant GridSamplerParams& p [[buffer(3)]],
@@ -179,7 +180,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
                                   constant GridSamplerParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   const ulong pixel = ulong(gid.z) * p.pixels + gid.x;
   const GridTaps<D, TAPS, D == 2 ? kNanFirst : kNanNone> taps(grid + pixel * D, p);
-  float dot[taps.count];  // of the gradient and what a tap takes, over the channels
+  float dot[taps.count];  // of the gradient and the tap's pixel, over the channels
 #pragma unroll
   for (int t = 0; t < taps.count; ++t) dot[t] = 0.0f;
   for (uint c = 0; c < p.channels; ++c) {
@@ -204,7 +205,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
   }
 }
 
-// The grid has no gradient where the nearest pixel is taken.
+// The grid has no gradient in nearest mode.
 #define GRID_SAMPLER(T, TAG, D, MODE, TAPS)                                                                \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_" #TAG, grid_sampler<T, D, TAPS>)                            \
   MPSX_KERNEL("grid_sampler_" #D "d_" #MODE "_bwd_input_" #TAG, grid_sampler_bwd_input<T, D, TAPS>)

@@ -1,9 +1,10 @@
-// Padding with a tensor's own elements, along up to three dimensions. Bits are moved, named by their size.
+// Reflection and replication padding along up to three dimensions. Elements move as bits, and kernels are named by
+// element size.
 #include "lib/instantiate.h"
 #include "lib/types.h"
 #include "resample/pad_params.h"
 
-// Where element o of dimension d of the result comes from.
+// The input index of output element o along dimension d.
 inline int place_of(int o, uint d, constant PadParams& p) {
   const int last = p.in[d] - 1;
   int i = o - p.before[d];

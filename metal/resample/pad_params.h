@@ -2,12 +2,12 @@
 
 #include "lib/shared.h"
 
-enum : int32_t { kPadTile = 16, kPadRun = 8 };  // neighbouring elements that a thread moves, and at once
+enum : int32_t { kPadTile = 16, kPadRun = 8 };  // adjacent elements per thread, and per step
 
-// Dimensions as they lie in memory, innermost first. `before`: how many elements are put before the input's, or, if
-// negative, are left out of them.
+// Dimensions in memory order, innermost first. `before`: the number of elements added before the input, or cropped from
+// it if negative.
 struct PadParams {
   int32_t in[4], out[4], before[4];
-  uint32_t reflects;  // otherwise the element at the border is repeated
-  uint32_t volumes;   // whether there are more dimensions than two
+  uint32_t reflects;  // otherwise replicates the border element
+  uint32_t volumes;  // whether there are more than two dimensions
 };

@@ -1,9 +1,9 @@
-// Unsigned integers in the order of the elements: NaN comes last, -0 and 0 are equal.
+// Unsigned integers ordered like the elements: NaN is last, and -0 equals 0.
 #pragma once
 
 #include "lib/types.h"
 
-// From the bits of a float with `exponent` set for infinity.
+// From the bits of a float; `exponent` is the bit pattern of infinity.
 template <typename K>
 inline K float_key(K bits, K exponent) {
   const K sign = K(K(1) << (sizeof(K) * 8 - 1)), magnitude = bits & K(~sign);

@@ -1,9 +1,9 @@
-// mode: the most frequent value of a row, the least of several, and its last index. A NaN equals nothing. Where no
-// value comes twice it is the result if the row begins with it, as on the CPU, which sorts as if it were equal to all.
+// mode: the most frequent value of a row, the smallest of several, and its last index. NaN equals nothing. If no value
+// repeats and the row begins with NaN, the result is NaN, as on the CPU, which sorts as if NaN equaled everything.
 #include "lib/collective.h"
 #include "lib/instantiate.h"
 
-// The first element of the run that element `n` of a sorted row belongs to.
+// The first element of the run that contains element `n` of a sorted row.
 template <typename T>
 inline uint begin_of_run(device const T* x, uint n) {
   const T value = x[n];
@@ -19,7 +19,7 @@ inline uint begin_of_run(device const T* x, uint n) {
   return low;
 }
 
-// One threadgroup per row. Rows are sorted; `order` is where their elements were.
+// One threadgroup per row. Rows are sorted; `order` has the elements' original indices.
 template <typename T>
 kernel void mode(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                  device const T* sorted [[buffer(2)]], device const long* order [[buffer(3)]],

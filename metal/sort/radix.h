@@ -1,5 +1,5 @@
-// Digits of keys, counted by all threads of a threadgroup: thread t has neighbouring elements, and a counter for every
-// digit at counts[digit * threads + t], so that a prefix sum over all of them is where each thread puts its elements.
+// Digit counters of a threadgroup: thread t owns adjacent elements and has a counter per digit at counts[digit *
+// threads + t]; a prefix sum over all counters then gives each thread's output positions.
 #pragma once
 
 #include "lib/collective.h"
@@ -8,14 +8,14 @@
 
 inline uint bits_of(ulong x) { return x ? 64 - uint(clz(x)) : 0u; }
 
-// The bits of a digit: as many as there are counters for, 8 where the group is one thread.
+// The bits per digit: limited by the number of counters, 8 if the threadgroup is one thread.
 inline uint digit_bits(GroupThread g) {
   uint bits = 8;
   while (bits > 1 && (g.count << bits) > kCounters) --bits;
   return bits;
 }
 
-// Keys of a row lie in [least, most].
+// The keys of a row are in [least, most].
 template <typename K>
 struct Span {
   K least, most;
@@ -56,7 +56,7 @@ inline void clear_counts(threadgroup uint* counts, uint digits, GroupThread g) {
   for (uint d = 0; d < digits; ++d) counts[d * g.count + g.index] = 0;
 }
 
-// Counters become the sums of those before them.
+// Exclusive prefix sum over the counters.
 inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* scratch, GroupThread g) {
   tg_barrier();
   const uint first = g.index * digits;
@@ -71,7 +71,7 @@ inline void sum_counts(threadgroup uint* counts, uint digits, threadgroup uint* 
   tg_barrier();
 }
 
-// The number of elements with a smaller digit, out of `n`. Expects summed counters.
+// The number of elements, out of `n`, with a smaller digit. Expects summed counters.
 inline uint before_digit(threadgroup const uint* counts, uint digit, uint digits, uint n, GroupThread g) {
   return digit < digits ? counts[digit * g.count] : n;
 }

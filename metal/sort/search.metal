@@ -1,9 +1,9 @@
-// searchsorted and bucketize: the place of each value among sorted boundaries.
+// searchsorted and bucketize: the insertion index of each value among sorted boundaries.
 #include "lib/instantiate.h"
 #include "sort/params.h"
 
-// gid = (value, row). Every value takes as many steps, without branches on what it reads. The comparison differs
-// between the sides so that NaN belongs at the end on both.
+// gid = (value, row). Every value takes the same number of steps, without data-dependent branches. The comparisons of
+// the two sides differ: NaN belongs at the end for both.
 template <typename T>
 kernel void search(device long* out [[buffer(0)]], device const T* values [[buffer(1)]],
                    device const T* boundaries [[buffer(2)]], device const long* sorter [[buffer(3)]],
@@ -18,7 +18,7 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
     const uint middle = low + (high - low) / 2, at = min(middle, last);
     const T boundary = from[p.sorted_by ? uint(order[at]) : at];
     const bool beyond = p.right ? boundary > value : boundary >= value, open = low < high;
-    high = beyond ? middle : high;  // where nothing is left, middle is high
+    high = beyond ? middle : high;  // if nothing is left, middle is high
     low = open & !beyond ? middle + 1 : low;
   }
   out[place] = long(low);

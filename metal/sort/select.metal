@@ -1,21 +1,23 @@
-// Elements of rows by their rank, without sorting: the digits of the key of that rank, from the first digit on.
+// Selects elements of rows by rank without sorting: determines the digits of the key with that rank, most significant
+// first.
 #include "lib/instantiate.h"
 #include "lib/pack.h"
 #include "sort/radix.h"
 
-// The element of a rank: its key less `least`, without the last `shift` bits, is `prefix`; `before` others are smaller.
+// The selected element: its key minus `least`, without the last `shift` bits, is `prefix`; `before` other elements are
+// smaller.
 template <typename K>
 struct Threshold {
   K least, prefix;
   uint shift, before;
   uint left;  // elements that have the prefix
 
-  // (A shift by all bits would be undefined.)
+  // A shift by all bits would be undefined.
   K of(K key) const { return shift < sizeof(K) * 8 ? K(K(key - least) >> shift) : K(0); }
 };
 
-// Finds the element of a row with rank `rank` (from 0). Stops as soon as it is told apart from the others, or
-// (`together`) is the last of those that share its prefix.
+// Finds the element of a row with rank `rank` (from 0). Stops once the element is unique, or (`together`) is the last
+// of those with its prefix.
 template <typename T>
 inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, uint order, bool together,
                                           threadgroup uint* counts, threadgroup uint* scratch,
@@ -31,7 +33,7 @@ inline Threshold<sort_key_t<T>> find_rank(device const T* x, uint n, uint rank, 
     clear_counts(counts, digits, g);
     for (uint i = part.begin; i < part.end; ++i) {
       const K key = key_in_order(x[i], order);
-      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // of others 0 is added, which costs less than a branch
+      const uint matches = t.of(key) == t.prefix ? 1u : 0u;  // adding 0 for other elements costs less than a branch
       counts[(uint(K(key - t.least) >> shift) & (digits - 1)) * g.count + g.index] += matches;
     }
     sum_counts(counts, digits, scratch, g);
@@ -80,7 +82,7 @@ inline bool select_few(device T* values, device long* places, device const T* x,
   return true;
 }
 
-// Elements of a row among which the first ones are.
+// The elements of a row that contain the first ones.
 template <typename K>
 struct Candidates {
   K keys[kCandidates];
@@ -88,7 +90,7 @@ struct Candidates {
   atomic_uint count;
 };
 
-// The first key of a thread's elements.
+// The smallest key of a thread's elements.
 template <uint N, typename T>
 inline void first_key(PackLoop<N, false> d, device const T* x, uint order, thread sort_key_t<T>& least) {
   for (; d.more(); d.next()) {
@@ -106,14 +108,15 @@ inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint orde
     const Packs<T, N> v = load_packs(d, x, 1);
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
-      if (key > bound || (i >= N && d.place(i / N) == d.at)) continue;  // those past the end are the first again
+      // Positions past the end repeat the first element.
+      if (key > bound || (i >= N && d.place(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
       if (slot < kCandidates) to.keys[slot] = key, to.places[slot] = d.position(i);
     }
   }
 }
 
-// How many of `n` candidates come before one; of equal ones the lower place does.
+// The number of candidates, out of `n`, that come before one; ties are broken by index.
 template <typename K>
 inline uint rank_among(threadgroup const K* keys, threadgroup const uint* places, uint n, K key, uint place) {
   uint rank = 0;
@@ -121,8 +124,8 @@ inline uint rank_among(threadgroup const K* keys, threadgroup const uint* places
   return rank;
 }
 
-// Finds the elements up to the p.count-th of the threads' first keys, before which there are as many elements. False:
-// there are too many, or too few threads.
+// Finds the elements up to the p.count-th smallest of the threads' first keys, which bounds the selection. Returns
+// false if there are too many, or too few threads.
 template <typename T>
 inline bool find_candidates(device const T* x, constant SelectParams& p, threadgroup Candidates<sort_key_t<T>>& to,
                             threadgroup sort_key_t<T>* chosen, GroupThread g) {
@@ -161,8 +164,8 @@ inline void put_in_order(device T* values, device long* places, device const T* 
   }
 }
 
-// topk: the elements before the rank, and as many of its equals as there is room for: in order where they are few, else
-// as they come.
+// topk: writes the elements before the selected one and as many equal ones as fit, in order if there are few, otherwise
+// in any order.
 template <typename T>
 kernel void select_first(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -215,7 +218,7 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   put_in_order(values, places, x, p, few, p.count, g);
 }
 
-// kthvalue, median, nanmedian: one element a row; of its equals the one that a stable sort would put there.
+// kthvalue, median, nanmedian: one element per row; of equal ones, the one that a stable sort would select.
 template <typename T>
 kernel void select_one(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
@@ -233,7 +236,7 @@ kernel void select_one(device T* values [[buffer(0)]], device long* places [[buf
     MPSX_REDUCE(+ : valid)
     for (uint i = g.index; i < n; i += g.count) valid += x[i] == x[i] ? 1u : 0u;
     valid = tg_sum(valid, scratch, g);
-    // A NaN, which is the largest, is the median of a row that has one; nanmedian passes over them.
+    // NaN, the largest element, is the median of a row that contains one; nanmedian ignores NaN.
     rank = valid == n ? (n - 1) / 2 : p.which == kMedian || valid == 0 ? valid : (valid - 1) / 2;
   }
   if (n <= kRanked) {

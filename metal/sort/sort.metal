@@ -1,9 +1,8 @@
-// Stable sorts of rows, with the places of their elements: by rank where rows are short, else by radix from the last
-// digit on.
+// Stable sorts of rows with the indices of their elements: by rank for short rows, otherwise by LSD radix sort.
 #include "lib/instantiate.h"
 #include "sort/tile.h"
 
-// An element's place is the number of elements that come before it.
+// The rank of an element is the number of elements that come before it.
 template <typename T>
 inline void sort_by_rank(device T* values, device long* places, device const T* x, uint n, uint order,
                          threadgroup sort_key_t<T>* keys, GroupThread g) {
@@ -22,7 +21,7 @@ inline void sort_by_rank(device T* values, device long* places, device const T* 
   }
 }
 
-// Up to kTiny elements, `step` apart, by one thread: each is put where it belongs among those before it.
+// Insertion sort of up to kTiny elements, `step` apart, by one thread.
 template <typename T>
 inline void sort_tiny(device T* values, device long* places, device const T* x, uint n, ulong step, uint order) {
   typedef sort_key_t<T> K;
@@ -54,7 +53,7 @@ kernel void sort_columns(device T* values [[buffer(0)]], device long* places [[b
   sort_tiny(values + begin, places + begin, in + begin, p.size, p.inner, p.order);
 }
 
-// Rows that fit into threadgroup memory. `keys` and `order` are room that a CPU needs for longer ones.
+// Rows that fit threadgroup memory. `keys` and `order` are buffers that CPUs need for longer rows.
 template <typename T>
 kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
                       device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
@@ -81,8 +80,8 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   }
 }
 
-// Longer rows are sorted a digit at a time, by tiles: tile g.group.x of row g.group.y. First how often a digit occurs.
-// counts: [row][digit][tile].
+// Longer rows are sorted one digit at a time, by tiles: tile g.group.x of row g.group.y. The first launch counts the
+// digits. counts: [row][digit][tile].
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[buffer(1)]],
@@ -102,8 +101,8 @@ kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[b
         atomic_load_explicit(found + d, memory_order_relaxed);
 }
 
-// Then each tile is sorted by the digit, and its runs of equal ones go where `ends`, the sums of the counts up to and
-// with each one, say that they end. The first pass numbers the elements, the last one writes places.
+// The last launch sorts each tile by the digit and moves its runs of equal digits to the positions given by `ends`, the
+// inclusive prefix sums of the counts. The first pass creates the indices, and the last one writes them.
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[buffer(1)]],

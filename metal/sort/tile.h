@@ -1,6 +1,6 @@
-// Stable sorts by a digit, of a tile that a threadgroup of kSortThreads holds. SIMD groups have kSortEach runs of
-// neighbours, one after another, so that before an element come those with smaller digits, and of those with its own
-// digit the ones in SIMD groups, runs and lanes before it.
+// Stable sort by one digit of a tile, held by a threadgroup of kSortThreads. Each SIMD group owns kSortEach consecutive
+// vectors of elements. An element is preceded by those with smaller digits, and by those with its digit in earlier SIMD
+// groups, vectors and lanes.
 #pragma once
 
 #include "lib/collective.h"
@@ -16,14 +16,14 @@ template <typename T>
 struct SortTile {
   union {
     T values[kSortTile];
-    sort_key_t<T> keys[kRanked];  // of sort_by_rank
+    sort_key_t<T> keys[kRanked];  // for sort_by_rank
   };
   uint order[kSortTile];
-  ushort counts[kSortGroups * kSortDigits];  // of digits in each SIMD group, then of those in the ones before it
+  ushort counts[kSortGroups * kSortDigits];  // per SIMD group, later exclusive sums over the SIMD groups
   uint starts[kSortDigits + 1], scratch[kScratch];
 };
 
-// The numbers of elements: as they are known from the pass before, or from `first` on.
+// The indices of elements: from the previous pass, or consecutive from `first` on.
 struct TileOrder {
   device const uint* known;
   uint first;
@@ -44,7 +44,7 @@ struct SortItems {
       if (i < n) values[k] = x[i], order[k] = numbers.at(i);
     }
   }
-  // Takes the elements as the last sort left them in the tile.
+  // Reloads the elements in the order of the last sort.
   void reload(threadgroup SortTile<T>& tile, uint n, GroupThread g) {
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
       const uint i = place(k, g);
@@ -52,7 +52,7 @@ struct SortItems {
     }
     tg_barrier();
   }
-  // Puts n elements into the tile; tile.starts says where those of a digit begin.
+  // Sorts n elements within the tile; tile.starts then has the start of each digit.
   void sort(threadgroup SortTile<T>& tile, SortDigit digit, uint n, GroupThread g) {
     threadgroup ushort* own = tile.counts + g.index / g.width * kSortDigits;
     for (uint d = g.lane; d < kSortDigits; d += g.width) own[d] = 0;
@@ -73,7 +73,7 @@ struct SortItems {
       sg_barrier();
     }
     tg_barrier();
-    uint all = 0, total;  // of digit g.index
+    uint all = 0, total;  // for digit g.index
     for (uint s = 0; s < kSortGroups; ++s) {
       const uint here = tile.counts[s * kSortDigits + g.index];
       tile.counts[s * kSortDigits + g.index] = ushort(all);

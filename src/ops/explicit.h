@@ -1,6 +1,7 @@
 // The explicit operators, torch.ops.mpsx.*: our kernels by name, for tensors on this device and, without a copy, on the
 // CPU.
-// // An operator is defined once (mirror_aten, define_op or a plain composite) and has
+//
+// An operator is defined once (mirror_aten, define_op or a plain composite) and has
 //   - a kernel for this device: argument checks, then the aten operator that it mirrors, or its own function;
 //   - a CPU kernel: the same kernel, run on device views of the arguments' memory;
 //   - a Meta kernel, which FakeTensor and torch.compile also use;

@@ -1,12 +1,14 @@
 // Registration of an operator from one launcher:
-// //   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
+//
+//   bool gelu(const Tensor& self, std::string_view approximate, Tensor& out);
 //   ...
-//   op<"gelu", &gelu>(m);
-// gelu, gelu_ and gelu.out, as far as torch defines them
-// // A launcher takes the operator's arguments and then its outputs (ops/output.h). It returns false, before writing
+//   op<"gelu", &gelu>(m);  // gelu, gelu_ and gelu.out, as far as torch defines them
+//
+// A launcher takes the operator's arguments and then its outputs (ops/output.h). It returns false, before writing
 // anything, if it has no kernel for the arguments. If an output was provided, the registration retries with an
 // undefined output and copies; if that also returns false, the operator falls back to the CPU.
-// // The launcher of an operator without an out= form returns an optional result (nullopt: no kernel). The launcher of
+//
+// The launcher of an operator without an out= form returns an optional result (nullopt: no kernel). The launcher of
 // an operator that only writes its arguments (`Tensor& self` first, or lists) returns a bool.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A CPU looks through neighbours in vectors, and for the one that is wrong only where there is one.
+// Checks vectors of indices, and searches for the invalid element only if there is one.
 kernel void index_check(device const long* index [[buffer(0)]], constant CheckParams& p [[buffer(1)]],
                         device ErrorRecord* errors [[buffer(2)]], uint tid [[thread_position_in_grid]],
                         uint threads [[threads_per_grid]]) {

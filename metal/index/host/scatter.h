@@ -1,14 +1,14 @@
-// A CPU's threadgroup is one thread: it walks lines that lie side by side together, and so reads cache lines whole.
+// On CPUs a threadgroup is one thread: it processes adjacent rows together, to use whole cache lines.
 
 template <typename Op, bool VALUE, typename T>
 inline void scatter_lines(device T* to, device const long* at, device const T* from, constant ScatterParams& p,
                           uint begin, uint end, uint, uint) {
-  // Read once: as far as the compiler knows, writes to self may change the parameters.
+  // Read the count once: for the compiler, writes to self may alias the parameters.
   const uint count = p.count;
   const long size = p.dim_size, place_step = p.step[0], index_step = p.step[1], source_step = p.step[2];
   const long self_pitch = p.stride[0][0], index_pitch = p.stride[1][0], source_pitch = p.stride[2][0];
   const bool negative = p.negative != 0;
-  if (index_pitch == 0 && end - begin > 1) {  // one index for all lines: index_add, index_copy, index_fill
+  if (index_pitch == 0 && end - begin > 1) {  // one index for all rows: index_add, index_copy, index_fill
     for (uint k = 0; k < count; ++k) {
       device T* row = to + known_index(at[long(k) * index_step], size, negative) * place_step;
       device const T* own = VALUE ? from : from + long(k) * source_step;
@@ -21,7 +21,7 @@ inline void scatter_lines(device T* to, device const long* at, device const T* f
     }
     return;
   }
-  const bool along = index_step == 1;  // each line is dense: one after the other
+  const bool along = index_step == 1;  // rows are dense: process one after the other
   for (uint a = along ? begin : 0; a < (along ? end : count); ++a)
     for (uint b = along ? 0 : begin; b < (along ? count : end); ++b) {
       const long i = along ? a : b, k = along ? b : a;

@@ -1,3 +1,3 @@
-// A CPU's vectors are longer than 16 bytes.
+// CPU vectors are longer than 16 bytes.
 template <typename T>
 constexpr constant uint sum_pack = 64 / sizeof(T);

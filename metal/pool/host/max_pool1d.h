@@ -1,4 +1,4 @@
-// Windows of two elements have no loop, so that windows side by side are compared as vectors.
+// Windows of two elements need no loop, to vectorize over adjacent windows.
 #pragma once
 
 template <typename C, typename T>

@@ -1,4 +1,5 @@
-// Vectorizes over elements, which all take the same steps: those that have to walk on are packed for the next round.
+// Vectorizes over elements, which all take the same steps; elements that must keep walking are packed for the next
+// round.
 
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,

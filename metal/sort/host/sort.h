@@ -1,5 +1,5 @@
-// Rows of any length, by a threadgroup that is one thread, in two rows of keys and orders that take turns. The smallest
-// key is subtracted, so that numbers near each other have few digits.
+// Sorts rows of any length where a threadgroup is one thread, alternating between two buffers of keys and orders.
+// Subtracting the smallest key reduces the number of digits.
 #include "sort/radix.h"
 
 template <typename T>
