@@ -64,7 +64,7 @@ kernel void distance(device float* out [[buffer(0)]], device const float* a [[bu
 }
 
 // The index of the distance of points i < j in pdist's output.
-inline ulong pair_place(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
+inline ulong pair_index(ulong i, ulong j, ulong n) { return n * i - i * (i + 1) / 2 + j - i - 1; }
 
 // Every pair of points once: gid = (second point, first point).
 template <typename Norm>
@@ -72,7 +72,7 @@ kernel void pair_distance(device float* out [[buffer(0)]], device const float* a
                           constant DistanceParams& p [[buffer(2)]], uint2 gid [[thread_position_in_grid]]) {
   const uint i = gid.y, j = gid.x;
   if (j <= i) return;
-  out[pair_place(i, j, p.rows)] =
+  out[pair_index(i, j, p.rows)] =
       Norm::whole(sum_of<Norm>(a + ulong(i) * p.size, a + ulong(j) * p.size, p.size, p.p), p.p);
 }
 
@@ -85,7 +85,7 @@ inline void gradient_of(device float* to, device const float* grad, device const
   ulong at = p.pairs ? point - 1 : row * p.others;  // pair (0, point) is at this index
   for (uint j = 0; j < p.others; ++j) {
     if (p.pairs && j == point) {  // skip the point itself
-      at = pair_place(point, point + 1, p.rows);
+      at = pair_index(point, point + 1, p.rows);
       continue;
     }
     device const float* y = others + ulong(j) * p.size;

@@ -37,8 +37,8 @@ struct scatter_amin {
 
 // Combines an element with a source value using Op.
 template <typename Op, typename T>
-inline void put(device T* place, T value) {
-  *place = Op::apply(*place, value);
+inline void put(device T* element, T value) {
+  *element = Op::apply(*element, value);
 }
 
 // The rows of a threadgroup from `begin` on; thread `tid` owns some. VALUE: the source is a single value.
@@ -69,16 +69,16 @@ kernel void scatter(device T* self [[buffer(0)]], device const long* index [[buf
 
 // Adds the values of a SIMD group's lanes to elements of a row; `bits` bits distinguish the elements. Lanes with the
 // same element add in lane order.
-inline void add_in_order(threadgroup float* row, uint place, float value, bool valid, uint bits, uint lane) {
+inline void add_in_order(threadgroup float* row, uint element, float value, bool valid, uint bits, uint lane) {
   uint peers = lanes_with(valid);
   for (uint b = 0; b < bits; ++b) {
-    const bool set = (place >> b & 1u) != 0;
+    const bool set = (element >> b & 1u) != 0;
     const uint same = lanes_with(set);
     peers &= set ? same : ~same;
   }
   const uint before = popcount(peers & ((1u << lane) - 1u));
   for (uint turn = 0; lanes_with(valid && before >= turn) != 0; ++turn) {
-    if (valid && before == turn) row[place] += value;
+    if (valid && before == turn) row[element] += value;
     sg_barrier();
   }
 }
@@ -108,16 +108,16 @@ kernel void scatter_add_rows(device T* self [[buffer(0)]], device const long* in
     }
     sg_barrier();
     for (uint first = 0; first < p.count; first += min(kScatterAhead * lanes, p.count - first)) {
-      long places[kScatterAhead];
+      long indices[kScatterAhead];
       T values[kScatterAhead];
       MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j) {
         const uint k = min(first + j * lanes + g.lane, p.count - 1);
-        places[j] = at[k];
+        indices[j] = at[k];
         values[j] = from[long(k) * p.step[2]];
       }
       MPSX_UNROLL for (uint j = 0; j < kScatterAhead; ++j)
-        add_in_order(row, uint(known_index(places[j], size, p.negative != 0)), float(values[j]),
-                     first + j * lanes + g.lane < p.count, bits, g.lane);
+          add_in_order(row, uint(known_index(indices[j], size, p.negative != 0)), float(values[j]),
+                       first + j * lanes + g.lane < p.count, bits, g.lane);
     }
     for (uint i = g.lane; i < size; i += lanes) to[i] = T(row[i]);
     sg_barrier();

@@ -17,9 +17,9 @@ template <typename T>
 kernel void merge_rows(device long* out [[buffer(0)]], device const long* order [[buffer(1)]],
                        device const T* rows [[buffer(2)]], constant RowOrderParams& p [[buffer(3)]],
                        uint3 gid [[thread_position_in_grid]]) {
-  const uint place = gid.x, own = place / p.run, pair = own / 2 * 2 * p.run;
+  const uint position = gid.x, own = position / p.run, pair = own / 2 * 2 * p.run;
   const bool second = own % 2 == 1;
-  device const T* row = rows + ulong(order[place]) * p.width;
+  device const T* row = rows + ulong(order[position]) * p.width;
   const uint begin = min(second ? pair : pair + p.run, p.count), end = min(begin + p.run, p.count);
   uint low = begin, high = end;
   while (low < high) {
@@ -32,7 +32,7 @@ kernel void merge_rows(device long* out [[buffer(0)]], device const long* order 
     else
       high = middle;
   }
-  out[pair + (place - own * p.run) + (low - begin)] = order[place];
+  out[pair + (position - own * p.run) + (low - begin)] = order[position];
 }
 
 #define MERGE_ROWS(T, TAG, ...) MPSX_KERNEL("merge_rows_" #TAG, merge_rows<T>)

@@ -57,8 +57,8 @@ kernel void unfold_bwd(device T* out [[buffer(0)]], device const T* windows [[bu
 template <typename T>
 kernel void im2col(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], constant FoldParams& p [[buffer(2)]],
                    uint3 gid [[thread_position_in_grid]]) {
-  const uint places = uint(p.kernel_h * p.kernel_w), plane = gid.z / places;
-  const int place = int(gid.z - plane * places), ky = place / p.kernel_w, kx = place - ky * p.kernel_w;
+  const uint tap_count = uint(p.kernel_h * p.kernel_w), plane = gid.z / tap_count;
+  const int tap = int(gid.z - plane * tap_count), ky = tap / p.kernel_w, kx = tap - ky * p.kernel_w;
   const int iy = int(gid.y) * p.stride_h - p.pad_h + ky * p.dilation_h;
   const int ix = int(gid.x) * p.stride_w - p.pad_w + kx * p.dilation_w;
   const bool inside = iy >= 0 && iy < p.height && ix >= 0 && ix < p.width;

@@ -157,11 +157,11 @@ kernel void max_pool2d_bwd_tiled(device T* grad_in [[buffer(0)]], device const T
   device T* plane = grad_in + ulong(group.y) * ulong(p.in_h) * ulong(p.in_w);
   for (int ox = int(tid); ox < p.out_w; ox += int(threads.x)) {
     const T value = grad_out[row + ulong(ox)];
-    const int place = int(indices[row + ulong(ox)]);
+    const int max_index = int(indices[row + ulong(ox)]);
     for (int ky = 0; ky < p.kernel_h; ++ky) {
       const int begin = (int(group.x) * p.kernel_h + ky) * p.in_w + ox * p.kernel_w;
       MPSX_FEW
-      for (int at = begin; at < begin + p.kernel_w; ++at) plane[at] = at == place ? value : T(0);
+      for (int at = begin; at < begin + p.kernel_w; ++at) plane[at] = at == max_index ? value : T(0);
     }
   }
 }

@@ -49,8 +49,8 @@ kernel void window_max_bwd(device T* grad_in [[buffer(0)]], device const T* grad
   for (uint i = g.index; i < count; i += g.count) to[i] = T(0);
   tg_device_barrier();
   for (uint i = g.index; i < windows; i += g.count) {
-    const long place = checked_index(at[i], long(count), false, 1, errors);
-    if (place >= 0) to[place] = from[i];
+    const long target = checked_index(at[i], long(count), false, 1, errors);
+    if (target >= 0) to[target] = from[i];
   }
 }
 

@@ -48,7 +48,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
   tg_barrier();
   const float total = ends[p.blocks - 1];
   for (uint s = g.index; s < p.samples; s += g.count) {
-    const ulong place = ulong(g.group.x) * p.samples + s, counter = p.offset + place;
+    const ulong sample_index = ulong(g.group.x) * p.samples + s, counter = p.offset + sample_index;
     const PhiloxBlock bits = philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(p.seed), uint(p.seed >> 32));
     const float wanted = uniform_unit(bits.x) * total;
     uint b = 0, above = last;  // the first block that ends above the target; rounding may leave none
@@ -65,7 +65,7 @@ kernel void multinomial(device long* out [[buffer(0)]], device const T* weights 
       sum += w;
       column = w > 0.0f ? i : column;  // columns without weight are never drawn
     }
-    out[place] = column;
+    out[sample_index] = column;
   }
 }
 

@@ -4,18 +4,18 @@
 #include "lib/types.h"
 #include "resample/grid_params.h"
 
-// The taps of a pixel along one dimension: `place` is an offset in the plane, negative if out of range.
+// The taps of a pixel along one dimension: `offset` is an offset in the plane, negative if out of range.
 template <int TAPS>
 struct GridAxis {
-  int place[TAPS];
+  int offset[TAPS];
   float weight[TAPS];
   float slope[TAPS];  // derivative of the weight with respect to the grid
 };
 
-inline int place_of(float x, float size, int step) {
+inline int offset_of(float x, float size, int step) {
   const bool inside = x >= 0.0f && x < size;  // false for NaN
-  const int place = int(inside ? x : 0.0f) * step;
-  return inside ? place : -1;
+  const int offset = int(inside ? x : 0.0f) * step;
+  return inside ? offset : -1;
 }
 
 // A coordinate, and its derivative with respect to the grid.
@@ -57,7 +57,7 @@ inline float slope_far(float s) { return fma(fma(3.0f * kA, s, -10.0f * kA), s, 
 
 template <int NAN_RULE>
 inline void set_taps(thread GridAxis<1>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
-  axis.place[0] = place_of(rint(pad<NAN_RULE>(c, size, p).x), size, step);
+  axis.offset[0] = offset_of(rint(pad<NAN_RULE>(c, size, p).x), size, step);
   axis.weight[0] = 1.0f;
   axis.slope[0] = 0.0f;
 }
@@ -65,8 +65,8 @@ template <int NAN_RULE>
 inline void set_taps(thread GridAxis<2>& axis, GridCoordinate c, float size, int step, constant GridSamplerParams& p) {
   c = pad<NAN_RULE>(c, size, p);
   const float base = floor(c.x), t = c.x - base;
-  axis.place[0] = place_of(base, size, step);
-  axis.place[1] = place_of(base + 1.0f, size, step);
+  axis.offset[0] = offset_of(base, size, step);
+  axis.offset[1] = offset_of(base + 1.0f, size, step);
   axis.weight[0] = 1.0f - t;
   axis.weight[1] = t;
   axis.slope[0] = -c.rate;
@@ -85,7 +85,7 @@ inline void set_taps(thread GridAxis<4>& axis, GridCoordinate c, float size, int
   axis.slope[3] = -slope_far(1.0f + u) * rate;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    axis.place[k] = place_of(pad<NAN_RULE>({base + float(k - 1), rate}, size, p).x, size, step);
+    axis.offset[k] = offset_of(pad<NAN_RULE>({base + float(k - 1), rate}, size, p).x, size, step);
   }
 }
 
@@ -95,7 +95,7 @@ template <int D, int TAPS, int NAN_RULE>
 struct GridTaps {
   enum : int { count = TAPS * TAPS * (D == 3 ? TAPS : 1) };
   GridAxis<TAPS> axis[D];
-  int place[count];
+  int offset[count];
   float weight[count];
 
   template <typename T>
@@ -111,12 +111,12 @@ struct GridTaps {
     }
 #pragma unroll
     for (int t = 0; t < count; ++t) {
-      place[t] = 0;
+      offset[t] = 0;
       weight[t] = 1.0f;
 #pragma unroll
       for (int d = 0; d < D; ++d) {
-        const int k = digit(t, d), here = axis[d].place[k];
-        place[t] = (place[t] | here) < 0 ? -1 : place[t] + here;
+        const int k = digit(t, d), here = axis[d].offset[k];
+        offset[t] = (offset[t] | here) < 0 ? -1 : offset[t] + here;
         weight[t] *= axis[d].weight[k];
       }
     }
@@ -125,8 +125,8 @@ struct GridTaps {
   // NaN; its 3-D kernels skip the tap.
   template <typename T>
   float term(device const T* x, int t, float factor) const {
-    const bool inside = place[t] >= 0;
-    const float value = inside ? float(x[place[t]]) : 0.0f;
+    const bool inside = offset[t] >= 0;
+    const float value = inside ? float(x[offset[t]]) : 0.0f;
     return D == 2 || inside ? value * factor : 0.0f;
   }
   // The tap along dimension d that is part of tap t.
@@ -143,7 +143,7 @@ kernel void grid_sampler(device T* out [[buffer(0)]], device const T* in [[buffe
     const ulong plane = ulong(gid.z) * p.channels + c;
     device const T* x = in + plane * p.plane;
     if (TAPS == 1) {  // copied unchanged
-      out[plane * p.pixels + gid.x] = taps.place[0] < 0 ? T(0) : x[taps.place[0]];
+      out[plane * p.pixels + gid.x] = taps.offset[0] < 0 ? T(0) : x[taps.offset[0]];
       continue;
     }
     float sum = 0.0f;
@@ -168,7 +168,7 @@ kernel void grid_sampler_bwd_input(device float* grad_in [[buffer(0)]], device c
       const float g = float(grad_out[plane * p.pixels + pixel]);
 #pragma unroll
       for (int t = 0; t < taps.count; ++t)
-        if (taps.place[t] >= 0) to[taps.place[t]] += taps.weight[t] * g;
+        if (taps.offset[t] >= 0) to[taps.offset[t]] += taps.weight[t] * g;
     }
   }
 }
@@ -195,7 +195,7 @@ kernel void grid_sampler_bwd_grid(device T* grad_grid [[buffer(0)]], device cons
     float sum = 0.0f;
 #pragma unroll
     for (int t = 0; t < taps.count; ++t) {
-      if (D == 3 && taps.place[t] < 0) continue;
+      if (D == 3 && taps.offset[t] < 0) continue;
       float others = 1.0f;
 #pragma unroll
       for (int e = 1; e < D; ++e) others *= taps.axis[(d + e) % D].weight[taps.digit(t, (d + e) % D)];

@@ -5,7 +5,7 @@
 #include "resample/pad_params.h"
 
 // The input index of output element o along dimension d.
-inline int place_of(int o, uint d, constant PadParams& p) {
+inline int source_index(int o, uint d, constant PadParams& p) {
   const int last = p.in[d] - 1;
   int i = o - p.before[d];
   if (p.reflects) i = i < 0 ? -i : (i > last ? 2 * last - i : i);
@@ -19,23 +19,23 @@ kernel void pad(device T* out [[buffer(0)]], device const T* in [[buffer(1)]], c
   ulong plane = gid.z;
   if (p.volumes) {
     const uint above = gid.z / uint(p.out[2]), box = above / uint(p.out[3]);
-    const int z = place_of(int(gid.z - above * uint(p.out[2])), 2, p);
-    const int w = place_of(int(above - box * uint(p.out[3])), 3, p);
+    const int z = source_index(int(gid.z - above * uint(p.out[2])), 2, p);
+    const int w = source_index(int(above - box * uint(p.out[3])), 3, p);
     plane = (ulong(box) * p.in[3] + w) * p.in[2] + z;
   }
-  device const T* from = in + (plane * p.in[1] + place_of(int(gid.y), 1, p)) * ulong(p.in[0]);
+  device const T* from = in + (plane * p.in[1] + source_index(int(gid.y), 1, p)) * ulong(p.in[0]);
   device T* to = out + (ulong(gid.z) * p.out[1] + gid.y) * ulong(p.out[0]);
   const int first = int(gid.x) * kPadTile, end = min(first + kPadTile, p.out[0]);
   const int left = clamp(p.before[0], first, end), right = min(p.before[0] + p.in[0], end);
   int i = first;
   MPSX_FEW
-  for (; i < left; ++i) to[i] = from[place_of(i, 0, p)];
+  for (; i < left; ++i) to[i] = from[source_index(i, 0, p)];
   for (; i + kPadRun <= right; i += kPadRun) {
     MPSX_VECTORIZE
     for (int j = 0; j < kPadRun; ++j) to[i + j] = from[i + j - p.before[0]];
   }
   MPSX_FEW
-  for (; i < end; ++i) to[i] = from[place_of(i, 0, p)];
+  for (; i < end; ++i) to[i] = from[source_index(i, 0, p)];
 }
 
 MPSX_KERNEL("pad_i8", pad<char>)

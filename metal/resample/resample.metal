@@ -13,13 +13,13 @@ inline uchar result_of<uchar>(float sum) { return uchar(clamp(floor(sum + 0.5f),
 
 // N adjacent elements with the same taps; `from`: the column of the first.
 template <uint N, typename T, typename R>
-inline void resample_columns(device R* to, device const T* from, device const int* places, device const float* weights,
+inline void resample_columns(device R* to, device const T* from, device const int* indices, device const float* weights,
                              int begin, int end, uint inner) {
   float sum[N];
   for (uint i = 0; i < N; ++i)
-    sum[i] = begin < end ? weights[begin] * float(from[ulong(places[begin]) * inner + i]) : 0.0f;
+    sum[i] = begin < end ? weights[begin] * float(from[ulong(indices[begin]) * inner + i]) : 0.0f;
   for (int k = begin + 1; k < end; ++k) {
-    device const T* row = from + ulong(places[k]) * inner;
+    device const T* row = from + ulong(indices[k]) * inner;
     for (uint i = 0; i < N; ++i) sum[i] += weights[k] * float(row[i]);
   }
   MPSX_VECTORIZE
@@ -29,7 +29,7 @@ inline void resample_columns(device R* to, device const T* from, device const in
 // A dimension that is not innermost: gid = (tile of the inner ones, element, the outer dimensions).
 template <typename T, typename R>
 kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                            device const int* starts [[buffer(2)]], device const int* places [[buffer(3)]],
+                            device const int* starts [[buffer(2)]], device const int* indices [[buffer(3)]],
                             device const float* weights [[buffer(4)]], constant ResampleParams& p [[buffer(5)]],
                             uint3 gid [[thread_position_in_grid]]) {
   const uint first = gid.x * kResampleTile;
@@ -37,32 +37,32 @@ kernel void resample_planes(device R* out [[buffer(0)]], device const T* x [[buf
   device R* to = out + (ulong(gid.z) * p.out + gid.y) * p.inner;
   const int begin = starts[gid.y], end = starts[gid.y + 1];
   if (first + kResampleTile <= p.inner)
-    return resample_columns<kResampleTile>(to + first, from + first, places, weights, begin, end, p.inner);
-  for (uint i = first; i < p.inner; ++i) resample_columns<1>(to + i, from + i, places, weights, begin, end, p.inner);
+    return resample_columns<kResampleTile>(to + first, from + first, indices, weights, begin, end, p.inner);
+  for (uint i = first; i < p.inner; ++i) resample_columns<1>(to + i, from + i, indices, weights, begin, end, p.inner);
 }
 
 // The innermost dimension.
 template <typename T, typename R>
 kernel void resample_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                          device const int* starts [[buffer(2)]], device const int* places [[buffer(3)]],
+                          device const int* starts [[buffer(2)]], device const int* indices [[buffer(3)]],
                           device const float* weights [[buffer(4)]], constant ResampleParams& p [[buffer(5)]],
                           uint3 gid [[thread_position_in_grid]]) {
   device const T* from = x + ulong(gid.y) * p.in;
   const int begin = starts[gid.x], end = starts[gid.x + 1];
-  float sum = begin == end ? 0.0f : weights[begin] * float(from[places[begin]]);
-  for (int k = begin + 1; k < end; ++k) sum += weights[k] * float(from[places[k]]);
+  float sum = begin == end ? 0.0f : weights[begin] * float(from[indices[begin]]);
+  for (int k = begin + 1; k < end; ++k) sum += weights[k] * float(from[indices[k]]);
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 
 // The same for K taps per element. All first taps are stored before all second ones, to coalesce loads.
 template <typename T, typename R, uint K>
 kernel void resample_even_rows(device R* out [[buffer(0)]], device const T* x [[buffer(1)]],
-                               device const int* places [[buffer(2)]], device const float* weights [[buffer(3)]],
+                               device const int* indices [[buffer(2)]], device const float* weights [[buffer(3)]],
                                constant ResampleParams& p [[buffer(4)]], uint3 gid [[thread_position_in_grid]]) {
   device const T* from = x + ulong(gid.y) * p.in;
-  float sum = weights[gid.x] * float(from[places[gid.x]]);
+  float sum = weights[gid.x] * float(from[indices[gid.x]]);
 #pragma unroll
-  for (uint k = 1; k < K; ++k) sum += weights[k * p.out + gid.x] * float(from[places[k * p.out + gid.x]]);
+  for (uint k = 1; k < K; ++k) sum += weights[k * p.out + gid.x] * float(from[indices[k * p.out + gid.x]]);
   out[ulong(gid.y) * p.out + gid.x] = result_of<R>(sum);
 }
 

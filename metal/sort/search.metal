@@ -8,10 +8,10 @@ template <typename T>
 kernel void search(device long* out [[buffer(0)]], device const T* values [[buffer(1)]],
                    device const T* boundaries [[buffer(2)]], device const long* sorter [[buffer(3)]],
                    constant SearchParams& p [[buffer(4)]], uint2 gid [[thread_position_in_grid]]) {
-  const ulong place = ulong(gid.y) * p.values + gid.x, row = ulong(gid.y) * p.row_step;
+  const ulong position = ulong(gid.y) * p.values + gid.x, row = ulong(gid.y) * p.row_step;
   device const T* from = boundaries + row;
   device const long* order = sorter + row;
-  const T value = values[place];
+  const T value = values[position];
   const uint last = p.size - 1;
   uint low = 0, high = p.size;
   for (uint left = p.size; left > 0; left /= 2) {
@@ -21,7 +21,7 @@ kernel void search(device long* out [[buffer(0)]], device const T* values [[buff
     high = beyond ? middle : high;  // if nothing is left, middle is high
     low = open & !beyond ? middle + 1 : low;
   }
-  out[place] = long(low);
+  out[position] = long(low);
 }
 
 #define MPSX_SEARCH(T, TAG, ...) MPSX_KERNEL("search_" #TAG, search<T>)

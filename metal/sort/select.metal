@@ -69,7 +69,7 @@ inline uint rank_of(device const T* x, uint i, uint n, uint order) {
 
 // topk of short rows, in order.
 template <typename T>
-inline bool select_few(device T* values, device long* places, device const T* x, constant SelectParams& p,
+inline bool select_few(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                        GroupThread g) {
   const uint n = p.size;
   if (n > kRanked) return false;
@@ -77,7 +77,7 @@ inline bool select_few(device T* values, device long* places, device const T* x,
     const uint rank = rank_of(x, i, n, p.order);
     if (rank >= p.count) continue;
     values[rank] = x[i];
-    places[rank] = long(i);
+    indices[rank] = long(i);
   }
   return true;
 }
@@ -86,7 +86,7 @@ inline bool select_few(device T* values, device long* places, device const T* x,
 template <typename K>
 struct Candidates {
   K keys[kCandidates];
-  uint places[kCandidates];
+  uint indices[kCandidates];
   atomic_uint count;
 };
 
@@ -111,16 +111,16 @@ inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint orde
       // Positions past the end repeat the first element.
       if (key > bound || (i >= N && d.place(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
-      if (slot < kCandidates) to.keys[slot] = key, to.places[slot] = d.position(i);
+      if (slot < kCandidates) to.keys[slot] = key, to.indices[slot] = d.position(i);
     }
   }
 }
 
 // The number of candidates, out of `n`, that come before one; ties are broken by index.
 template <typename K>
-inline uint rank_among(threadgroup const K* keys, threadgroup const uint* places, uint n, K key, uint place) {
+inline uint rank_among(threadgroup const K* keys, threadgroup const uint* indices, uint n, K key, uint element_index) {
   uint rank = 0;
-  for (uint k = 0; k < n; ++k) rank += keys[k] < key || (keys[k] == key && places[k] < place) ? 1u : 0u;
+  for (uint k = 0; k < n; ++k) rank += keys[k] < key || (keys[k] == key && indices[k] < element_index) ? 1u : 0u;
   return rank;
 }
 
@@ -136,11 +136,11 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
     K least = K(~K(0));
     MPSX_GROUP_PACKS(T, p.size, first_key, x, p.order, least);
     to.keys[tid] = least;
-    to.places[tid] = tid;
+    to.indices[tid] = tid;
   }
   if (tid == 0) atomic_store_explicit(&to.count, 0u, memory_order_relaxed);
   tg_barrier();
-  if (tid < tpt && rank_among(to.keys, to.places, tpt, to.keys[tid], tid) == p.count - 1) *chosen = to.keys[tid];
+  if (tid < tpt && rank_among(to.keys, to.indices, tpt, to.keys[tid], tid) == p.count - 1) *chosen = to.keys[tid];
   tg_barrier();
   const K bound = *chosen;
   if (tid < tpt) {
@@ -152,22 +152,22 @@ inline bool find_candidates(device const T* x, constant SelectParams& p, threadg
 
 // Writes the first of `n` candidates in order.
 template <typename T>
-inline void put_in_order(device T* values, device long* places, device const T* x, constant SelectParams& p,
+inline void put_in_order(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                          threadgroup const Candidates<sort_key_t<T>>& from, uint n, GroupThread g) {
   for (uint i = g.index; i < n; i += g.count) {
     const sort_key_t<T> key = from.keys[i];
-    const uint place = from.places[i];
-    const uint rank = rank_among(from.keys, from.places, n, key, place);
+    const uint element_index = from.indices[i];
+    const uint rank = rank_among(from.keys, from.indices, n, key, element_index);
     if (rank >= p.count) continue;
-    values[rank] = x[place];
-    places[rank] = long(place);
+    values[rank] = x[element_index];
+    indices[rank] = long(element_index);
   }
 }
 
 // topk: writes the elements before the selected one and as many equal ones as fit, in order if there are few, otherwise
 // in any order.
 template <typename T>
-kernel void select_first(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+kernel void select_first(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
                          MPSX_GROUP_PARAMETERS) {
   typedef sort_key_t<T> K;
@@ -180,10 +180,10 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
   const uint n = p.size;
   device const T* x = in + ulong(g.group.x) * n;
   values += ulong(g.group.x) * p.count;
-  places += ulong(g.group.x) * p.count;
-  if (select_few(values, places, x, p, g)) return;
+  indices += ulong(g.group.x) * p.count;
+  if (select_few(values, indices, x, p, g)) return;
   if (p.count <= kRanked && find_candidates(x, p, few, &bound, g)) {
-    put_in_order(values, places, x, p, few, atomic_load_explicit(&few.count, memory_order_relaxed), g);
+    put_in_order(values, indices, x, p, few, atomic_load_explicit(&few.count, memory_order_relaxed), g);
     return;
   }
   const Threshold<K> found = find_rank(x, n, p.count - 1, p.order, true, counts, scratch, spans, g);
@@ -205,22 +205,22 @@ kernel void select_first(device T* values [[buffer(0)]], device long* places [[b
     if (key > found.prefix || (key == found.prefix && equal >= room)) continue;
     if (key == found.prefix) ++equal;
     values[to] = x[i];
-    places[to] = long(i);
+    indices[to] = long(i);
     ++to;
   }
   if (p.count > kRanked) return;
   tg_device_barrier();
   for (uint i = g.index; i < p.count; i += g.count) {
-    few.places[i] = uint(places[i]);
-    few.keys[i] = key_in_order(x[few.places[i]], p.order);
+    few.indices[i] = uint(indices[i]);
+    few.keys[i] = key_in_order(x[few.indices[i]], p.order);
   }
   tg_barrier();
-  put_in_order(values, places, x, p, few, p.count, g);
+  put_in_order(values, indices, x, p, few, p.count, g);
 }
 
 // kthvalue, median, nanmedian: one element per row; of equal ones, the one that a stable sort would select.
 template <typename T>
-kernel void select_one(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+kernel void select_one(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                        device const T* in [[buffer(2)]], constant SelectParams& p [[buffer(3)]],
                        MPSX_GROUP_PARAMETERS) {
   typedef sort_key_t<T> K;
@@ -243,7 +243,7 @@ kernel void select_one(device T* values [[buffer(0)]], device long* places [[buf
     for (uint i = g.index; i < n; i += g.count) {
       if (rank_of(x, i, n, p.order) != rank) continue;
       values[g.group.x] = x[i];
-      places[g.group.x] = long(i);
+      indices[g.group.x] = long(i);
     }
     return;
   }
@@ -258,7 +258,7 @@ kernel void select_one(device T* values [[buffer(0)]], device long* places [[buf
     if (found.of(key_in_order(x[i], p.order)) != found.prefix) continue;
     if (equal == wanted) {
       values[g.group.x] = x[i];
-      places[g.group.x] = long(i);
+      indices[g.group.x] = long(i);
     }
     ++equal;
   }

@@ -4,7 +4,7 @@
 
 // The rank of an element is the number of elements that come before it.
 template <typename T>
-inline void sort_by_rank(device T* values, device long* places, device const T* x, uint n, uint order,
+inline void sort_by_rank(device T* values, device long* indices, device const T* x, uint n, uint order,
                          threadgroup sort_key_t<T>* keys, GroupThread g) {
   typedef sort_key_t<T> K;
   for (uint i = g.index; i < n; i += g.count) keys[i] = key_in_order(x[i], order);
@@ -17,13 +17,13 @@ inline void sort_by_rank(device T* values, device long* places, device const T* 
     MPSX_REDUCE(+ : rank)
     for (uint k = i + 1; k < n; ++k) rank += keys[k] < key ? 1u : 0u;
     values[rank] = x[i];
-    places[rank] = long(i);
+    indices[rank] = long(i);
   }
 }
 
 // Insertion sort of up to kTiny elements, `step` apart, by one thread.
 template <typename T>
-inline void sort_tiny(device T* values, device long* places, device const T* x, uint n, ulong step, uint order) {
+inline void sort_tiny(device T* values, device long* indices, device const T* x, uint n, ulong step, uint order) {
   typedef sort_key_t<T> K;
   K keys[kTiny];
   uint at[kTiny];
@@ -40,22 +40,22 @@ inline void sort_tiny(device T* values, device long* places, device const T* x, 
   MPSX_FEW
   for (uint i = 0; i < n; ++i) {
     values[i * step] = x[at[i] * step];
-    places[i * step] = long(at[i]);
+    indices[i * step] = long(at[i]);
   }
 }
 
 // Tiny columns of a dense block (outer, size, inner): gid = (column, outer).
 template <typename T>
-kernel void sort_columns(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+kernel void sort_columns(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                          device const T* in [[buffer(2)]], constant SortParams& p [[buffer(3)]],
                          uint2 gid [[thread_position_in_grid]]) {
   const ulong begin = ulong(gid.y) * p.size * p.inner + gid.x;
-  sort_tiny(values + begin, places + begin, in + begin, p.size, p.inner, p.order);
+  sort_tiny(values + begin, indices + begin, in + begin, p.size, p.inner, p.order);
 }
 
 // Rows that fit threadgroup memory. `keys` and `order` are buffers that CPUs need for longer rows.
 template <typename T>
-kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                       device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
                       device const T* in [[buffer(4)]], constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -63,9 +63,9 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   const ulong begin = ulong(g.group.x) * p.size;
   device const T* x = in + begin;
   values += begin;
-  places += begin;
+  indices += begin;
   if (p.size <= kRanked) {
-    sort_by_rank(values, places, x, p.size, p.order, tile.keys, g);
+    sort_by_rank(values, indices, x, p.size, p.order, tile.keys, g);
     return;
   }
   SortItems<T> items;
@@ -76,7 +76,7 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   }
   for (uint i = g.index; i < p.size; i += g.count) {
     values[i] = tile.values[i];
-    places[i] = long(tile.order[i]);
+    indices[i] = long(tile.order[i]);
   }
 }
 
@@ -106,7 +106,7 @@ kernel void sort_count(device uint* counts [[buffer(0)]], device const T* in [[b
 template <typename T>
 [[max_total_threads_per_threadgroup(kSortThreads)]]
 kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[buffer(1)]],
-                         device long* places [[buffer(2)]], device const T* in [[buffer(3)]],
+                         device long* indices [[buffer(2)]], device const T* in [[buffer(3)]],
                          device const uint* in_order [[buffer(4)]], device const uint* ends [[buffer(5)]],
                          constant SortParams& p [[buffer(6)]], MPSX_GROUP_PARAMETERS) {
   const GroupThread g = MPSX_GROUP_THREAD;
@@ -126,7 +126,7 @@ kernel void sort_scatter(device T* values [[buffer(0)]], device uint* order [[bu
     if (p.shift + kSortBits < sizeof(T) * 8)
       order[to] = tile.order[i];
     else
-      places[to] = long(tile.order[i]);
+      indices[to] = long(tile.order[i]);
   }
 }
 

@@ -36,18 +36,18 @@ struct SortItems {
   T values[kSortEach];
   uint order[kSortEach];
 
-  static uint place(uint k, GroupThread g) { return (g.index / g.width * kSortEach + k) * g.width + g.lane; }
+  static uint position(uint k, GroupThread g) { return (g.index / g.width * kSortEach + k) * g.width + g.lane; }
 
   void load(device const T* x, TileOrder numbers, uint n, GroupThread g) {
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
-      const uint i = place(k, g);
+      const uint i = position(k, g);
       if (i < n) values[k] = x[i], order[k] = numbers.at(i);
     }
   }
   // Reloads the elements in the order of the last sort.
   void reload(threadgroup SortTile<T>& tile, uint n, GroupThread g) {
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
-      const uint i = place(k, g);
+      const uint i = position(k, g);
       if (i < n) values[k] = tile.values[i], order[k] = tile.order[i];
     }
     tg_barrier();
@@ -59,7 +59,7 @@ struct SortItems {
     sg_barrier();
     uint before[kSortEach];
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
-      const bool valid = place(k, g) < n;
+      const bool valid = position(k, g) < n;
       const uint d = valid ? digit.of(values[k]) : 0u;
       uint peers = lanes_with(valid);
       MPSX_UNROLL for (uint b = 0; b < kSortBits; ++b) {
@@ -84,7 +84,7 @@ struct SortItems {
     if (g.index == 0) tile.starts[kSortDigits] = n;
     tg_barrier();
     MPSX_UNROLL for (uint k = 0; k < kSortEach; ++k) {
-      if (place(k, g) >= n) continue;
+      if (position(k, g) >= n) continue;
       const uint d = digit.of(values[k]), to = tile.starts[d] + own[d] + before[k];
       tile.values[to] = values[k];
       tile.order[to] = order[k];

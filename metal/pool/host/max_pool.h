@@ -97,8 +97,8 @@ inline void spread_windows(device T* plane, device const T* g, device const long
   MPSX_VECTORIZE
   for (int k = 0; k < p.out_w; ++k) {
     const T value = g[k];
-    const int place = int(at[k]) - (begin + k * width);
-    for (int kx = 0; kx < width; ++kx) plane[begin + k * width + kx] = place == kx ? value : T(0);
+    const int max_index = int(at[k]) - (begin + k * width);
+    for (int kx = 0; kx < width; ++kx) plane[begin + k * width + kx] = max_index == kx ? value : T(0);
   }
 }
 

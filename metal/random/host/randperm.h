@@ -4,11 +4,11 @@
 template <typename T>
 inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves masks, thread const FeistelKeys& keys,
                           constant PermutationParams& p, uint, uint) {
-  uint low[kRandomChunk], high[kRandomChunk], place[kRandomChunk];
+  uint low[kRandomChunk], high[kRandomChunk], position[kRandomChunk];
   for (uint i = 0; i < count; ++i) {
     low[i] = uint(start + i) & masks.low;
     high[i] = uint((start + i) >> p.low_bits);
-    place[i] = i;
+    position[i] = i;
   }
   for (uint left = count; left > 0;) {
     for (uint round = 0; round < kFeistelRounds; round += 2) {
@@ -22,10 +22,10 @@ inline void permute_chunk(device T* out, ulong start, uint count, FeistelHalves 
     uint walking = 0;
     for (uint i = 0; i < left; ++i) {
       const ulong x = ulong(high[i]) << p.low_bits | low[i];
-      out[place[i]] = T(x < 2 ? x ^ keys.swap : x);  // the last value written there is below p.numel
+      out[position[i]] = T(x < 2 ? x ^ keys.swap : x);  // the last value written there is below p.numel
       low[walking] = low[i];
       high[walking] = high[i];
-      place[walking] = place[i];
+      position[walking] = position[i];
       walking += x >= p.numel ? 1u : 0u;
     }
     left = walking;

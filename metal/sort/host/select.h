@@ -1,6 +1,6 @@
 // One thread keeps the selected elements in order and compares all others with the last of them.
 template <typename T>
-inline bool select_few(device T* values, device long* places, device const T* x, constant SelectParams& p,
+inline bool select_few(device T* values, device long* indices, device const T* x, constant SelectParams& p,
                        GroupThread) {
   typedef sort_key_t<T> K;
   const uint n = p.size, count = p.count, order = p.order;
@@ -20,7 +20,7 @@ inline bool select_few(device T* values, device long* places, device const T* x,
   }
   for (uint i = 0; i < count; ++i) {
     values[i] = x[from[i]];
-    places[i] = long(from[i]);
+    indices[i] = long(from[i]);
   }
   return true;
 }

@@ -3,7 +3,7 @@
 #include "sort/radix.h"
 
 template <typename T>
-kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buffer(1)]],
+kernel void sort_rows(device T* values [[buffer(0)]], device long* indices [[buffer(1)]],
                       device sort_key_t<T>* keys [[buffer(2)]], device uint* order [[buffer(3)]],
                       device const T* in [[buffer(4)]], constant SortParams& p [[buffer(5)]], MPSX_GROUP_PARAMETERS) {
   typedef sort_key_t<T> K;
@@ -15,9 +15,9 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   const ulong begin = ulong(g.group.x) * n;
   device const T* x = in + begin;
   values += begin;
-  places += begin;
+  indices += begin;
   if (n <= kRanked) {
-    sort_by_rank(values, places, x, n, p.order, ranked, g);
+    sort_by_rank(values, indices, x, n, p.order, ranked, g);
     return;
   }
   device K *from = keys + 2 * begin, *to = from + n;
@@ -43,9 +43,9 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
     tg_barrier();
     if (all_equal) continue;
     for (uint i = part.begin; i < part.end; ++i) {
-      const uint place = counts[digit.of(from[i]) * g.count + g.index]++;
-      to[place] = from[i];
-      to_order[place] = from_order[i];
+      const uint slot = counts[digit.of(from[i]) * g.count + g.index]++;
+      to[slot] = from[i];
+      to_order[slot] = from_order[i];
     }
     tg_device_barrier();
     device K* const keys_done = from;
@@ -55,6 +55,6 @@ kernel void sort_rows(device T* values [[buffer(0)]], device long* places [[buff
   }
   for (uint i = g.index; i < n; i += g.count) {
     values[i] = x[from_order[i]];
-    places[i] = long(from_order[i]);
+    indices[i] = long(from_order[i]);
   }
 }
