@@ -8,13 +8,13 @@ inline float2 times_i(float2 z) { return float2(-z.y, z.x); }
 inline float2 over_i(float2 z) { return float2(z.y, -z.x); }
 inline float2 complex_product(float2 a, float2 b) { return float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 
-// A part of a divisor over its magnitude. As in PyTorch, a divisor with one infinite part has a direction, and one with
-// two is not a number.
+// A component of a divisor, scaled. As in PyTorch, a divisor with one infinite component has a direction, and one with
+// two yields NaN.
 inline float direction_of(float part, float scale) {
   return isinf(part) && isinf(scale) ? copysign(1.0f, part) : part / scale;
 }
-// Both are divided by the larger part of b, so that its square does not pass the range; a only afterwards, if it would
-// be infinite. A quotient by zero is what dividing the parts of a by it gives.
+// Scales both operands by the larger component of b, whose square could overflow; a only if its quotient stays finite.
+// Division by zero divides the components of a by it.
 inline float2 complex_quotient(float2 a, float2 b) {
   const float scale = fmax(fabs(b.x), fabs(b.y));
   const bool two = isinf(b.x) && isinf(b.y);
@@ -33,11 +33,11 @@ inline float modulus(float2 z) {
   return isinf(a) || isinf(b) ? INFINITY : usual;
 }
 
-// exp(z) / over: a part may be finite where exp(z.x) is not, up to where the least float is the sine.
+// exp(z) / over: a component may be finite where exp(z.x) is not, up to where the sine is the smallest float.
 inline float2 complex_exp_over(float2 z, thread float& over) {
   const bool large = z.x > 88.0f;
   const float scale = precise::exp(large ? z.x - 110.0f : z.x);
-  over = large ? 7.69478527e23f : 1.0f;  // exp(55), which multiplies twice
+  over = large ? 7.69478527e23f : 1.0f;  // exp(55); the caller multiplies by it twice
   if (z.x == -INFINITY && !isfinite(z.y)) return float2(0.0f);
   if (z.x == INFINITY && !isfinite(z.y)) return float2(INFINITY, NAN);
   if (z.y == 0.0f) return float2(over * scale, z.y);
@@ -53,8 +53,8 @@ inline float2 complex_expm1(float2 z) {
   const float part = expm1(z.x), s = precise::sin(0.5f * z.y), lost = 2.0f * s * s;  // 1 - cos
   return float2(part - lost * (part + 1.0f), (part + 1.0f) * precise::sin(z.y));
 }
-// log(sqrt(x^2 + y^2)); about 1 by what is more than 1, where the logarithm of the rounded modulus would lose digits.
-// The modulus itself may overflow, or lose digits where it is subnormal.
+// log(sqrt(x^2 + y^2)); near 1 computed from the excess over 1, where the logarithm of the rounded modulus would lose
+// digits. The modulus may overflow, or lose digits where it is subnormal.
 inline float log_modulus(float x, float y) {
   const float a = fmax(fabs(x), fabs(y)), b = fmin(fabs(x), fabs(y));
   const bool number = x == x && y == y, large = a > 0x1p126f, small = a < 0x1p-100f;
@@ -64,17 +64,17 @@ inline float log_modulus(float x, float y) {
 }
 inline float2 complex_log(float2 z) { return float2(log_modulus(z.x, z.y), precise::atan2(z.y, z.x)); }
 inline float2 complex_log1p(float2 z) {
-  const float more = fma(z.y, z.y, z.x * (2.0f + z.x));  // of the square of the modulus than 1
+  const float more = fma(z.y, z.y, z.x * (2.0f + z.x));  // |z|^2 - 1
   const float real = fabs(more) < 0.5f ? 0.5f * log1p(more) : log_modulus(1.0f + z.x, z.y);
   return float2(real, precise::atan2(z.y, 1.0f + z.x));
 }
 
-// a + b - sum, of the rounded sum (D. E. Knuth, TAOCP volume 2, 4.2.2).
+// The rounding error a + b - sum (D. E. Knuth, TAOCP volume 2, 4.2.2).
 inline float sum_error(float a, float b, float sum) {
   const float part = sum - a;
   return (a - (sum - part)) + (b - part);
 }
-// The same of log_modulus, as the sum of two floats: |z|^2 to more than a float's digits, as 2^n t with t near 1.
+// log_modulus as the sum of two floats: |z|^2 in extended precision, as 2^n t with t near 1.
 inline float2 long_log_modulus(float2 z) {
   const float most = fmax(fabs(z.x), fabs(z.y)), least = fmin(fabs(z.x), fabs(z.y));
   int k = 0;
@@ -87,11 +87,11 @@ inline float2 long_log_modulus(float2 z) {
   const float sum = whole + l;
   return 0.5f * float2(sum, sum_error(whole, l, sum) + float(n) * 1.42860677e-6f);
 }
-// The angle of z, as the sum of two floats: of at most pi/4, from there on pi/2 in two parts.
+// The angle of z as the sum of two floats: up to pi/4 directly, beyond as an offset to pi/2 in two parts.
 inline float2 long_angle(float2 z) {
   const float x = fabs(z.x), y = fabs(z.y), most = fmax(x, y), least = fmin(x, y);
   const float t = least / most, lost = fma(-t, most, least) / most / fma(t, t, 1.0f), near = precise::atan(t);
-  const bool steep = y > x, left = z.x < 0.0f;  // the angle to the nearer axis counts from pi/2, or from pi
+  const bool steep = y > x, left = z.x < 0.0f;  // the angle to the nearer axis is relative to pi/2, or to pi
   const float quarters = steep ? 1.0f : (left ? 2.0f : 0.0f), sign = steep == left ? 1.0f : -1.0f;
   const float whole = quarters * 1.57079637f, sum = whole + sign * near;
   const float rest = sum_error(whole, sign * near, sum) + sign * lost - quarters * 4.37113883e-8f;
@@ -101,7 +101,7 @@ inline float2 complex_power(float2 a, float2 b) {
   if (b.x == 0.0f && b.y == 0.0f) return float2(1.0f, 0.0f);
   if (a.x == 0.0f && a.y == 0.0f)
     return b.x > 0.0f ? float2(0.0f) : float2(b.x < 0.0f ? INFINITY : NAN, NAN);
-  // exp(b log a). What rounding takes from the product counts as much as the product is large: it is added afterwards.
+  // exp(b log a). The rounding error of the product grows with its magnitude: add it afterwards.
   const bool ordinary = isfinite(a.x) && isfinite(a.y);
   const float2 modulus = ordinary ? long_log_modulus(a) : float2(log_modulus(a.x, a.y), 0.0f);
   const float2 angle = ordinary ? long_angle(a) : float2(precise::atan2(a.y, a.x), 0.0f);
@@ -115,8 +115,8 @@ inline float2 complex_power(float2 a, float2 b) {
   return (isfinite(full.x) && isfinite(full.y) ? full : power) * over;
 }
 
-// W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's sign bit", for these up to
-// atanh. At infinities they are as C's annex G has them.
+// The functions up to atanh follow W. Kahan, "Branch cuts for complex elementary functions, or Much ado about nothing's
+// sign bit", and C's annex G at infinities.
 inline bool is_infinite(float2 z) { return isinf(z.x) || isinf(z.y); }
 inline float2 complex_sqrt(float2 z) {
   if (z.x == 0.0f && z.y == 0.0f) return float2(0.0f, z.y);
@@ -129,7 +129,7 @@ inline float2 complex_sqrt(float2 z) {
   const float2 scaled = z.x >= 0.0f ? float2(root, copysign(other, z.y)) : float2(other, copysign(root, z.y));
   return scaled * (large ? 4.0f : (small ? 0x1p-32f : 1.0f));
 }
-// From here on asin and its relatives are their leading terms, to the last digit.
+// From here on, asin and related functions equal their leading terms in float precision.
 inline bool is_far(float2 z) { return fmax(fabs(z.x), fabs(z.y)) > 0x1p30f && !isnan(z.x) && !isnan(z.y); }
 inline float log_twice(float2 z) { return log_modulus(z.x, z.y) + M_LN2_F; }
 inline float2 complex_acos(float2 z) {
@@ -164,7 +164,8 @@ inline float2 complex_atanh(float2 z) {
                 0.5f * precise::atan2(2.0f * z.y, rest * (1.0f + x) - square));
 }
 
-// sinh and cosh of what is large or NaN are exp(|x| + iy) / 2, but for signs. A part may be finite where exp(x) is not.
+// For large or NaN arguments, sinh and cosh are exp(|x| + iy) / 2 up to signs. A component may be finite where exp(x)
+// is not.
 inline float2 complex_sinh(float2 z) {
   if (!(fabs(z.x) <= 80.0f)) {
     float over;
@@ -184,7 +185,7 @@ inline float2 complex_cosh(float2 z) {
   const float imaginary = z.x == 0.0f && !isfinite(z.y) ? 0.0f : precise::sinh(z.x) * precise::sin(z.y);
   return float2(precise::cosh(z.x) * precise::cos(z.y), imaginary);
 }
-// sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on the real part is 1 to the last digit.
+// sinh(x) cosh(x) + i sin(y) cos(y) over sinh(x)^2 + cos(y)^2; from 10 on, the real part is 1 in float precision.
 inline float2 complex_tanh(float2 z) {
   if (z.x == 0.0f && !isfinite(z.y)) return float2(z.x, NAN);
   if (isnan(z.x) && z.y == 0.0f) return z;
@@ -200,7 +201,7 @@ inline float2 complex_sinc(float2 z) {
   const float2 x = z * M_PI_F;
   return z.x == 0.0f && z.y == 0.0f ? float2(1.0f, 0.0f) : complex_quotient(over_i(complex_sinh(times_i(x))), x);
 }
-// By the one with the larger real part.
+// Factors out the operand with the larger real part.
 inline float2 complex_log_add(float2 a, float2 b) {
   const bool swapped = a.x < b.x;
   const float2 most = swapped ? b : a, least = swapped ? a : b;

@@ -1,9 +1,9 @@
-// The type that arithmetic on an element type is done in.
+// The compute type of an element type.
 #pragma once
 
 #include "lib/types.h"
 
-// half and bfloat compute in float, everything else in itself.
+// half and bfloat compute in float, all other types in their own.
 template <typename T> struct compute { typedef T type; };
 template <> struct compute<half> { typedef float type; };
 template <> struct compute<bfloat> { typedef float type; };

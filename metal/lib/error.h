@@ -1,4 +1,4 @@
-// Errors that a kernel finds. The launcher passes the record (src/runtime/device_error.h) and throws what it holds.
+// Errors that kernels detect. The launcher passes a record (src/runtime/device_error.h) and throws the error in it.
 #pragma once
 
 #include "lib/types.h"
@@ -30,7 +30,7 @@ inline void report_index(device ErrorRecord* record, uint dimension, long index,
   record->size = size;
 }
 
-// The index as a position in [0, size), or -1 with a report when it is out of range.
+// The index as an offset in [0, size), or -1, with a report, if it is out of range.
 inline long checked_index(long index, long size, bool negative, uint dimension, device ErrorRecord* errors) {
   const long position = negative && index < 0 ? index + size : index;
   if (position >= 0 && position < size) return position;

@@ -1,4 +1,4 @@
-// log(1 + s) - s without cancellation, for exponents of probabilities that are large.
+// log(1 + s) - s without cancellation, for large exponents of probabilities.
 #pragma once
 
 #include "lib/types.h"

@@ -1,10 +1,10 @@
-// Functions the Metal standard library does not have, without branches.
+// Branch-free functions that the Metal standard library lacks.
 #pragma once
 
 #include "lib/types.h"
 
-// exp(x) - 1 = 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r, |r| <= ln 2 / 2: nothing cancels. The polynomial is
-// Taylor's of degree 8, whose rest is below 2^-28 there; ln 2 is split in two (Cody and Waite).
+// exp(x) - 1 = 2^k (exp(r) - 1) + (2^k - 1) with x = k ln 2 + r, |r| <= ln 2 / 2, without cancellation. The polynomial
+// is Taylor's of degree 8, whose remainder is below 2^-28; ln 2 is split in two (Cody and Waite).
 inline float expm1(float x) {
   const float k = rint(x * 1.44269504088896341f);
   const float r = fma(k, 2.12194440e-4f, fma(k, -0.693359375f, x));
@@ -22,7 +22,7 @@ inline float expm1(float x) {
   return x != x ? x : copysign(value, x);
 }
 
-// log(1 + x), by the correction of W. Kahan: with u = 1 + x rounded, log(u) * x / (u - 1) cancels u's rounding error.
+// log(1 + x), with W. Kahan's correction: for u = 1 + x rounded, log(u) * x / (u - 1) cancels u's rounding error.
 inline float log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float corrected = precise::log(u) * (x / d);
@@ -30,21 +30,21 @@ inline float log1p(float x) {
   return x == INFINITY ? x : r;
 }
 
-// exp(x) of x <= 0.
+// exp(x) for x <= 0.
 inline float exp_nonpositive(float x) { return precise::exp(x); }
-// To the digits of O.
+// With the precision of O.
 template <typename O> inline float exp_nonpositive_as(float x) { return fast::exp(x); }
 template <> inline float exp_nonpositive_as<float>(float x) { return exp_nonpositive(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 
-// sigmoid(-x), by an exponential that cannot overflow.
+// sigmoid(-x), with an exponential that cannot overflow.
 inline float falling_sigmoid(float x) {
   const float e = exp_nonpositive(-fabs(x));
   return (x < 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-// erf: odd polynomial of degree 13 fitted on |x| < 1, elsewhere 1 - erfc. Coefficients: see erfc.
+// erf: an odd polynomial of degree 13 fitted on |x| < 1, and 1 - erfc elsewhere. Coefficients: see erfc.
 inline float erf_small(float x) {
   const float s = x * x;
   // Taylor-like minimax of erf(x)/x in x^2 on [0, 1]; N. Juffa, "erff" (StackOverflow 35148198), max error 1 ulp.
@@ -56,7 +56,7 @@ inline float erf_small(float x) {
   r = fma(r, s, 1.28379166e-1f);
   return fma(r, x, x);
 }
-inline float erf_large(float x) {  // the same source, |x| > 0.927734375
+inline float erf_large(float x) {  // the same source, for |x| > 0.927734375
   const float t = fabs(x), s = x * x;
   float r = fma(-1.72853470e-5f, t, 3.83197126e-4f);
   const float u = fma(-3.88396438e-3f, t, 2.42546219e-2f);
@@ -69,8 +69,9 @@ inline float erf_large(float x) {  // the same source, |x| > 0.927734375
 }
 inline float erf(float x) { return fabs(x) > 0.927734375f ? erf_large(x) : erf_small(x); }
 
-// erfc for all x: exp(-x^2) times a rational in t = 1 / (1 + |x| / 2), coefficients of Numerical Recipes' Chebyshev fit
-// (W. H. Press et al., erfcc, fractional error below 1.2e-7); x^2 is split so that its rounding does not spoil exp.
+// erfc for all x: exp(-x^2) times a rational function in t = 1 / (1 + |x| / 2), with the coefficients of Numerical
+// Recipes' Chebyshev fit (W. H. Press et al., erfcc, relative error below 1.2e-7); x^2 is split to keep its rounding
+// out of exp.
 inline float erfc(float x) {
   const float z = fabs(x), t = 1.0f / fma(0.5f, z, 1.0f);
   float p = 0.17087277f;

@@ -1,18 +1,17 @@
-// Packs of 16 bytes, and dense loops over them: a thread loads a few packs before it stores any, so that their
-// latencies overlap, and neighbouring threads have neighbouring packs.
+// 16-byte vector accesses ("packs") and dense loops over them: a thread loads a few packs before it stores any, to
+// overlap their latencies, and adjacent threads access adjacent packs.
 #pragma once
 
 #include "lib/types.h"
 
-// N neighbours, of which a few or all are moved at once: their address is a multiple of their size, or of 16 bytes if
-// they are more.
+// N adjacent elements, moved in one or a few accesses. The address is a multiple of their size, or of 16 bytes if they
+// are larger.
 template <typename T, uint N>
 struct Pack {
   T v[N];
 };
 
-// Elements of any type within 16 bytes, which are loaded as words: what compilers do with an array of halves may fall
-// apart into smaller accesses.
+// Elements within 16 bytes, loaded as words: compilers may split an array of halves into smaller accesses.
 template <typename T, uint SIZE>
 struct PackWords {};
 template <typename T>
@@ -45,7 +44,7 @@ struct PackWords<T, 8> {
   }
 };
 
-// One access of 16 bytes, or of as many as a pack has of a smaller type.
+// One access of 16 bytes, or of the pack's size if it is smaller.
 template <uint BYTES>
 struct PackAccess {};
 template <>
@@ -89,7 +88,7 @@ inline Pack<T, N> load_pack(device const T* from) {
   }
   return values;
 }
-// A pack of as many equal words.
+// A pack whose words are all equal.
 template <typename T, uint N>
 inline Pack<T, N> pack_of(uint word) {
   Pack<T, N> values;
@@ -107,22 +106,22 @@ inline void store_pack(device T* to, Pack<T, N> values) {
   }
 }
 
-// The elements of a pack: 16 bytes of the larger type.
+// The number of elements in a pack: 16 bytes of the larger type.
 template <typename T, typename R = T>
 constexpr constant uint pack = 16 / (sizeof(T) > sizeof(R) ? sizeof(T) : sizeof(R));
-// The packs that a thread loads at once: no more than 16 elements, for the sake of registers and of code.
+// The number of packs that a thread loads at once: at most 16 elements, to limit registers and code size.
 template <uint N>
 constexpr constant uint batch = N > 8 ? 1 : N > 4 ? 2 : 4;
 
-// The elements of a batch, in registers: loops over them are unrolled.
+// The elements of a batch of packs, in registers: loops over them are unrolled.
 template <typename T, uint N>
 struct Packs {
   enum : uint { count = N * batch<N> };
   T at[N * batch<N>];
 };
 
-// A thread's way through the elements [begin, end), which are whole packs of N. It is right for any number of threads:
-// those of a grid's row, or of a threadgroup.
+// Iterates over the elements [begin, end) in packs of N, a multiple of which they must be. Works for any number of
+// threads, of a grid row or a threadgroup.
 //
 //   for (PackLoop<4, true> d(gid.x, grid.x, 0, whole); d.more(); d.next())
 //     store_packs(d, to, 1, load_packs(d, from, 1));
@@ -133,32 +132,31 @@ struct PackLoop {
       : at(begin + index * N), step(threads * N), end(past) {}
   bool more() const { return at < end; }
   void next() { at += batch<N> * step; }
-  // Where pack k of the batch begins. In place of those past the end the first is loaded and stored again, which costs
-  // less than branches would.
+  // The offset of pack k of the batch. Packs past the end repeat the first one, which costs less than branches.
   uint place(uint k) const { return at + k * step < end ? at + k * step : at; }
-  // Of element i of the batch.
+  // The offset of element i of the batch.
   uint position(uint i) const { return place(i / N) + i % N; }
 };
 
-// The elements of a row that are moved in packs of N; the rest are moved one by one.
+// The number of elements of a row that are moved in packs of N; the remaining ones are moved one by one.
 template <uint N>
 inline uint whole_packs(uint size, bool packed) { return N > 1 && packed ? size / N * N : 0; }
 
-// Of a kernel over rows (Launch::over): its parameters; the calls of a function template, whose first argument is the
-// loop, for the packs of COUNT elements and for the rest of them; the loop of a row whose strides are not 1.
+// For kernels over rows (Launch::over): their parameters; calls of a function template, whose first argument is the
+// loop, for the packs of COUNT elements and for the remaining ones; the loop over a row whose strides are not 1.
 #define MPSX_PACK_PARAMETERS uint3 gid [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]
 #define MPSX_PACKS(T, R, COUNT, FUNCTION, ...)                                                    \
   const uint whole = whole_packs<pack<T, R>>(COUNT, p.packed != 0);                               \
   if (pack<T, R> > 1) FUNCTION(PackLoop<pack<T, R>, true>(gid.x, grid.x, 0, whole), __VA_ARGS__); \
   FUNCTION(PackLoop<1, true>(gid.x, grid.x, whole, COUNT), __VA_ARGS__)
 #define MPSX_SINGLE_ELEMENTS PackLoop<1, true>(gid.x, grid.x, 0, p.size[0])
-// The same calls by the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
+// The same calls for the threads `tid` of a threadgroup of `tpt`, for COUNT elements.
 #define MPSX_GROUP_PACKS(T, COUNT, FUNCTION, ...)                                       \
   const uint whole = whole_packs<pack<T>>(COUNT, p.packed != 0);                        \
   if (pack<T> > 1) FUNCTION(PackLoop<pack<T>, false>(tid, tpt, 0, whole), __VA_ARGS__); \
   FUNCTION(PackLoop<1, false>(tid, tpt, whole, COUNT), __VA_ARGS__)
 
-// The batch at the loop's place. Packs of more than one element lie side by side, or are all one element (stride 0).
+// Loads the current batch. Packs of more than one element are contiguous, or repeat one element (stride 0).
 template <uint N, bool GRID, typename T>
 inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T* x, long stride) {
   Packs<T, N> v;

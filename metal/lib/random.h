@@ -1,7 +1,7 @@
 // Random numbers: the counter-based generator Philox4x32-10, and distributions of its bits.
 //
-// A counter-based generator has no state to carry along: block number `counter` of the sequence chosen by `seed` is a
-// pure function, so what an element gets does not depend on the grid, the SIMD width or the number of threads.
+// A counter-based generator has no state: block `counter` of the sequence of `seed` is a pure function, and the value
+// of an element does not depend on the grid, the SIMD width or the number of threads.
 #pragma once
 
 #include "lib/types.h"
@@ -26,7 +26,7 @@ inline PhiloxBlock philox4x32(uint c0, uint c1, uint c2, uint c3, uint k0, uint 
   return {c0, c1, c2, c3};
 }
 
-// Block number `counter` of the sequence of `seed`.
+// Block `counter` of the sequence of `seed`.
 inline PhiloxBlock philox(ulong seed, ulong counter) {
   return philox4x32(uint(counter), uint(counter >> 32), 0u, 0u, uint(seed), uint(seed >> 32));
 }
@@ -37,7 +37,7 @@ inline float uniform_unit(uint bits) { return float(int(bits >> 8)) * 0x1p-24f; 
 // 32 bits, uniform in (0, 1]: small values keep their full precision, which is what the tail of -log(u) needs.
 inline float uniform_positive(uint bits) { return fma(float(bits), 0x1p-32f, 0x1p-33f); }
 
-// An integer, uniform in [0, range): the high half of a product instead of a remainder (no division).
+// A uniform integer in [0, range): the high half of a product, which avoids a division.
 inline uint uniform_below(uint bits, uint range) { return uint((ulong(bits) * range) >> 32); }
 
 inline ulong uniform_below(ulong bits, ulong range) {
@@ -68,8 +68,8 @@ struct SinCos {
   float sin, cos;
 };
 
-// Sine and cosine of 2 pi turn / 2^32: the reduction to an eighth of a turn is exact integer arithmetic. The
-// polynomials are those of Cephes' sinf and cosf.
+// Sine and cosine of 2 pi turn / 2^32, with exact integer reduction to an eighth of a turn. The polynomials are those
+// of Cephes' sinf and cosf.
 inline SinCos random_sincos(uint turn) {
   const uint quadrant = (turn + 0x20000000u) >> 30;
   const float x = float(int(turn - (quadrant << 30))) * 1.4629180792671596e-9f;

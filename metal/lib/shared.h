@@ -1,4 +1,4 @@
-// Included first by every params.h, which kernels and launchers share: fixed-width integers by their usual names.
+// Included first by every params.h, which kernels and launchers share: fixed-width integers.
 #pragma once
 
 #ifdef __METAL__

@@ -1,4 +1,4 @@
-// exp without overflow and subnormal results to care for: 0 below -87. The polynomial is that of exp in metal_stdlib.
+// exp without overflow or subnormal results: 0 below -87. The polynomial is that of exp in metal_stdlib.
 inline float exp_nonpositive(float x) {
   const float bounded = -87.0f > x ? -87.0f : x;  // NaN stays
   const float shifted = fma(bounded, 1.44269504088896341f, 12582912.0f), k = shifted - 12582912.0f;

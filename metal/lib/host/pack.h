@@ -1,4 +1,4 @@
-// A pack is one element, and the loop around it becomes one of vectors.
+// A pack is one element: the compiler vectorizes the loop around it.
 template <typename T, typename R = T>
 constexpr constant uint pack = 1;
 template <uint N>
@@ -9,10 +9,10 @@ inline Pack<T, N> load_pack(device const T* from) { return *(device const Pack<T
 template <uint N, typename T>
 inline void store_pack(device T* to, Pack<T, N> values) { *(device Pack<T, N>*)to = values; }
 
-// Of a grid, which has as many threads as elements, a thread takes one; the one thread of a threadgroup takes them all.
+// In a grid, which has a thread per element, each thread takes one element; the only thread of a threadgroup takes all.
 template <uint N, bool GRID>
 struct PackLoop {
-  ulong at, step, end;  // a struct of 16 bytes would be passed as two words, in which no induction variable is seen
+  ulong at, step, end;  // a 16-byte struct would be passed as two words, which hides the induction variable
   bool fresh;
   PackLoop(uint index, uint threads, uint begin, uint past)
       : at(begin + index), step(threads), end(past), fresh(true) {}
@@ -25,8 +25,8 @@ struct PackLoop {
   uint position(uint) const { return uint(at); }
 };
 
-// A complex number is two floats here: a loop that loads both at once would not become one of vectors, and a product
-// would take 4.7 times torch's time.
+// A complex number is loaded as two floats: a loop that loads both at once would not be vectorized, and a product would
+// take 4.7 times as long as torch's.
 template <typename T>
 struct Parts {
   static T load(device const T* x, ulong i) { return x[i]; }
