@@ -10,7 +10,7 @@ inline void turn_around(PackLoop<N, true> d, device T* out, device const T* in) 
   for (; d.more(); d.next()) {
     Packs<T, N> v;
     MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
-      const Pack<T, N> raw = load_pack<N>(in - (long(d.place(k)) + N - 1));
+      const Pack<T, N> raw = load_pack<N>(in - (long(d.pack_offset(k)) + N - 1));
       MPSX_UNROLL for (uint j = 0; j < N; ++j) v.at[k * N + j] = raw.v[N - 1 - j];
     }
     store_packs(d, out, 1, v);

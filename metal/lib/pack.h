@@ -133,9 +133,9 @@ struct PackLoop {
   bool more() const { return at < end; }
   void next() { at += batch<N> * step; }
   // The offset of pack k of the batch. Packs past the end repeat the first one, which costs less than branches.
-  uint place(uint k) const { return at + k * step < end ? at + k * step : at; }
+  uint pack_offset(uint k) const { return at + k * step < end ? at + k * step : at; }
   // The offset of element i of the batch.
-  uint position(uint i) const { return place(i / N) + i % N; }
+  uint position(uint i) const { return pack_offset(i / N) + i % N; }
 };
 
 // The number of elements of a row that are moved in packs of N; the remaining ones are moved one by one.
@@ -161,13 +161,13 @@ template <uint N, bool GRID, typename T>
 inline Packs<T, N> load_packs(thread const PackLoop<N, GRID>& d, device const T* x, long stride) {
   Packs<T, N> v;
   if (N == 1) {
-    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = x[long(d.place(i)) * stride];
+    MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = x[long(d.pack_offset(i)) * stride];
   } else if (stride == 0) {
     const T same = x[0];
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = same;
   } else {
     Pack<T, N> packs[batch<N>];
-    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) packs[k] = load_pack<N>(x + d.place(k));
+    MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) packs[k] = load_pack<N>(x + d.pack_offset(k));
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) v.at[i] = packs[i / N].v[i % N];
   }
   return v;
@@ -176,11 +176,11 @@ template <uint N, bool GRID, typename T>
 inline void store_packs(thread const PackLoop<N, GRID>& d, device T* x, long stride, thread const Packs<T, N>& v) {
   MPSX_UNROLL for (uint k = 0; k < batch<N>; ++k) {
     if (N == 1) {
-      x[long(d.place(k)) * stride] = v.at[k];
+      x[long(d.pack_offset(k)) * stride] = v.at[k];
       continue;
     }
     Pack<T, N> values;
     MPSX_UNROLL for (uint i = 0; i < N; ++i) values.v[i] = v.at[k * N + i];
-    store_pack(x + d.place(k), values);
+    store_pack(x + d.pack_offset(k), values);
   }
 }

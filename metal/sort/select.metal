@@ -109,7 +109,7 @@ inline void gather_candidates(PackLoop<N, false> d, device const T* x, uint orde
     MPSX_UNROLL for (uint i = 0; i < v.count; ++i) {
       const sort_key_t<T> key = key_in_order(v.at[i], order);
       // Positions past the end repeat the first element.
-      if (key > bound || (i >= N && d.place(i / N) == d.at)) continue;
+      if (key > bound || (i >= N && d.pack_offset(i / N) == d.at)) continue;
       const uint slot = atomic_fetch_add_explicit(&to.count, 1u, memory_order_relaxed);
       if (slot < kCandidates) to.keys[slot] = key, to.indices[slot] = d.position(i);
     }

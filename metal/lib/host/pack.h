@@ -21,7 +21,7 @@ struct PackLoop {
     fresh = false;
     at += step;
   }
-  uint place(uint) const { return uint(at); }
+  uint pack_offset(uint) const { return uint(at); }
   uint position(uint) const { return uint(at); }
 };
 
