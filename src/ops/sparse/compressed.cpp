@@ -53,7 +53,7 @@ Tensor& coordinates_out(const Tensor& starts, const Tensor& columns, bool out_in
   return out;
 }
 
-bool is_product(const Tensor& mat1, const Tensor& mat2, const Tensor& out) {
+bool is_csr_matmul(const Tensor& mat1, const Tensor& mat2, const Tensor& out) {
   return mat1.layout() == at::kSparseCsr && mat1.dim() == 2 && mat2.layout() == at::kStrided && has_kernels(mat2) &&
          out.layout() == at::kStrided && mat1.scalar_type() == mat2.scalar_type() &&
          out.scalar_type() == mat2.scalar_type();
@@ -63,31 +63,31 @@ Rows rows_of(const char* op, const Tensor& csr) {
   return Rows(op, csr.crow_indices(), csr.col_indices(), csr.values(), csr.size(1));
 }
 
-Tensor& finish(const Tensor& self, const Tensor& product, const Scalar& beta, const Scalar& alpha, Tensor& out) {
-  return return_or_copy("addmm", combine(self, product, beta, alpha), out), out;
+Tensor& finish_addmm(const Tensor& self, const Tensor& ab, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+  return return_or_copy("addmm", combine(self, ab, beta, alpha), out), out;
 }
 
 Tensor& compressed_product_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                                const Scalar& alpha, Tensor& out) {
   check_same_device("aten::addmm.out", {&self, &mat1, &mat2, &out});
-  if (!is_product(mat1, mat2, out) || mat2.dim() != 2 || mat1.size(1) != mat2.size(0))
+  if (!is_csr_matmul(mat1, mat2, out) || mat2.dim() != 2 || mat1.size(1) != mat2.size(0))
     return on_cpu<Tensor, kCompressed>("aten::addmm", "out", self, mat1, mat2, beta, alpha, out), out;
-  return finish(self, rows_of("addmm", mat1).times(mat2), beta, alpha, out);
+  return finish_addmm(self, rows_of("addmm", mat1).times(mat2), beta, alpha, out);
 }
 
 Tensor& compressed_vector_product_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta,
                                       const Scalar& alpha, Tensor& out) {
   check_same_device("aten::addmv.out", {&self, &mat, &vec, &out});
-  if (!is_product(mat, vec, out) || vec.dim() != 1 || mat.size(1) != vec.size(0))
+  if (!is_csr_matmul(mat, vec, out) || vec.dim() != 1 || mat.size(1) != vec.size(0))
     return on_cpu<Tensor, kCompressed>("aten::addmv", "out", self, mat, vec, beta, alpha, out), out;
-  return finish(self, rows_of("addmv", mat).times(vec.unsqueeze(1)).squeeze(1), beta, alpha, out);
+  return finish_addmm(self, rows_of("addmv", mat).times(vec.unsqueeze(1)).squeeze(1), beta, alpha, out);
 }
 
-// The dense product at the elements of `self`: the gradient of a compressed matrix in a product.
-Tensor sampled_product(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                       const Scalar& alpha) {
+// The dense product at the elements of `self`: the gradient of a compressed matrix in a matmul.
+Tensor sampled_matmul(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                      const Scalar& alpha) {
   check_same_device("aten::sparse_sampled_addmm", {&self, &mat1, &mat2});
-  if (!is_product(self, mat1, mat2) || mat1.dim() != 2 || mat2.dim() != 2 || mat1.size(0) != self.size(0) ||
+  if (!is_csr_matmul(self, mat1, mat2) || mat1.dim() != 2 || mat2.dim() != 2 || mat1.size(0) != self.size(0) ||
       mat1.size(1) != mat2.size(0) || mat2.size(1) != self.size(1) || at::isIntegralType(self.scalar_type(), true))
     return on_cpu<Tensor, kCompressed>("aten::sparse_sampled_addmm", "", self, mat1, mat2, beta, alpha);
   const Rows rows = rows_of("sparse_sampled_addmm", self);
@@ -107,7 +107,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("addmm.out", &compressed_product_out);
   m.impl("addmv.out", &compressed_vector_product_out);
-  m.impl("sparse_sampled_addmm", &sampled_product);
+  m.impl("sparse_sampled_addmm", &sampled_matmul);
 }
 
 }  // namespace mpsx::ops::sparse

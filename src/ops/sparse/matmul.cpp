@@ -51,10 +51,10 @@ Tensor Rows::times(const Tensor& dense) const {
   return at::zeros({count, dense.size(1)}, dense.options()).index_add_(0, row(), products);
 }
 
-Tensor combine(const Tensor& self, const Tensor& product, const at::Scalar& beta, const at::Scalar& alpha) {
-  if (!alpha.equal(1)) product.mul_(alpha);
-  if (beta.equal(0)) return product;
-  return product.add_(self.expand(product.sizes()), beta);
+Tensor combine(const Tensor& self, const Tensor& ab, const at::Scalar& beta, const at::Scalar& alpha) {
+  if (!alpha.equal(1)) ab.mul_(alpha);
+  if (beta.equal(0)) return ab;
+  return ab.add_(self.expand(ab.sizes()), beta);
 }
 
 namespace {
@@ -77,14 +77,14 @@ void check_operands(const char* op, const Tensor& sparse, const Tensor& dense) {
   check_types(op, sparse, dense);
 }
 
-Tensor product(const char* op, const Tensor& sparse, const Tensor& dense) {
+Tensor sparse_matmul(const char* op, const Tensor& sparse, const Tensor& dense) {
   check_operands(op, sparse, dense);
   const Tensor indices = sparse._indices();
   return Rows::of(op, indices[0], indices[1], sparse._values(), sparse.size(0), sparse.size(1), sparse.is_coalesced())
       .times(dense);
 }
 
-// The nonempty rows of a product, and their indices.
+// The nonempty rows of a sparse matmul, and their indices.
 struct NonemptyRows {
   Tensor row, values;
   NonemptyRows(const char* op, const Tensor& sparse_, const Tensor& dense) {
@@ -107,7 +107,7 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
   if (!has_kernels(mat2)) return on_cpu<Tensor>("aten::addmm", "", self, mat1, mat2, beta, alpha);
   TORCH_CHECK(self.layout() == at::kStrided, "addmm: expected a dense tensor to add to, got one of layout ",
               self.layout());
-  const Tensor result = product("addmm", mat1, mat2);
+  const Tensor result = sparse_matmul("addmm", mat1, mat2);
   check_types("addmm", self, mat2);
   return combine(self.expand(result.sizes()), result, beta, alpha);
 }
@@ -162,7 +162,7 @@ Tensor& hspmm_out(const Tensor& sparse, const Tensor& dense, Tensor& out) {
   return move_to_out(out, hspmm(sparse, dense));
 }
 
-// beta * self and alpha * product, concatenated.
+// beta * self and alpha * ab, concatenated.
 Tensor& sparse_sum_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                        const Scalar& alpha, Tensor& out) {
   check_same_device("aten::sspaddmm.out", {&self, &mat1, &mat2, &out});

@@ -86,7 +86,7 @@ struct Rows {
   Tensor times(const Tensor& dense) const;
 };
 
-// beta * self + alpha * product, computed in the memory of `product`. `self` may broadcast.
-Tensor combine(const Tensor& self, const Tensor& product, const at::Scalar& beta, const at::Scalar& alpha);
+// beta * self + alpha * ab, computed in place in `ab`. `self` may broadcast.
+Tensor combine(const Tensor& self, const Tensor& ab, const at::Scalar& beta, const at::Scalar& alpha);
 
 }  // namespace mpsx::ops::sparse
