@@ -1,4 +1,4 @@
-"""Calls of operators that between them launch every kernel: one module a family, each with a generator `cases()`.
+"""Operator calls that together launch every kernel: one module per family, each with a generator `cases()`.
 
 A kernel that nothing here launches fails tests/simt/test_every_kernel.py. Add a case to the family's module: a name, a
 function of tensors, and the tensors, with which the function is called on the device and on the CPU.
@@ -21,7 +21,7 @@ OUT_OF_REACH: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """`function` of `inputs`, which are tensors, lists of tensors, or anything else."""
+    """A call of `function` with `inputs`: tensors, lists of tensors, or anything else."""
 
     name: str
     function: Callable[..., Any]
@@ -35,12 +35,12 @@ class Case:
 
 
 def case(name: str, function: Callable[..., Any], *inputs: Any, reference: str = "exact", **more: Any) -> Case:
-    """A case; see the class."""
+    """Make a case; see the class."""
     return Case(name, function, inputs, reference, **more)
 
 
 def all_cases() -> Iterator[Case]:
-    """Those of every module here."""
+    """Yield the cases of every module."""
     for module in pkgutil.iter_modules(__path__):
         yield from importlib.import_module(f"{__name__}.{module.name}").cases()
 
@@ -59,25 +59,25 @@ def values(
 
 
 def whole(*shape: int, dtype: torch.dtype, low: float = -3, high: float = 3, seed: int = 0) -> torch.Tensor:
-    """The same of whole numbers, whose sums are exact."""
+    """Integers in [low, high], whose sums are exact."""
     x = values(*shape, dtype=dtype, low=low, high=high, seed=seed)
     return x.round() if dtype.is_floating_point else x
 
 
 def gapped(t: torch.Tensor) -> torch.Tensor:
-    """The same values with a gap after every element, so that no dimension is dense."""
+    """Return the same values with a gap after every element: no dimension is dense."""
     wide = torch.zeros((*t.shape, 2), dtype=t.dtype)
     wide[..., 0] = t
     return wide[..., 0]
 
 
-def _place(value: Any, device: str, widen: bool) -> Any:
+def _move(value: Any, device: str, widen: bool) -> Any:
     if isinstance(value, torch.Tensor):
         if device == "cpu":
             return value.double() if widen and value.is_floating_point() else value.clone()
         return on_device(value, device)
     if isinstance(value, list):
-        return [_place(v, device, widen) for v in value]
+        return [_move(v, device, widen) for v in value]
     return value
 
 
@@ -90,15 +90,15 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def run(c: Case, device: str) -> list[torch.Tensor]:
-    """The tensors that the case's function gives on `device`, on the CPU."""
+    """Run the case on `device` and return its results on the CPU."""
     torch.manual_seed(0)
-    return list(_tensors(c.function(*(_place(v, device, c.reference == "exact") for v in c.inputs))))
+    return list(_tensors(c.function(*(_move(v, device, c.reference == "exact") for v in c.inputs))))
 
 
 def error_bounds(c: Case) -> list[torch.Tensor] | None:
-    """How far each result may be from the exact one, where the case says so."""
+    """Return the error bound of each result, or None if the case has none."""
     if c.error is None:
         return None
-    inputs = [_place(v, "cpu", True) for v in c.inputs]
+    inputs = [_move(v, "cpu", True) for v in c.inputs]
     unit = torch.finfo(c.inputs[0].dtype).eps / 2
     return [unit * bound for bound in c.error(*inputs)]

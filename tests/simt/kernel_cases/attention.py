@@ -1,4 +1,4 @@
-"""Rotary embedding, in each arrangement of pairs and angles, and attention."""
+"""Attention, and rotary embedding with each layout of pairs and angles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, inte
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, g: torch.Tensor) -> tuple:
-    """The result and its gradients."""
+    """The output and its gradients."""
     leaves = [t.detach().requires_grad_() for t in (q, k, v)]
     if q.device.type == "cpu":
         y = F.scaled_dot_product_attention(*leaves, attn_mask=mask, enable_gqa=True)

@@ -1,4 +1,4 @@
-"""Operators of one, two and three tensors: each kernel of the tables in metal/elementwise for every type and layout."""
+"""Elementwise operators: each kernel of the tables in metal/elementwise, for every dtype and layout."""
 
 from __future__ import annotations
 

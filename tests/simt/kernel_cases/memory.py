@@ -1,4 +1,4 @@
-"""Copies, casts, fills, sequences, and what moves elements about."""
+"""Copies, casts, fills, sequences, and operators that only move elements."""
 
 from __future__ import annotations
 

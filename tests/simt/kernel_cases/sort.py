@@ -1,4 +1,4 @@
-"""Scans, sorts, and elements by their rank: rows short and long, and columns."""
+"""Scans, sorts and selection by rank: short and long rows, and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator of complex.def, dense and with gaps."""
+"""Every operator of complex.def, for dense and strided operands."""
 
 from __future__ import annotations
 

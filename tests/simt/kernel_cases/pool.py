@@ -1,4 +1,4 @@
-"""Pooling of planes and of rows of channels, and the gradients."""
+"""Pooling, contiguous and channels-last, and its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in order, for unique along a dimension."""
+"""unique along a dimension."""
 
 from __future__ import annotations
 

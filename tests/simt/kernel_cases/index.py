@@ -1,4 +1,4 @@
-"""Operators with an index: reading by it, writing by it, and finding one."""
+"""Indexing: gathers, scatters, and operators that return indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of optimizers: steps over lists of tensors, and the scaling of gradients."""
+"""Optimizers: operators on lists of tensors, fused steps, and gradient scaling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interpolation, padding and average pooling by sums along each dimension; and searches."""
+"""Interpolation, padding and separable average pooling; searchsorted."""
 
 from __future__ import annotations
 
