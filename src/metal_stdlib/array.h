@@ -32,7 +32,7 @@ struct array {
 template <class T, class... U>
 array(T, U...) -> array<T, 1 + sizeof...(U)>;
 
-// A view of elements that lie one after the other.
+// A view of contiguous elements.
 template <class T>
 struct array_ref {
   MPSX_FN constexpr array_ref() : data_(nullptr), size_(0) {}

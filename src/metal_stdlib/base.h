@@ -1,15 +1,16 @@
-// Compiler differences, and the names of C++ that Metal takes for granted.
+// Compiler differences, and names of C++ that are built into Metal.
 #pragma once
 
-// Anybody's kernels, compiled by clang: half is its own type, whose conversions are built in as they are in Metal,
-// which overload resolution can tell. The project's kernels and g++ have a class (half.h), and so has bfloat: few
-// processors round to it.
+// In users' kernels compiled by clang, half is clang's own type, whose conversions are built in as in Metal, which
+// matters for overload resolution. In the project's kernels, and with g++, half is a class (half.h). bfloat is always a
+// class, because few processors support it.
 #if defined(MPSX_GENERAL) && defined(__clang__)
 #define MPSX_BUILTIN_HALF 1
 #else
 #define MPSX_BUILTIN_HALF 0
 #endif
-// A statement for each i below n, which is at most 4. Not a loop: compilers take long over thousands of those.
+// Repeats a statement for each i below n, which is at most 4. Not a loop, because thousands of loops slow down
+// compilers.
 #define MPSX_EACH(n, ...)                                        \
   {                                                              \
     {                                                            \
@@ -40,18 +41,18 @@
 #define MPSX_PRAGMA(x) _Pragma(#x)
 #define MPSX_VECTORIZE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define MPSX_FEW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
-#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call there, and code is better small
+#if defined(MPSX_SIMT) && !defined(MPSX_CUDA)  // every access is a call, so keep the code small
 #define MPSX_UNROLL_LOOP
 #else
 #define MPSX_UNROLL_LOOP _Pragma("unroll")
 #endif
-// Users' functions must be inlined into the loops over threads, whatever their size, or nothing is vectorised.
-// And they are the file's own, so that what no kernel calls is not compiled.
+// Users' functions must be inlined into the loops over threads, regardless of their size, or the loops are not
+// vectorized. Internal linkage avoids compiling functions that no kernel calls.
 #define MPSX_INLINE_BEGIN                                                                                    \
   _Pragma("clang attribute push(__attribute__((always_inline)), apply_to = function)")                       \
   _Pragma("clang attribute push(__attribute__((internal_linkage)), apply_to = any(function, record, variable(is_global)))")
 #define MPSX_ATTRIBUTE_END _Pragma("clang attribute pop")
-#ifdef MPSX_SIMT  // any function may meet other threads: calls must not be doubled, merged or moved into a branch
+#ifdef MPSX_SIMT  // any function may synchronize, so calls must not be duplicated, merged or moved into a branch
 #define MPSX_CONVERGENT_BEGIN _Pragma("clang attribute push(__attribute__((convergent, nomerge)), apply_to = function)")
 #define MPSX_USER_CODE_BEGIN MPSX_INLINE_BEGIN MPSX_CONVERGENT_BEGIN
 #define MPSX_USER_CODE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END MPSX_ATTRIBUTE_END
@@ -69,7 +70,7 @@
 #define MPSX_USER_CODE_END
 #define MPSX_ENTRY __attribute__((flatten))
 #endif
-// Apple's own markers.
+// Apple's own macros.
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_ALIGN(n) alignas(n)
 #define METAL_CONST
@@ -182,13 +183,13 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 static_assert(sizeof(long) == 8, "Metal's long has 64 bits");
 
-// The bits of one type as another of the same size.
+// Reinterprets the bits of one type as another type of the same size.
 template <class To, class From>
 MPSX_FN constexpr To as_type(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "as_type: the sizes differ");
   if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) {
     return __builtin_bit_cast(To, from);
-  } else {  // vectors, and half where its copy assignment is written out
+  } else {  // vectors, and half if it has an explicit copy assignment
     To to(0);
     __builtin_memcpy(static_cast<void*>(&to), &from, sizeof to);
     return to;

@@ -1,5 +1,5 @@
-// The functions of Apple's compiler that its own library is written with: shipping kernels call them too. The last
-// argument of many says whether fast math will do. Macros, so that a SIMD function's call is the user's.
+// Builtin functions of Apple's compiler, which existing kernels call directly. The last argument of many selects fast
+// math. They are macros, so that SIMD functions report the user's line.
 #pragma once
 
 #define __metal_abs(x) ::metal::abs(x)
@@ -58,7 +58,7 @@
 #define __metal_tanpi(x, ...) ::metal::tanpi(x)
 #define __metal_trunc(x, ...) ::metal::trunc(x)
 
-// A float becomes an integer, as it does where it is passed to a function of integers.
+// Converts a float to an integer, like passing it to a function that takes integers.
 namespace metal {
 template <class T>
 MPSX_FN constexpr auto mpsx_integer(T x) {
@@ -94,7 +94,7 @@ MPSX_FN constexpr auto mpsx_integer(T x) {
 #ifdef MPSX_SIMT
 #define __metal_get_simdgroup_size(kind) decltype(kind)(MPSX_SIMD_WIDTH)
 namespace metal {
-MPSX_FN uint mpsx_lane(MPSX_PLACE) {
+MPSX_FN uint mpsx_lane(MPSX_CALL_SITE) {
   uint lane;
   mpsx_simd_active("__metal_get_thread_index_in_simdgroup", mpsx_file, mpsx_line, lane);
   return lane;
@@ -117,8 +117,9 @@ struct remove_addrspace {
 template <class T>
 using remove_addrspace_t = T;
 
-// Limits of vectors: the component's. Their values are no vectors yet, so that `constexpr float x =
-// numeric_limits<float2>::infinity().x` is one: of a vector's components, a constant expression reads only by index.
+// The limits of vectors are those of the components. Their type is not a vector, because constant expressions can
+// access components of a vector only by index, and `constexpr float x = numeric_limits<float2>::infinity().x` must
+// work.
 template <class T, int N>
 struct mpsx_same_components {
   T x, y, z, w;
@@ -142,7 +143,7 @@ struct numeric_limits<vec<T, N>> : numeric_limits<T> {
 #undef MPSX_LIMIT
 };
 
-// <metal_uniform>: the promise that a value is the same for all threads.
+// <metal_uniform>: values that are the same for all threads.
 template <class T>
 using uniform = T;
 template <class T>

@@ -1,4 +1,4 @@
-// <metal_common> and what min, max, clamp and select have in common over the scalar types but half and bfloat.
+// <metal_common>, and min, max, clamp and select for scalar types except half and bfloat.
 #pragma once
 
 namespace metal {

@@ -1,10 +1,64 @@
-// Division of integers in vectors, which processors have for floats alone.
+// Integer division: vectorized through floating point, and guarded against traps.
 #pragma once
 
 namespace mpsx {
 
-// Where a float type holds both operands, in p bits, their quotient is not rounded up to an integer that it is below:
-// it is 1/b below at least, and rounding adds a/b 2^-p at most.
+// Quotients and remainders that do not trap, unlike the division of x86: dividing by zero yields the dividend and the
+// remainder 0, and dividing the smallest integer by -1 wraps around.
+template <class R>
+MPSX_FN constexpr R safe_divisor(R a, R b) {
+#ifdef MPSX_CUDA  // GPUs do not trap
+  return b;
+#endif
+  constexpr R smallest = sizeof(R) == 8 ? R(0x8000000000000000ull) : R(0x80000000u);
+  return b == 0 || (R(-1) < R(0) && b == R(-1) && a == smallest) ? R(1) : b;
+}
+
+// python/mpsx/msl/passes/division.py rewrites a / b as a / safe / b and a /= b as a /= safe = b, and likewise for %.
+// These operators guard divisions of integers and leave others as they are.
+template <class A>
+struct safe_dividend {
+  const A& value;
+};
+template <class B>
+struct safe_assigned_divisor {
+  const B& value;
+};
+struct safe_t {
+  template <class B>
+  MPSX_FN constexpr safe_assigned_divisor<B> operator=(const B& b) const {
+    return {b};
+  }
+};
+inline constexpr safe_t safe{};
+
+#define MPSX_SAFE_DIVISION(OP)                                                                            \
+  template <class A>                                                                                      \
+  MPSX_FN constexpr safe_dividend<A> operator OP(const A& a, safe_t) {                                    \
+    return {a};                                                                                           \
+  }                                                                                                       \
+  template <class A, class B>                                                                             \
+  MPSX_FN constexpr auto operator OP(safe_dividend<A> a, const B& b)->decltype(a.value OP b) {            \
+    if constexpr (metal::is_integral_v<A> && metal::is_integral_v<B>) {                                   \
+      typedef decltype(a.value OP b) R;                                                                   \
+      return R(a.value) OP safe_divisor<R>(R(a.value), R(b));                                             \
+    } else {                                                                                              \
+      return a.value OP b;                                                                                \
+    }                                                                                                     \
+  }                                                                                                       \
+  template <class A, class B>                                                                             \
+  MPSX_FN constexpr auto operator OP##=(A& a, safe_assigned_divisor<B> b)->decltype(a OP##= b.value) {   \
+    if constexpr (metal::is_integral_v<A> && metal::is_integral_v<B>)                                     \
+      return a = A(a OP safe OP b.value);                                                                 \
+    else                                                                                                  \
+      return a OP##= b.value;                                                                            \
+  }
+MPSX_SAFE_DIVISION(/)
+MPSX_SAFE_DIVISION(%)
+#undef MPSX_SAFE_DIVISION
+
+// If a float type with p bits holds both operands, the quotient is never rounded up to the next integer: it is at least
+// 1/b below that integer, and rounding adds at most a/b 2^-p.
 template <typename C>
 struct division_float {
   typedef float type;
@@ -14,7 +68,8 @@ struct division_float<int> {
   typedef double type;
 };
 
-// a = q b + r, q rounded towards zero, for integers of at most 32 bits and b other than 0; INT_MIN / -1 wraps around.
+// Computes a = q b + r with q rounded towards zero, for integers of at most 32 bits and b != 0. INT_MIN / -1 wraps
+// around.
 template <typename C>
 MPSX_FN void divide(C a, C b, C& q, C& r) {
   typedef typename division_float<C>::type F;
@@ -24,8 +79,9 @@ MPSX_FN void divide(C a, C b, C& q, C& r) {
   r = C(unsigned(a) - unsigned(whole) * unsigned(d));
 }
 
-// A double does not hold 64 bits: two steps, the second of what the first leaves. Each rounds to the nearest, so that
-// is at most |b|/2 and 2^12, and then |b|/2 and less than 1; multiples of 2^64 cancel. Its sign may be the other one.
+// A double does not hold 64 bits, so divide in two steps, the second one on the remainder of the first. Multiples of
+// 2^64 cancel. The remainder of the second step is at most about |b|/2 in magnitude, and its sign may be wrong, which
+// the end corrects.
 MPSX_FN void divide(long a, long b, long& q, long& r) {
   typedef unsigned long U;
   const double inverse = 1.0 / double(b), most = 9223372036854774784.0;  // the double below 2^63
@@ -35,7 +91,7 @@ MPSX_FN void divide(long a, long b, long& q, long& r) {
   const U d = U(b), q1 = U(long(__builtin_rint(first))), left = U(a) - q1 * d;
   const U q2 = U(long(__builtin_rint(double(long(left)) * inverse))), rest = left - q2 * d;
   const U wrong = rest != 0 && (long(rest) < 0) != (a < 0) ? ~U(0) : U(0);
-  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0: by one b, all ones: by one -b
+  const U over = (long(rest) < 0) == (b < 0) ? U(0) : ~U(0);  // 0: correct by b, all ones: by -b
   q = long(q1 + q2 + (wrong & (over | 1)));
   r = long(rest - (wrong & ((d ^ over) - over)));
 }

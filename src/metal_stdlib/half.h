@@ -1,12 +1,12 @@
-// half and bfloat: 16 bits that compute in float and round after every operation, as Metal's do.
+// half and bfloat: 16-bit types that compute in float and round after every operation, as in Metal.
 #pragma once
 
 namespace metal {
-// The integer conversions serve constant expressions and processors without an instruction; both round to nearest
-// even and keep NaN.
+// Conversions with integer arithmetic, for constant expressions and processors without conversion instructions. They
+// round to nearest even and preserve NaN.
 MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
   const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
-  // 2^112 moves the exponent's bias from 15 to 127 and normalises subnormals on the way.
+  // Multiplying by 2^112 changes the exponent bias from 15 to 127 and normalizes subnormals.
   const uint32_t finite = as_type<uint32_t>(as_type<float>(magnitude) * 0x1p112f);
   const uint32_t bits = (h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : finite;
   return as_type<float>(bits | uint32_t(h & 0x8000u) << 16);
@@ -14,7 +14,7 @@ MPSX_FN constexpr float mpsx_half_to_float_bits(uint16_t h) {
 MPSX_FN constexpr uint16_t mpsx_float_to_half_bits(float f) {
   const uint32_t u = as_type<uint32_t>(f), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
   const uint32_t normal = (a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13;
-  // Below 2^-14 the float adder rounds at the right bit when 0.5 is added. Clamped: larger values are not used.
+  // Below 2^-14, adding 0.5 in float rounds at the right bit. Larger values are clamped, because they are not used.
   const uint32_t small = as_type<uint32_t>(as_type<float>(a < 0x38800000u ? a : 0u) + 0.5f) - 0x3f000000u;
   uint32_t r = a < 0x38800000u ? small : normal;
   r = a >= 0x477ff000u ? 0x7c00u : r;
@@ -48,7 +48,7 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
   return uint16_t(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
-// Copy assignment is written out because gcc does not vectorise the implicit one; clang does and keeps it trivial.
+// gcc does not vectorize the implicit copy assignment, so define it there. clang does, and keeps it trivial.
 #if defined(__clang__)
 #define MPSX_COPY(TYPE)                          \
   constexpr TYPE& operator=(const TYPE&) = default;
@@ -59,8 +59,8 @@ MPSX_FN constexpr uint16_t mpsx_float_to_bfloat(float f) {
     return *this;                                          \
   }
 #endif
-// Anybody's class that converts to a number converts to bfloat too, as it would to a built-in type, unless it converts
-// to bfloat itself.
+// A user's class that converts to a number also converts to bfloat, like to a built-in type, unless it converts to
+// bfloat directly.
 #ifdef MPSX_GENERAL
 template <class C, class T, class = void>
 constexpr bool mpsx_has_conversion = false;
@@ -123,7 +123,8 @@ MPSX_FN constexpr half::half(bfloat b) : bits(mpsx_float_to_half(float(b))) {}
 #endif
 MPSX_FN constexpr bfloat::bfloat(half h) : bits(mpsx_float_to_bfloat(float(h))) {}
 
-// half with half or an integer stays half; with float it becomes float, by the built-in operators.
+// Operations of half with half or an integer yield half. Operations with float use the built-in operators and yield
+// float.
 #define MPSX_MINIFLOAT_BINARY(TYPE, OP)                                                                 \
   MPSX_FN constexpr TYPE operator OP(TYPE a, TYPE b) { return TYPE(float(a) OP float(b)); }             \
   template <class I, class = enable_if_t<is_integral_v<I>>>                                             \

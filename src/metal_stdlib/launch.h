@@ -1,4 +1,4 @@
-// The parts of entry points: argument unpacking and the walk over the units of a dispatch.
+// Building blocks of entry points: argument unpacking and iteration over the units of a dispatch.
 #pragma once
 
 namespace mpsx {
@@ -17,7 +17,7 @@ struct signature<void(P...)> {
   using at = typename pick<I, P...>::type;
 };
 
-// A buffer as the pointer or reference that parameter type P asks for.
+// Converts a buffer to the pointer or reference of parameter type P.
 template <class P>
 struct argument;
 template <class T>
@@ -32,43 +32,42 @@ template <class P>
 MPSX_FN P address(void* p) {
   return argument<metal::remove_cv_t<P>>::from(p);
 }
-// A constant argument by value: the compiler then knows that no store changes it.
+// Passes a constant argument by value, so that the compiler knows that no store changes it.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value(void* p) {
   return argument<P>::from(p);
 }
 
-// The same for an argument that a function constant leaves out.
+// The same for an argument that a function constant may disable.
 template <class P>
 MPSX_FN metal::remove_const_t<metal::remove_reference_t<P>> value_or_zero(void* p) {
   typedef metal::remove_const_t<metal::remove_reference_t<P>> V;
   return p ? argument<P>::from(p) : V();
 }
 
-// The same of an argument that a function constant leaves out. Kernels read it ahead of the condition that guards it,
-// which gives something on a GPU.
+// The address of an argument that a function constant may disable. Kernels may read it before the condition that guards
+// it, which does not fault on a GPU, so point to zeros.
 template <class P>
 MPSX_FN P address_or_zero(void* p) {
   alignas(64) static unsigned char zero[4096];
   return argument<metal::remove_cv_t<P>>::from(p ? p : zero);
 }
 
-// The values of function constants that the running kernel was made with: of the thread, since others may run it with
-// other values (a GPU has a module for each set of them). They are the engine's memory, where checked kernels look at
-// it in no other way.
-#ifndef MPSX_QUIET
-#define MPSX_QUIET
+// The values of the running kernel's function constants. Per thread, because other threads may run the kernel with
+// other values (a GPU has one module per set of values). They are in the engine's memory, which is not checked.
+#ifndef MPSX_UNCHECKED_SPACE
+#define MPSX_UNCHECKED_SPACE
 #endif
-static MPSX_THREAD_LOCAL const void* const MPSX_QUIET* constants;
+static MPSX_THREAD_LOCAL const void* const MPSX_UNCHECKED_SPACE* constants;
 MPSX_FN void set_constants(const mpsx_launch* launch) {
-  constants = (const void* const MPSX_QUIET*)((const MPSX_QUIET mpsx_launch*)launch)->constants;
+  constants = (const void* const MPSX_UNCHECKED_SPACE*)((const MPSX_UNCHECKED_SPACE mpsx_launch*)launch)->constants;
 }
 MPSX_FN bool constant_defined(int i) { return constants && constants[i]; }
 template <class T>
 MPSX_FN T function_constant(int i) {
   if (!constant_defined(i)) return T();
   alignas(T) unsigned char bytes[sizeof(T)];
-  for (unsigned k = 0; k < sizeof(T); ++k) bytes[k] = ((const MPSX_QUIET unsigned char*)constants[i])[k];
+  for (unsigned k = 0; k < sizeof(T); ++k) bytes[k] = ((const MPSX_UNCHECKED_SPACE unsigned char*)constants[i])[k];
   return *reinterpret_cast<T*>(bytes);
 }
 template <class T>
@@ -86,7 +85,7 @@ constexpr const char* scalar_name() {
 #undef MPSX_NAME
 }
 
-// A position in the type that the kernel declared: ushort or uint, up to three components.
+// Converts a position to the kernel's parameter type: ushort or uint with up to three components.
 template <class P>
 MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
   typedef typename metal::mpsx_vector<P>::scalar S;
@@ -98,7 +97,7 @@ MPSX_FN P position(unsigned x, unsigned y, unsigned z) {
     return P(x);
 }
 
-// Splits units [begin, end) of a grid into runs along x. Divides once: grids may have rows of few elements.
+// Splits units [begin, end) of a grid into runs along x. Divides only once, because grids may have short rows.
 struct runs {
   unsigned nx, ny, nz, x0, x1, y, z;
   unsigned long long at, end;

@@ -1,4 +1,4 @@
-// <metal_logging>: what a kernel logs goes to stderr, a line a message.
+// <metal_logging>: writes kernel logs to stderr, one line per message.
 #pragma once
 
 #ifdef __APPLE__
@@ -6,7 +6,7 @@
 #else
 #  define MPSX_C_NAME(NAME) #  NAME
 #endif
-// Of the C library in the process, under names that no kernel has.
+// Functions of the C library, under names that do not collide with kernels.
 extern "C" int mpsx_snprintf(char*, size_t, const char*, ...) __asm__(MPSX_C_NAME(snprintf));
 extern "C" long mpsx_write(int, const void*, size_t) __asm__(MPSX_C_NAME(write));
 #undef MPSX_C_NAME
@@ -20,7 +20,7 @@ enum os_log_type {
   OS_LOG_TYPE_FAULT = 0x11
 };
 
-// An argument of a message: up to four numbers, or a pointer.
+// A message argument: up to four numbers, or a pointer.
 struct mpsx_logged {
   enum kind_t { INTEGER, FLOAT, POINTER } kind;
   int count;
@@ -44,7 +44,7 @@ struct mpsx_logged {
   }
 };
 
-// A message being written. What does not fit is cut off.
+// Formats a message, which is truncated if it is too long.
 struct mpsx_log_line {
   char text[1024];
   int size;
@@ -109,7 +109,7 @@ struct mpsx_log_line {
   }
 };
 
-// `log(f, x…)` of a logger. One call of write, so that the lines of several threads stay whole.
+// A logger's `log(f, x…)`. It calls write once, so that lines of several threads do not mix.
 inline __attribute__((noinline)) void mpsx_log(const char* subsystem, const char* category, const char* type,
                                                const char* f, const mpsx_logged* values, int count) {
   mpsx_log_line line;

@@ -1,9 +1,10 @@
-// Rounding, sign and exponent functions of float: what has an instruction or a few.
+// Rounding, sign and exponent functions of float, which take one or a few instructions.
 #pragma once
 
 namespace metal {
 #if !defined(__FMA__) && defined(__x86_64__)
-// No instruction: the product is exact in double; the sum is rounded to odd, so that rounding to float is right.
+// fma without an instruction: the product is exact in double, and the sum is rounded to odd, so that the final rounding
+// to float is correct.
 MPSX_FN float fma(float a, float b, float c) {
   const double p = double(a) * double(b), d = double(c), s = p + d;
   const double t = s - p, error = (p - (s - t)) + (d - t);
@@ -36,7 +37,7 @@ MPSX_FN float ceil(float x) { return __builtin_ceilf(x); }
 MPSX_FN float trunc(float x) { return __builtin_truncf(x); }
 MPSX_FN float rint(float x) { return __builtin_rintf(x); }
 #else
-// Adding 2^23 leaves no room for a fraction; values that large have none.
+// Adding 2^23 rounds to an integer. Larger values have no fraction.
 MPSX_FN float rint(float x) {
   const float magic = copysign(0x1p23f, x), r = copysign((x + magic) - magic, x);
   return fabs(x) < 0x1p23f ? r : x;
@@ -54,7 +55,7 @@ MPSX_FN float ceil(float x) {
   return copysign(r < x ? r + 1.0f : r, x);
 }
 #endif
-// Halfway cases away from zero.
+// Rounds halfway cases away from zero.
 MPSX_FN float round(float x) {
   const float t = trunc(x);
   return copysign(fabs(x - t) >= 0.5f ? t + copysign(1.0f, x) : t, x);
@@ -67,7 +68,7 @@ MPSX_FN float modf(float x, float& whole) {
   whole = trunc(x);
   return copysign(isinf(x) ? 0.0f : x - whole, x);
 }
-// fmax of C: a NaN loses. clang vectorises its builtin, also in reductions; gcc vectorises the comparison.
+// C's fmax, which ignores a NaN. clang vectorizes its builtin, also in reductions; gcc vectorizes the comparison.
 #if defined(__clang__)
 MPSX_FN float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
 MPSX_FN float fmin(float a, float b) { return __builtin_fminf(a, b); }
@@ -80,7 +81,7 @@ MPSX_FN float fmax3(float a, float b, float c) { return fmax(fmax(a, b), c); }
 MPSX_FN float fmin3(float a, float b, float c) { return fmin(fmin(a, b), c); }
 MPSX_FN float fmedian3(float a, float b, float c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
 MPSX_FN float divide(float a, float b) { return a / b; }
-// To 2 ulp for normal numbers b below 2^126, without a branch: fast::divide.
+// fast::divide: accurate to 2 ulp for normal numbers b below 2^126, without a branch.
 MPSX_FN float mpsx_fast_divide(float a, float b) {
 #ifdef MPSX_CUDA
   return __nvvm_div_approx_ftz_f(a, b);
@@ -112,14 +113,13 @@ MPSX_FN float nextafter(float x, float y) {
   if (x == 0.0f) return copysign(__FLT_DENORM_MIN__, y);
   return as_type<float>(as_type<uint>(x) + ((x < y) == (x > 0.0f) ? 1u : ~0u));
 }
-// The remainder of r >= 0 after the multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d, which are counted
-// by rounding to nearest: so r may become negative, of at most about half of what is taken off. A product of d and as
-// many bits is exact.
+// Subtracts multiples of d * 2^SHIFT, of d * 2^(SHIFT - bits), …, and of d from r >= 0. The multiples are rounded to
+// nearest, so r may become negative, by at most about half of the last subtrahend. The products of d are exact.
 #if defined(__FMA__) || !defined(__x86_64__)
 constexpr int mpsx_quotient_bits = 47;
 MPSX_FN double mpsx_nearest_whole(double n) { return __builtin_rint(n); }
 MPSX_FN double mpsx_take_off(double r, double n, double d) { return __builtin_fma(-n, d, r); }
-// product - x y, exactly, of the rounded product of a float and a double.
+// Computes product - x y exactly, where `product` is the rounded product of a float and a double.
 MPSX_FN double mpsx_product_excess(double product, double x, double y) { return mpsx_take_off(product, x, y); }
 #else
 constexpr int mpsx_quotient_bits = 28;
@@ -139,7 +139,8 @@ MPSX_FN double mpsx_divide_off(double r, double d, double inverse) {
   else
     return rest;
 }
-// Exact, by long division: of 277 bits that a quotient may have, double takes off many in a step, without branches.
+// Exact fmod by long division. A quotient has up to 277 bits; each step in double computes many of them, without
+// branches.
 MPSX_FN float fmod(float x, float y) {
   const double d = double(fabs(y));
   const double rest = mpsx_divide_off<277 / mpsx_quotient_bits * mpsx_quotient_bits>(double(fabs(x)), d, 1.0 / d);

@@ -1,8 +1,9 @@
-// Exponentials, logarithms and pow of float: without branches, so that loops over them are vectorised.
+// Exponentials, logarithms and pow of float, without branches, so that loops over them are vectorized.
 #pragma once
 
 namespace metal {
-// exp(r) for |r| <= ln(2)/2: a GPU's instruction (error below 2^-22), elsewhere minimax, relative error below 2^-28.
+// exp(r) for |r| <= ln(2)/2: an instruction on GPUs (error below 2^-22), elsewhere a minimax polynomial with a relative
+// error below 2^-28.
 MPSX_FN float mpsx_exp_reduced(float r) {
 #ifdef MPSX_CUDA
   return __nvvm_ex2_approx_ftz_f(r * M_LOG2E_F);
@@ -15,19 +16,19 @@ MPSX_FN float mpsx_exp_reduced(float r) {
   return fma(p * r, r, r) + 1.0f;
 #endif
 }
-// x within [low, high]; a NaN stays, and each bound costs one instruction, unlike fmin and fmax.
+// Clamps x to [low, high] and preserves NaN. Unlike fmin and fmax, each bound takes one instruction.
 MPSX_FN float mpsx_bound(float x, float low, float high) {
   const float c = low > x ? low : x;
   return high < c ? high : c;
 }
-// The integer nearest to y, as a float and in the low bits of `bits`, which need no conversion (and NaN none either).
+// The integer nearest to y, as a float and in the low bits of `bits`, without a conversion instruction, also for NaN.
 struct mpsx_nearest { float value; uint bits; };
 MPSX_FN mpsx_nearest mpsx_round(float y) {
   const float shifted = y + 0x1.8p23f;
   return {shifted - 0x1.8p23f, as_type<uint>(shifted)};
 }
-// x * 2^(n + shift) for |n + shift| < 252, as two products, so that overflow and subnormals come out rounded once.
-// `vanishes` says that the result is zero: underflow would say so too, but many times slower (masked softmax rows).
+// x * 2^(n + shift) for |n + shift| < 252, as two products, so that overflow and subnormals are rounded once.
+// `vanishes` makes the result zero; underflow would too, but is many times slower (masked softmax rows).
 MPSX_FN float mpsx_scale_by(float x, mpsx_nearest n, int shift, bool vanishes) {
   const uint bits = n.bits + uint(shift), first = (bits << 22) & 0xff800000u, second = (bits << 23) - first;
   return x * as_type<float>(first + 0x3f800000u) * as_type<float>(vanishes ? 0u : second + 0x3f800000u);
@@ -38,7 +39,7 @@ MPSX_FN float mpsx_exp_shifted(float x, int shift) {
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, c));  // ln(2) in two parts
   return mpsx_scale_by(mpsx_exp_reduced(r), n, shift, x < -104.0f);
 }
-// exp(x) for |x| <= 87, whose result is a normal number.
+// exp(x) for |x| <= 87, where the result is a normal number.
 MPSX_FN float mpsx_exp_normal(float x) {
   const mpsx_nearest n = mpsx_round(x * M_LOG2E_F);
   const float r = fma(n.value, 0x1.05c61p-29f, fma(n.value, -0x1.62e43p-1f, x));
@@ -79,7 +80,7 @@ MPSX_FN float mpsx_log_tail(float f) {
   const float z = f * f;
   return fma(z * f, p, -0.5f * z);
 }
-// The values at 0, infinity, negative numbers and NaN, around a logarithm that is right elsewhere.
+// Replaces the result of a logarithm at 0, infinity, negative numbers and NaN.
 MPSX_FN float mpsx_log_ends(float x, float y) {
   y = x == INFINITY ? x : y;
   y = x == 0.0f ? -INFINITY : y;
@@ -91,7 +92,7 @@ MPSX_FN float log(float x) {
   const float low = fma(s.exponent, -2.12194440e-4f, mpsx_log_tail(s.fraction));
   return mpsx_log_ends(x, fma(s.exponent, 0.693359375f, s.fraction + low));
 }
-// log2(e) - 1 and log10(e) apply to the leading term and its tail apart, which keeps the tail's digits.
+// Multiplies the leading term and its tail separately by log2(e) - 1 and log10(e), which preserves the tail's digits.
 MPSX_FN float log2(float x) {
   const mpsx_split s = mpsx_log_split(x);
   const float tail = mpsx_log_tail(s.fraction);
@@ -105,7 +106,7 @@ MPSX_FN float log10(float x) {
   const float fraction = fma(s.fraction, M_LOG10E_F, fma(s.fraction, -0x1.5b235ep-27f, low));
   return mpsx_log_ends(x, fma(s.exponent, 0x1.344p-2f, fraction));  // log10(2) in two parts, the first short
 }
-// log(1 + x) for x >= -1/2 or so: the rounding error of 1 + x is put back to first order.
+// log(1 + x) for x >= about -1/2, with a first-order correction of the rounding error of 1 + x.
 MPSX_FN float mpsx_log1p(float x) {
   const float u = 1.0f + x, d = u - 1.0f;
   const float error = u > 2.0f ? 1.0f - (u - x) : x - d;

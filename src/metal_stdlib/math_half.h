@@ -1,4 +1,4 @@
-// The float functions for half and bfloat: computed in float, rounded once.
+// The float functions for half and bfloat, computed in float and rounded once.
 #pragma once
 
 #define MPSX_UNARY_MATH(M)                                                                                  \
@@ -11,8 +11,8 @@
 #define MPSX_TEST_MATH(M) M(isfinite) M(isinf) M(isnan) M(isnormal) M(signbit)
 
 namespace metal {
-// half or bfloat, of arguments that are that type or integers; void of all others. The functions of these types are
-// templates, so that a kernel may define its own for bfloat in namespace metal, which win over them.
+// half or bfloat if all arguments are that type or integers, else void. The functions of these types are templates, so
+// that a kernel can define its own overloads for bfloat in namespace metal, which take precedence.
 template <class T>
 constexpr bool mpsx_is_small = is_same_v<T, half> || is_same_v<T, bfloat>;
 template <class... A>
@@ -32,7 +32,7 @@ using mpsx_if_small = enable_if_t<mpsx_is_small<typename mpsx_small<A...>::type>
 template <class H>
 using mpsx_of_small = enable_if_t<mpsx_is_small<H>, bool>;
 
-// An integer argument has no best overload in Metal either.
+// Calls with an integer argument are ambiguous, as in Metal.
 #define MPSX_UNARY(F)                                                      \
   template <class H>                                                       \
   MPSX_FN mpsx_if_small<H> F(H x) {                                        \

@@ -11,7 +11,7 @@ struct mpsx_angle {
 MPSX_FN mpsx_angle mpsx_reduce_small(float x) {
   const float n = rint(x * M_2_PI_F);
   const float near = fma(n, -0x1.921fb6p+0f, x), more = n * 0x1.777a5cp-25f, r = near + more, part = r - near;
-  const float lost = (near - (r - part)) + (more - part);  // of the sum, which the rest of the product joins
+  const float lost = (near - (r - part)) + (more - part);  // rounding error of the sum, added to the rest
   const float low = lost + fma(n, 0x1.777a5cp-25f, -more) + n * 0x1.ee59dap-50f;
   const float safe = fabs(n) < 0x1p30f ? n : 0.0f;
   return {r, low, int(safe)};
@@ -43,14 +43,15 @@ MPSX_FN float mpsx_tan_angle(mpsx_angle a) {
   const float y = a.r + fma(p * z, a.r, a.low);
   return (a.quadrant & 1) ? -1.0f / y : y;
 }
-// An angle in quarter turns: the nearest whole number of them, whose last bits count, and the rest.
+// An angle in quarter turns: the nearest integer, of which only the last bits matter, and the remainder.
 struct mpsx_quarters {
   double rest;
   uint64_t whole;
 };
-// Of any x, after M. Payne and R. Hanek: of the digits of 2/pi only those matter whose products with x are below 4.
+// Reduces any x with the algorithm of M. Payne and R. Hanek: only those digits of 2/pi matter whose products with x are
+// below 4.
 MPSX_FN mpsx_quarters mpsx_reduce(float x) {
-  constexpr double round = 0x1.8p52;  // rounds a sum with it to a whole number, whose last bits are the sum's
+  constexpr double round = 0x1.8p52;  // adding it rounds to an integer, which is in the last bits of the sum
   const double y = double(x);
   const int64_t size = int64_t(as_type<uint64_t>(y) & ~(1ull << 63));
   const bool a = size >= as_type<int64_t>(0x1p51), b = size >= as_type<int64_t>(0x1p77),
@@ -64,7 +65,7 @@ MPSX_FN mpsx_quarters mpsx_reduce(float x) {
   const double nearest = (part - less) + round;
   return {(part - (nearest - round)) - less, as_type<uint64_t>(whole) + as_type<uint64_t>(nearest)};
 }
-// Minimax polynomials in double, relative errors below 2^-28.
+// Minimax polynomials in double with relative errors below 2^-28.
 MPSX_FN float mpsx_sin_quarters(mpsx_quarters angle, uint64_t shift) {
   const double z = angle.rest * angle.rest;
   double s = mpsx_take_off(0x1.465e845ca082dp-4, z, 0x1.2d9053235f8fap-8);
@@ -76,7 +77,7 @@ MPSX_FN float mpsx_sin_quarters(mpsx_quarters angle, uint64_t shift) {
   const double y = (quarter & 1u) ? c : s;
   return float((quarter & 2u) ? -y : y);
 }
-#ifdef MPSX_SIMT  // a thread branches on its own, and GPUs are slow at double; vectors would compute both
+#ifdef MPSX_SIMT  // branch, because GPUs are slow in double; vectorized code would compute both sides
 MPSX_FN bool mpsx_branch_small(float x) { return fabs(x) < 0x1p16f; }
 #else
 MPSX_FN bool mpsx_branch_small(float) { return false; }
@@ -96,7 +97,7 @@ MPSX_FN float tan(float x) {
   const float r = float(angle), y = mpsx_tan_angle({r, float(angle - double(r)), int(q.whole & 3u)});
   return x == 0.0f ? x : y;
 }
-// Metal promises the fast ones for |x| <= pi; these hold up to 1e5 and save the reduction in double.
+// Metal specifies the fast functions for |x| <= pi. These are accurate up to 1e5 and avoid the reduction in double.
 namespace fast {
 MPSX_FN float sin(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 0); }
 MPSX_FN float cos(float x) { return mpsx_sin_quadrant(mpsx_reduce_small(x), 1); }
@@ -106,7 +107,7 @@ MPSX_FN float sincos(float x, float& cosine) {
   cosine = cos(x);
   return sin(x);
 }
-// pi times x: the argument is reduced without error.
+// Functions of pi times x, whose argument is reduced without error.
 MPSX_FN mpsx_angle mpsx_reduce_pi(float x) {
   const float r = fma(-2.0f, rint(x * 0.5f), x), n = rint(2.0f * r), f = fma(n, -0.5f, r);
   const float a = f * M_PI_F;
@@ -135,7 +136,8 @@ MPSX_FN float mpsx_asin_tail(float x, float z) {
   p = fma(p, z, 1.6666752422e-1f);
   return p * z * x;
 }
-// asin of a in [0, 1] as a / or pi/2 minus twice the arcsine of sqrt((1 - a) / 2), whose rounding error is put back.
+// asin of a in [0, 1]: directly for small a, else pi/2 - 2 asin(sqrt((1 - a) / 2)) with a correction of the rounding
+// error of the square root.
 struct mpsx_asin_parts {
   float x, tail;
   bool large;
@@ -183,10 +185,10 @@ MPSX_FN float atan2(float y, float x) {
   const bool steep = b > a;
   const float small = steep ? a : b, large = steep ? b : a;
   const float t = isinf(small) ? 1.0f : large == 0.0f ? 0.0f : small / large;
-  // The error of the quotient, where it is a normal number and the division says what it is.
+  // The rounding error of the quotient, if it is a normal number.
   const bool exact = small > 0x1p-100f && large < 0x1p100f;
   const float tail = mpsx_atan_tail(t), e = exact ? fma(-t, large, small) / large * (1.0f / fma(t, t, 1.0f)) : 0.0f;
-  // r = t + tail + e, or pi/2 minus that; then pi minus that on the left.
+  // r = t + tail + e, or pi/2 - r; then pi - r in the left half plane.
   const float low = tail + e;
   const float up = (M_PI_2_F - t) - (low + 0x1.777a5cp-25f), left_up = (M_PI_2_F + t) + (low - 0x1.777a5cp-25f);
   const float flat = t + low, left = (M_PI_F - t) - (low + 0x1.777a5cp-24f);
@@ -196,7 +198,7 @@ MPSX_FN float atan2(float y, float x) {
 
 MPSX_FN float sinh(float x) {
   const float a = fabs(x), z = x * x;
-  const float e = mpsx_exp_shifted(a, -1);  // e^a / 2 does not overflow where sinh does not
+  const float e = mpsx_exp_shifted(a, -1);  // e^a / 2 overflows only if sinh does
   float p = 2.03721912945e-4f;
   p = fma(p, z, 8.33028376239e-3f);
   p = fma(p, z, 1.66667160211e-1f);

@@ -8,7 +8,7 @@ struct matrix {
   column columns[C];
 
   matrix() = default;
-  // A scalar fills the diagonal.
+  // Diagonal matrix.
   template <class A, class = enable_if_t<is_arithmetic_v<A>>>
   MPSX_FN explicit constexpr matrix(A diagonal) : columns{} {
     MPSX_EACH(C, if constexpr (i < R) columns[i].s[i] = T(diagonal))
@@ -17,14 +17,14 @@ struct matrix {
   MPSX_FN explicit constexpr matrix(const matrix<U, C, R>& o) : columns{} {
     MPSX_EACH(C, columns[i] = column(o.columns[i]))
   }
-  // C columns, which may be lists of their components.
+  // From C columns, which may be component lists.
   template <int N = C, class = enable_if_t<N == 2>>
   MPSX_FN constexpr matrix(column a, column b) : columns{a, b} {}
   template <int N = C, class = enable_if_t<N == 3>>
   MPSX_FN constexpr matrix(column a, column b, column c) : columns{a, b, c} {}
   template <int N = C, class = enable_if_t<N == 4>>
   MPSX_FN constexpr matrix(column a, column b, column c, column d) : columns{a, b, c, d} {}
-  // C * R components, column after column.
+  // From C * R components, column by column.
   template <class A, class B, class... More,
             class = enable_if_t<!mpsx_is_vector<A> && sizeof...(More) + 2 == C * R>>
   MPSX_FN constexpr matrix(const A& a, const B& b, const More&... more) : columns{} {
@@ -62,7 +62,7 @@ MPSX_FN constexpr matrix<T, C, R> operator-(const matrix<T, C, R>& a) {
 MPSX_MATRIX_SUM(+)
 MPSX_MATRIX_SUM(-)
 #undef MPSX_MATRIX_SUM
-// With a scalar, component by component.
+// Operations with a scalar apply to every component.
 #define MPSX_MATRIX_SCALE(OP)                                                                        \
   template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>>>                 \
   MPSX_FN constexpr matrix<T, C, R> operator OP(const matrix<T, C, R>& a, A b) {                     \
@@ -81,7 +81,7 @@ template <class T, int C, int R, class A, class = enable_if_t<is_arithmetic_v<A>
 MPSX_FN constexpr matrix<T, C, R> operator*(A a, const matrix<T, C, R>& b) {
   return b * a;
 }
-// Sums in the order of the columns, each product added with one rounding of its own.
+// Adds the products in column order, with one rounding per product.
 template <class T, int C, int R, class V, class = enable_if_t<mpsx_vector<V>::size == C>, class = mpsx_plain<V>>
 MPSX_FN constexpr vec<T, R> operator*(const matrix<T, C, R>& a, const V& v) {
   vec<T, R> r = a.columns[0] * v.get(0);
@@ -127,7 +127,7 @@ MPSX_FN constexpr matrix<T, R, C> transpose(const matrix<T, C, R>& a) {
     for (int j = 0; j < R; ++j) r.columns[j].s[i] = a.columns[i].s[j];
   return r;
 }
-// Expanded along the first column.
+// Laplace expansion along the first column.
 template <class T, int N>
 MPSX_FN constexpr T determinant(const matrix<T, N, N>& a) {
   if constexpr (N == 2) {

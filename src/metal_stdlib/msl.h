@@ -1,15 +1,17 @@
-// The Metal standard library for translated kernels on a CPU. Freestanding: no other header, no C library beyond
-// memcpy and its like. Translated code lives inside namespace metal, so its names win over C's.
+// The Metal standard library for translated kernels. Freestanding: it includes no other headers and needs nothing of
+// the C library beyond memcpy and similar functions. Translated code is inside namespace metal, so its names take
+// precedence.
 #pragma once
 
 #include "kernel_abi.h"
 #include "base.h"
-// A checked library's lines are the user's: what is inlined from here counts as the line that called it.
+// In a checked library, code inlined from here gets the line of the user's call.
 #if defined(MPSX_SIMT) && defined(__clang__)
 MPSX_CONVERGENT_BEGIN
 #pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))
 #endif
 #include "traits.h"
+#include "division.h"
 #include "limits.h"
 #include "half.h"
 #include "vector.h"
@@ -22,7 +24,6 @@ MPSX_CONVERGENT_BEGIN
 #include "math_vector.h"
 #include "geometric.h"
 #include "integer.h"
-#include "division.h"
 #include "namespaces.h"
 #include "relational.h"
 #include "atomic.h"

@@ -1,4 +1,4 @@
-// Names that Metal knows without `using namespace metal`: its built-in types. For translated code at global scope.
+// Names that Metal provides without `using namespace metal`: its built-in types. For translated code at global scope.
 #pragma once
 
 #include "builtins.h"
@@ -52,10 +52,10 @@ template <class X>
 struct vec_elements {
   static constexpr int value = mpsx_vector<X>::size;
 };
-// Whether SIMD groups exchange values of this type.
+// Whether SIMD functions support this type.
 template <class X, class T = typename mpsx_vector<X>::scalar>
 struct __is_valid_simdgroup_type : bool_constant<is_arithmetic_v<T> && !is_same_v<T, bool> && sizeof(T) <= 4> {};
-// `uint4 v = {a, b};`: the components that a list does not have are zero.
+// `uint4 v = {a, b};` sets the remaining components to zero.
 template <class V, class... A>
 MPSX_FN constexpr V mpsx_list_of(const A&... a) {
   constexpr int size = (0 + ... + mpsx_vector<A>::size), missing = mpsx_vector<V>::size - size;
@@ -64,12 +64,12 @@ MPSX_FN constexpr V mpsx_list_of(const A&... a) {
   if constexpr (missing < 1 || missing > 2) return V(a...);
 }
 }  // namespace metal
-// Others specialise what Apple's numeric_limits inherits from.
+// Users specialize the base class of Apple's numeric_limits.
 #define _numeric_limits_impl numeric_limits
-// C++ has it, and Metal does not: it may be anybody's name.
+// A name that C++ reserves and Metal does not, so users may use it.
 #define forward forward_
 
-// <simd/simd.h> in a shader names the same types.
+// The names of the same types in <simd/simd.h>.
 namespace simd {
 using namespace metal;
 }

@@ -1,5 +1,5 @@
-// The namespaces precise and fast: the functions of namespace metal, but for those that math_trig.h has a faster form
-// of (MSL specification 3.2, section 6.5: which functions have two forms).
+// The namespaces precise and fast (MSL specification 3.2, section 6.5). They contain the functions of namespace metal,
+// except for those of which math_trig.h has a faster version.
 #pragma once
 
 namespace metal {

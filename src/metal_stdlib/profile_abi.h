@@ -1,4 +1,4 @@
-/* The interface between the driver and a kernel library that was compiled for profiling (instrument.py). Plain C. */
+/* The interface between the driver and kernel libraries compiled for profiling (instrument.py). Plain C, no headers. */
 #ifndef MPSX_PROFILE_ABI_H
 #define MPSX_PROFILE_ABI_H
 
@@ -10,16 +10,16 @@ extern "C" {
 
 enum { MPSX_PROFILE_LOAD = 0, MPSX_PROFILE_STORE = 1, MPSX_PROFILE_ATOMIC = 2 };
 
-/* A memory access: one instruction, or several that a GPU's compiler merges. */
+/* An instruction that accesses memory. Instructions that a GPU's compiler would merge are one site. */
 typedef struct mpsx_profile_site {
   unsigned kind;
   unsigned bytes; /* per lane */
 } mpsx_profile_site;
 
-/* Kernels call these each time a thread reaches an access or a basic block. */
+/* Kernels call these functions for each memory access and basic block that a thread executes. */
 typedef struct mpsx_profile_calls {
   void (*access)(const void* p, unsigned site);
-  void (*range)(const void* p, unsigned long bytes, unsigned site); /* counts as several accesses */
+  void (*range)(const void* p, unsigned long bytes, unsigned site); /* as several accesses of the site's size */
   void (*block)(unsigned block);
 } mpsx_profile_calls;
 

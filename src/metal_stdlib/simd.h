@@ -1,4 +1,4 @@
-// Barriers and SIMD-group functions where a threadgroup is one thread and a SIMD group is one lane wide.
+// Barriers and SIMD-group functions for threadgroups of one thread and SIMD groups of one lane.
 #pragma once
 
 namespace metal {
@@ -58,8 +58,8 @@ class simd_vote {
 MPSX_FN simd_vote simd_ballot(bool v) { return simd_vote(v); }
 MPSX_FN simd_vote simd_active_threads_mask() { return simd_vote(1); }
 
-// There is no other lane to take from. Test builds return what no result survives, so that a kernel which counts on
-// 32 lanes fails instead of being off a little.
+// There is no other lane to read from. Test builds return values that invalidate any result, so that a kernel that
+// relies on 32 lanes fails instead of being slightly wrong.
 template <class T>
 MPSX_FN T mpsx_other_lane(T v, bool self) {
 #ifdef MPSX_POISON_SHUFFLES
@@ -88,7 +88,7 @@ template <class T>
 MPSX_FN T simd_shuffle_rotate_up(T v, ushort) {
   return v;
 }
-// A lane other than the only one: `fill` takes its place.
+// Returns `fill` for any other lane.
 #define MPSX_FILL(F)                                                        \
   template <class T>                                                        \
   MPSX_FN T F(T v, T fill, ushort delta, ushort = 1) {                      \
@@ -100,7 +100,7 @@ MPSX_FILL(quad_shuffle_and_fill_down)
 MPSX_FILL(quad_shuffle_and_fill_up)
 #undef MPSX_FILL
 
-// A quad group has one thread too.
+// Quad groups also have one thread.
 #define MPSX_QUAD(F)                                                        \
   template <class... A>                                                     \
   MPSX_FN auto quad_##F(const A&... a) -> decltype(simd_##F(a...)) {        \

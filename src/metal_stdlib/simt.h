@@ -1,10 +1,10 @@
-// Barriers, SIMD groups and threadgroup memory where every thread of a threadgroup runs: calls into the engine
-// (src/driver/host/simt). Instead of simd.h in translation units with MPSX_SIMT.
+// Barriers, SIMD groups and threadgroup memory for real threadgroups, implemented by calls into the engine
+// (src/driver/host/simt). Replaces simd.h in translation units with MPSX_SIMT.
 #pragma once
 
-// The engine, filled in when the library is loaded. The calls are functions of another file (simt_calls.h), and a
-// compiler must neither double nor merge them, so that the return address tells places apart: convergent for clang; gcc
-// has flags for that (python/mpsx/msl/compiler.py).
+// The engine's functions; the pointer is set when the library is loaded. The calls are functions in another file
+// (simt_calls.h). The compiler must neither duplicate nor merge them, because the return address identifies a call:
+// they are convergent for clang; gcc needs flags (python/mpsx/msl/compiler.py).
 extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 #if defined(__clang__)
@@ -14,18 +14,18 @@ extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt
 #endif
 MPSX_CALL void mpsx_simt_threadgroup_barrier(unsigned flags, const char* file, int line);
 MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int line);
-// A value of up to 16 bytes in registers too, a longer one where it is.
-MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
-                                      const char* function, const char* file, int line);
-MPSX_CALL mpsx_met mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function, const char* file,
-                                           int line);
+// Values of up to 16 bytes are passed in registers, longer ones by address.
+MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
+                                            const char* function, const char* file, int line);
+MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
+                                                 const char* file, int line);
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line);
 MPSX_CALL void* mpsx_simt_threadgroup_variable(unsigned key, unsigned bytes, const char* name);
 }
 
-// The caller's place in the user's file, as two more arguments.
+// The caller's file and line, as two default arguments.
 #define MPSX_INLINE __attribute__((always_inline))
-#define MPSX_PLACE const char *mpsx_file = __builtin_FILE(), int mpsx_line = __builtin_LINE()
+#define MPSX_CALL_SITE const char *mpsx_file = __builtin_FILE(), int mpsx_line = __builtin_LINE()
 
 namespace mpsx {
 template <class V, unsigned KEY>
@@ -33,63 +33,64 @@ MPSX_FN V& threadgroup_variable(const char* name) {
   return *static_cast<V*>(mpsx_simt_threadgroup_variable(KEY, sizeof(V), name));
 }
 
-// The engine's memory is read and written by words of another address space, where clang checks nothing.
+// Accesses to the engine's memory use another address space, which clang does not instrument.
 #if defined(__clang__)
-#define MPSX_QUIET __attribute__((address_space(1)))
+#define MPSX_UNCHECKED_SPACE __attribute__((address_space(1)))
 #else
-#define MPSX_QUIET
+#define MPSX_UNCHECKED_SPACE
 #endif
-// Read by the entry of a thread.
+// Declares the arguments of a thread's entry point.
 #define MPSX_SIMT_ENTRY                                                          \
-  void* const MPSX_QUIET* const args = (void* const MPSX_QUIET*)arguments;       \
-  const MPSX_QUIET mpsx_launch* const launch = (const MPSX_QUIET mpsx_launch*)whole; \
-  const MPSX_QUIET mpsx_thread* const thread = (const MPSX_QUIET mpsx_thread*)own;   \
-  const MPSX_QUIET mpsx_threadgroup* const group = (const MPSX_QUIET mpsx_threadgroup*)thread->group; \
+  void* const MPSX_UNCHECKED_SPACE* const args = (void* const MPSX_UNCHECKED_SPACE*)arguments;       \
+  const MPSX_UNCHECKED_SPACE mpsx_launch* const launch = (const MPSX_UNCHECKED_SPACE mpsx_launch*)whole; \
+  const MPSX_UNCHECKED_SPACE mpsx_thread* const thread = (const MPSX_UNCHECKED_SPACE mpsx_thread*)own;   \
+  const MPSX_UNCHECKED_SPACE mpsx_threadgroup* const group =                     \
+      (const MPSX_UNCHECKED_SPACE mpsx_threadgroup*)thread->group;               \
   (void)args, (void)launch, (void)thread, (void)group;
 template <class T>
-using quiet_word = metal::conditional_t<sizeof(T) % 4 == 0, unsigned, unsigned char>;
+using unchecked_word = metal::conditional_t<sizeof(T) % 4 == 0, unsigned, unsigned char>;
 template <class T>
-MPSX_FN void quiet_load(T& to, const void* from) {
-  typedef quiet_word<T> W;
+MPSX_FN void unchecked_load(T& to, const void* from) {
+  typedef unchecked_word<T> W;
   W words[sizeof(T) / sizeof(W)];
-  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) words[i] = ((const MPSX_QUIET W*)from)[i];
+  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) words[i] = ((const MPSX_UNCHECKED_SPACE W*)from)[i];
   __builtin_memcpy(static_cast<void*>(&to), words, sizeof(T));
 }
 template <class T>
-MPSX_FN void quiet_store(void* to, const T& from) {
-  typedef quiet_word<T> W;
+MPSX_FN void unchecked_store(void* to, const T& from) {
+  typedef unchecked_word<T> W;
   W words[sizeof(T) / sizeof(W)];
   __builtin_memcpy(words, static_cast<const void*>(&from), sizeof(T));
-  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) ((MPSX_QUIET W*)to)[i] = words[i];
+  for (unsigned i = 0; i < sizeof(T) / sizeof(W); ++i) ((MPSX_UNCHECKED_SPACE W*)to)[i] = words[i];
 }
 
-// One SIMD function's call: what the active lanes gave.
+// One call of a SIMD function, with the values of the active lanes.
 template <class T>
 struct lanes_of {
   mpsx_lanes* all;
-  unsigned active, lane;  // lanes that take part, as bits; this one
+  unsigned active, lane;  // bit mask of the active lanes; this lane
   T mine;
   const char *function, *file;
   int line;
   MPSX_FN lanes_of(const T& v, const char* name, const char* in, int at) : mine(v), function(name), file(in), line(at) {
     static_assert(sizeof(T) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    mpsx_met met;
+    mpsx_exchanged exchanged;
     if constexpr (sizeof(T) <= 16) {
       unsigned long long words[2] = {0, 0};
       __builtin_memcpy(words, static_cast<const void*>(&v), sizeof(T));
-      met = mpsx_simt_exchange(words[0], words[1], sizeof(T), name, in, at);
+      exchanged = mpsx_simt_exchange(words[0], words[1], sizeof(T), name, in, at);
     } else {
-      met = mpsx_simt_exchange_long(&v, sizeof(T), name, in, at);
+      exchanged = mpsx_simt_exchange_long(&v, sizeof(T), name, in, at);
     }
-    all = met.all, active = met.active, lane = met.lane;
+    all = exchanged.all, active = exchanged.active, lane = exchanged.lane;
   }
   // The value of an active lane.
   MPSX_FN T get(unsigned i) const {
     T r(mine);
-    quiet_load(r, ((void* const MPSX_QUIET*)all->value)[i]);
+    unchecked_load(r, ((void* const MPSX_UNCHECKED_SPACE*)all->value)[i]);
     return r;
   }
-  // The value of a lane that should be active.
+  // The value of a lane. It is a fault if the lane is not active.
   MPSX_FN T take(unsigned source) const {
     if (source < MPSX_SIMD_WIDTH && (active >> source & 1u)) return get(source);
     T nothing(mine);
@@ -97,25 +98,25 @@ struct lanes_of {
                      sizeof nothing);
     return nothing;
   }
-  // The same, and `outside` where the SIMD group has no such lane.
+  // The same, but `outside` if the SIMD group has no such lane.
   MPSX_FN T take(unsigned source, const T& outside) const {
     return source >= MPSX_SIMD_WIDTH ? outside : take(source);
   }
-  // A value that all lanes share is computed by the first that asks.
+  // A value that is the same for all lanes. The first lane computes it.
   template <class R, class F>
   MPSX_FN R shared(F compute) const {
     static_assert(sizeof(R) <= MPSX_MAX_EXCHANGE_BYTES, "a SIMD function of this type");
-    MPSX_QUIET unsigned* const set = (MPSX_QUIET unsigned*)&all->memo_set;
+    MPSX_UNCHECKED_SPACE unsigned* const set = (MPSX_UNCHECKED_SPACE unsigned*)&all->memo_set;
     if (!*set) {
-      quiet_store<R>(all->memo, compute());
+      unchecked_store<R>(all->memo, compute());
       *set = 1;
     }
     alignas(R) unsigned char bytes[sizeof(R)];
     R& result = *reinterpret_cast<R*>(bytes);
-    quiet_load(result, all->memo);
+    unchecked_load(result, all->memo);
     return result;
   }
-  // The lanes of `mask` folded, in order; anything if there are none.
+  // Reduces the lanes of `mask` in order. The result is undefined if there are none.
   template <class F>
   MPSX_FN T fold(unsigned mask, F f) const {
     if (!mask) return mine;
@@ -123,12 +124,12 @@ struct lanes_of {
     for (mask &= mask - 1; mask; mask &= mask - 1) r = T(f(r, get(unsigned(__builtin_ctz(mask)))));
     return r;
   }
-  // The active lanes folded.
+  // Reduces the active lanes.
   template <class F>
   MPSX_FN T fold_active(F f) const {
     return shared<T>([&]() MPSX_INLINE { return fold(active, f); });
   }
-  // The active lanes whose value is not zero.
+  // Bit mask of the active lanes with a nonzero value.
   MPSX_FN unsigned votes() const {
     return shared<unsigned>([&]() MPSX_INLINE {
       unsigned found = 0;
@@ -139,7 +140,7 @@ struct lanes_of {
   }
 };
 
-// A vector instead of a swizzle, and everything else as it is.
+// Maps the type of a swizzle to its vector type, and other types to themselves.
 template <class X, bool = metal::mpsx_is_vector<X>>
 struct lane_value {
   typedef metal::mpsx_plain<X> type;

@@ -10,13 +10,13 @@ enum class mem_flags {
   mem_threadgroup_imageblock = 8
 };
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-MPSX_FN void threadgroup_barrier(mem_flags flags, MPSX_PLACE) {
+MPSX_FN void threadgroup_barrier(mem_flags flags, MPSX_CALL_SITE) {
   mpsx_simt_threadgroup_barrier(unsigned(flags), mpsx_file, mpsx_line);
 }
-MPSX_FN void threadgroup_barrier(mem_flags flags, thread_scope, MPSX_PLACE) {
+MPSX_FN void threadgroup_barrier(mem_flags flags, thread_scope, MPSX_CALL_SITE) {
   mpsx_simt_threadgroup_barrier(unsigned(flags), mpsx_file, mpsx_line);
 }
-MPSX_FN void simdgroup_barrier(mem_flags flags, MPSX_PLACE) {
+MPSX_FN void simdgroup_barrier(mem_flags flags, MPSX_CALL_SITE) {
   mpsx_simt_simdgroup_barrier(unsigned(flags), mpsx_file, mpsx_line);
 }
 MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {

@@ -1,15 +1,15 @@
-// The functions through which kernels reach the engine; compiled once a library, apart from the kernels.
+// The functions through which kernels call the engine. Compiled once per library, separately from the kernels.
 #pragma once
 
 #include "kernel_abi.h"
 
-// Not checked themselves, in a library whose kernels are.
+// Excludes these functions from the instrumentation of a checked library.
 #if defined(__clang__)
 #define MPSX_UNCHECKED disable_sanitizer_instrumentation
 #else
 #define MPSX_UNCHECKED no_sanitize("thread", "bounds")
 #endif
-// In one file with the kernels, clang would find that these are not convergent after all.
+// If clang could see the bodies, it would infer that these functions are not convergent.
 #if defined(__clang__) && defined(MPSX_SIMT)
 #define MPSX_OPAQUE noinline, optnone
 #else
@@ -22,8 +22,7 @@ extern "C" {
 extern __attribute__((visibility("hidden"))) const mpsx_simt_services* mpsx_simt;
 const mpsx_simt_services* mpsx_simt = nullptr;
 
-// Functions that clang calls to convert its own half on an x86 without F16C; with MPSX_GENERAL, in the library of a
-// shader.
+// Functions that clang calls to convert its half type on x86 without F16C, in users' shaders (MPSX_GENERAL).
 #if defined(MPSX_GENERAL) && defined(__clang__) && defined(__x86_64__) && !defined(__F16C__)
 MPSX_CALL float __extendhfsf2(_Float16 h) {
   unsigned short bits;
@@ -31,7 +30,7 @@ MPSX_CALL float __extendhfsf2(_Float16 h) {
   const unsigned magnitude = (bits & 0x7fffu) << 13;
   float f;
   __builtin_memcpy(&f, &magnitude, 4);
-  f *= 0x1p112f;  // moves the exponent's bias from 15 to 127 and normalises subnormals on the way
+  f *= 0x1p112f;  // changes the exponent bias from 15 to 127 and normalizes subnormals
   unsigned word;
   __builtin_memcpy(&word, &f, 4);
   word = ((bits & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : word) | (bits & 0x8000u) << 16;
@@ -43,7 +42,7 @@ MPSX_CALL _Float16 __truncsfhf2(float f) {
   __builtin_memcpy(&word, &f, 4);
   const unsigned sign = word >> 16 & 0x8000u, a = word & 0x7fffffffu;
   unsigned r = (a - (112u << 23) + 0xfffu + (a >> 13 & 1u)) >> 13;
-  if (a < 0x38800000u) {  // below 2^-14 the float adder rounds at the right bit when 0.5 is added
+  if (a < 0x38800000u) {  // below 2^-14, adding 0.5 in float rounds at the right bit
     float small;
     __builtin_memcpy(&small, &a, 4);
     small += 0.5f;
@@ -67,20 +66,20 @@ MPSX_CALL void mpsx_simt_simdgroup_barrier(unsigned flags, const char* file, int
   const mpsx_site site = {__builtin_return_address(0), file, line, "simdgroup_barrier", flags};
   mpsx_simt->simdgroup_barrier(&site);
 }
-MPSX_CALL mpsx_met mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
-                                      const char* function, const char* file, int line) {
+MPSX_CALL mpsx_exchanged mpsx_simt_exchange(unsigned long long low, unsigned long long high, unsigned bytes,
+                                            const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   const unsigned long long value[2] = {low, high};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  return {all, all->active, lane};  // not filled in piece by piece: a processor waits when halves are read as a whole
+  return {all, all->active, lane};  // returned as a whole, because partial writes would stall store forwarding
 }
-MPSX_CALL mpsx_met mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function, const char* file,
-                                           int line) {
+MPSX_CALL mpsx_exchanged mpsx_simt_exchange_long(const void* value, unsigned bytes, const char* function,
+                                                 const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};
   unsigned lane;
   mpsx_lanes* const all = mpsx_simt->exchange(value, bytes, &lane, &site);
-  return {all, all->active, lane};  // not filled in piece by piece: a processor waits when halves are read as a whole
+  return {all, all->active, lane};  // returned as a whole, because partial writes would stall store forwarding
 }
 MPSX_CALL int mpsx_simt_inactive_lane(unsigned source, const char* function, const char* file, int line) {
   const mpsx_site site = {__builtin_return_address(0), file, line, function, 0};

@@ -1,8 +1,7 @@
-// Calls of kernels compiled with -fsanitize=thread,array-bounds, passed on to the driver's checker. Compiled once a
-// library, apart from the kernels. No sanitizer's runtime is linked, and none is meant: the compilers' calls are all
-// that is used.
+// Implements the instrumentation calls of kernels compiled with -fsanitize=thread,array-bounds, and forwards them to
+// the driver's checker. Compiled once per library, separately from the kernels. No sanitizer runtime is linked.
 //
-// The names and meanings of the calls: the interface of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
+// Source of the names and their meaning: the interfaces of LLVM's ThreadSanitizer (compiler-rt, tsan_interface.h and
 // tsan_interface_atomic.h) and UndefinedBehaviorSanitizer (ubsan_handlers.h), which gcc shares.
 #pragma once
 
@@ -45,34 +44,34 @@ MPSX_CHECK void* __tsan_memset(void* p, int byte, unsigned long n) {
   return __builtin_memset(p, byte, n);
 }
 
-// Atomic accesses arrive in place of the operation, which has to be done here. All are done in the strongest order.
+// Calls for atomic accesses replace the operation, so perform it here, always sequentially consistent.
 #define MPSX_BOTH (MPSX_ATOMIC_LOADS | MPSX_ATOMIC_STORES)
-#define MPSX_TELL(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
+#define MPSX_REPORT(T, p, ACCESS) mpsx_simt->atomic(const_cast<const T*>(p), sizeof(T), ACCESS, MPSX_CODE)
 #define MPSX_UPDATE(BITS, T, NAME)                                                   \
   MPSX_CHECK T __tsan_atomic##BITS##_fetch_##NAME(volatile T* p, T v, int) {         \
-    MPSX_TELL(T, p, MPSX_BOTH);                                                      \
+    MPSX_REPORT(T, p, MPSX_BOTH);                                                      \
     return __atomic_fetch_##NAME(p, v, __ATOMIC_SEQ_CST);                            \
   }
 #define MPSX_EXCHANGE(BITS, T, NAME, WEAK)                                                              \
   MPSX_CHECK int __tsan_atomic##BITS##_compare_exchange_##NAME(volatile T* p, T* was, T v, int, int) {  \
-    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    MPSX_REPORT(T, p, MPSX_BOTH);                                                                         \
     return __atomic_compare_exchange_n(p, was, v, WEAK, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
   }
 #define MPSX_ATOMICS(BITS, T)                                                                           \
   MPSX_CHECK T __tsan_atomic##BITS##_load(const volatile T* p, int) {                                   \
-    MPSX_TELL(T, p, MPSX_ATOMIC_LOADS);                                                                 \
+    MPSX_REPORT(T, p, MPSX_ATOMIC_LOADS);                                                                 \
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                        \
   }                                                                                                     \
   MPSX_CHECK void __tsan_atomic##BITS##_store(volatile T* p, T v, int) {                                \
-    MPSX_TELL(T, p, MPSX_ATOMIC_STORES);                                                                \
+    MPSX_REPORT(T, p, MPSX_ATOMIC_STORES);                                                                \
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                           \
   }                                                                                                     \
   MPSX_CHECK T __tsan_atomic##BITS##_exchange(volatile T* p, T v, int) {                                \
-    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    MPSX_REPORT(T, p, MPSX_BOTH);                                                                         \
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                 \
   }                                                                                                     \
   MPSX_CHECK T __tsan_atomic##BITS##_compare_exchange_val(volatile T* p, T was, T v, int, int) {        \
-    MPSX_TELL(T, p, MPSX_BOTH);                                                                         \
+    MPSX_REPORT(T, p, MPSX_BOTH);                                                                         \
     __atomic_compare_exchange_n(p, &was, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
     return was;                                                                                         \
   }                                                                                                     \
@@ -91,9 +90,9 @@ MPSX_ATOMICS(64, unsigned long)
 MPSX_CHECK void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 MPSX_CHECK void __tsan_atomic_signal_fence(int) {}
 
-// An index of an array whose size its type tells.
+// Out-of-range indices of arrays with a static size.
 struct mpsx_ubsan_type {
-  unsigned short kind, info;  // of an integer: whether it is signed, and twice the logarithm of its bits
+  unsigned short kind, info;  // info of an integer: bit 0 is set if it is signed, the others are log2 of its bits
   char name[1];
 };
 struct mpsx_ubsan_bounds {
@@ -101,14 +100,14 @@ struct mpsx_ubsan_bounds {
   unsigned line, column;
   const mpsx_ubsan_type *array, *index;
 };
-// An array of one element stands for as many as its buffer has, as compilers from WGSL and SPIR-V write it.
-MPSX_CHECK bool mpsx_is_open(const char* type) {
+// Compilers from WGSL and SPIR-V declare arrays of unknown size with one element.
+MPSX_CHECK bool mpsx_is_unbounded_array(const char* type) {
   for (; *type; ++type)
     if (type[0] == '[' && type[1] == '1' && type[2] == ']' && type[3] == '\'') return true;
   return false;
 }
 MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned long index) {
-  if (mpsx_is_open(where->array->name)) return;
+  if (mpsx_is_unbounded_array(where->array->name)) return;
   const unsigned bits = 1u << (where->index->info >> 1);
   long long value = (long long)index;
   if (where->index->info & 1u && bits < 64) value = (long long)(index << (64 - bits)) >> (64 - bits);
@@ -118,7 +117,7 @@ MPSX_CHECK void __ubsan_handle_out_of_bounds(mpsx_ubsan_bounds* where, unsigned 
 #undef MPSX_ATOMICS
 #undef MPSX_EXCHANGE
 #undef MPSX_UPDATE
-#undef MPSX_TELL
+#undef MPSX_REPORT
 #undef MPSX_BOTH
 #undef MPSX_ACCESSES
 #undef MPSX_ACCESS

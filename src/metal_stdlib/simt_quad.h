@@ -1,4 +1,4 @@
-// Quad-group functions: four neighbouring lanes of a SIMD group (Metal Shading Language Specification 3.2, 6.9.3).
+// Quad-group functions, on four adjacent lanes of a SIMD group (Metal Shading Language Specification 3.2, 6.9.3).
 #pragma once
 
 namespace metal {
@@ -10,7 +10,7 @@ namespace metal {
 
 #define MPSX_QUAD_FOLD(NAME, EXPRESSION)                                              \
   template <class T>                                                                  \
-  MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, MPSX_PLACE) {                 \
+  MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, MPSX_CALL_SITE) {                 \
     MPSX_QUAD_LANES(T, v, "quad_" #NAME)                                              \
     return g.fold(active, [](V a, V b) MPSX_INLINE { return EXPRESSION; });         \
   }
@@ -25,12 +25,12 @@ MPSX_QUAD_FOLD(xor, a ^ b)
 
 #define MPSX_QUAD_PREFIX(NAME, IDENTITY, OPERATOR)                                                        \
   template <class T>                                                                                      \
-  MPSX_FN mpsx::lane_value_t<T> quad_prefix_inclusive_##NAME(const T& v, MPSX_PLACE) {                    \
+  MPSX_FN mpsx::lane_value_t<T> quad_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                    \
     MPSX_QUAD_LANES(T, v, "quad_prefix_inclusive_" #NAME)                                                 \
     return g.fold(active & (2u << g.lane) - 1u, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });     \
   }                                                                                                       \
   template <class T>                                                                                      \
-  MPSX_FN mpsx::lane_value_t<T> quad_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                    \
+  MPSX_FN mpsx::lane_value_t<T> quad_prefix_exclusive_##NAME(const T& v, MPSX_CALL_SITE) {                    \
     MPSX_QUAD_LANES(T, v, "quad_prefix_exclusive_" #NAME)                                                 \
     const uint below = active & (1u << g.lane) - 1u;                                                      \
     const V folded = g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });                  \
@@ -51,31 +51,31 @@ class quad_vote {
  private:
   vote_t v_;
 };
-// The votes of the active lanes, and who they are, as bits 0 to 3.
+// The votes of the active lanes, and the mask of active lanes, in bits 0 to 3.
 MPSX_FN uint mpsx_quad_ballot(bool v, const char* name, const char* mpsx_file, int mpsx_line, uint& lanes, uint& me) {
   MPSX_QUAD_LANES(bool, v, name)
   lanes = active >> first;
   me = at;
   return (g.votes() & active) >> first;
 }
-MPSX_FN quad_vote quad_ballot(bool v, MPSX_PLACE) {
+MPSX_FN quad_vote quad_ballot(bool v, MPSX_CALL_SITE) {
   uint lanes, me;
   return quad_vote(ushort(mpsx_quad_ballot(v, "quad_ballot", mpsx_file, mpsx_line, lanes, me)));
 }
-MPSX_FN bool quad_any(bool v, MPSX_PLACE) {
+MPSX_FN bool quad_any(bool v, MPSX_CALL_SITE) {
   uint lanes, me;
   return mpsx_quad_ballot(v, "quad_any", mpsx_file, mpsx_line, lanes, me) != 0;
 }
-MPSX_FN bool quad_all(bool v, MPSX_PLACE) {
+MPSX_FN bool quad_all(bool v, MPSX_CALL_SITE) {
   uint lanes, me;
   return mpsx_quad_ballot(!v, "quad_all", mpsx_file, mpsx_line, lanes, me) == 0;
 }
-MPSX_FN quad_vote quad_active_threads_mask(MPSX_PLACE) {
+MPSX_FN quad_vote quad_active_threads_mask(MPSX_CALL_SITE) {
   uint lanes, me;
   mpsx_quad_ballot(true, "quad_active_threads_mask", mpsx_file, mpsx_line, lanes, me);
   return quad_vote(ushort(lanes));
 }
-MPSX_FN bool quad_is_first(MPSX_PLACE) {
+MPSX_FN bool quad_is_first(MPSX_CALL_SITE) {
   uint lanes, me;
   mpsx_quad_ballot(true, "quad_is_first", mpsx_file, mpsx_line, lanes, me);
   return me == uint(__builtin_ctz(lanes));
@@ -83,14 +83,14 @@ MPSX_FN bool quad_is_first(MPSX_PLACE) {
 MPSX_FN bool quad_is_helper_thread() { return false; }
 
 template <class T>
-MPSX_FN mpsx::lane_value_t<T> quad_broadcast_first(const T& v, MPSX_PLACE) {
+MPSX_FN mpsx::lane_value_t<T> quad_broadcast_first(const T& v, MPSX_CALL_SITE) {
   MPSX_QUAD_LANES(T, v, "quad_broadcast_first")
   return g.get(uint(__builtin_ctz(active)));
 }
-// `s` is the lane to read, of the one with the number SOURCE in the quad; no lane where there is none.
+// `s` is the SIMD lane of lane SOURCE of the quad, or no lane if it does not exist.
 #define MPSX_QUAD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
-  MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, ushort n, MPSX_PLACE) {        \
+  MPSX_FN mpsx::lane_value_t<T> quad_##NAME(const T& v, ushort n, MPSX_CALL_SITE) {        \
     MPSX_QUAD_LANES(T, v, "quad_" #NAME)                                               \
     const uint place = SOURCE, s = place > 3u ? MPSX_SIMD_WIDTH : first + place;       \
     return RESULT;                                                                     \
@@ -107,7 +107,7 @@ MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, g.take(s))
 #define MPSX_QUAD_FILL(NAME, STEP, CROSSED)                                                                        \
   template <class T, class F>                                                                                      \
   MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, ushort modulo,   \
-                                                             MPSX_PLACE) {                                         \
+                                                             MPSX_CALL_SITE) {                                         \
     typedef mpsx::lane_value_t<T> V;                                                                               \
     const mpsx_filled<V> mine = {V(v), V(fill)};                                                                   \
     const mpsx::lanes_of<mpsx_filled<V>> g(mine, "quad_shuffle_and_fill_" #NAME, mpsx_file, mpsx_line);            \
@@ -115,7 +115,7 @@ MPSX_QUAD_TAKE(shuffle_rotate_up, (at - n) & 3u, g.take(s))
     return mpsx_take_filled<V>(g, g.lane - at + (at STEP n) % modulo, CROSSED);                                    \
   }                                                                                                                \
   template <class T, class F>                                                                                      \
-  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_PLACE) {    \
+  MPSX_FN mpsx::lane_value_t<T> quad_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_CALL_SITE) {    \
     return quad_shuffle_and_fill_##NAME(v, fill, n, ushort(4), mpsx_file, mpsx_line);                              \
   }
 MPSX_QUAD_FILL(down, +, at + n >= modulo)

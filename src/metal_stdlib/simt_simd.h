@@ -1,4 +1,4 @@
-// SIMD-group functions over lanes that run (Metal Shading Language Specification 3.2, 6.9.2).
+// SIMD-group functions on real lanes (Metal Shading Language Specification 3.2, 6.9.2).
 #pragma once
 
 namespace metal {
@@ -7,10 +7,10 @@ namespace metal {
   const V mpsx_mine(v);                                \
   const mpsx::lanes_of<V> g(mpsx_mine, NAME, mpsx_file, mpsx_line);
 
-// One result for all active lanes.
+// Reductions, with the same result for all active lanes.
 #define MPSX_SIMD_FOLD(NAME, EXPRESSION)                                                          \
   template <class T>                                                                              \
-  MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_PLACE) {                             \
+  MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, MPSX_CALL_SITE) {                             \
     MPSX_LANES(T, v, "simd_" #NAME)                                                               \
     return g.fold_active([](V a, V b) MPSX_INLINE { return EXPRESSION; });                        \
   }
@@ -23,15 +23,15 @@ MPSX_SIMD_FOLD(or, a | b)
 MPSX_SIMD_FOLD(xor, a ^ b)
 #undef MPSX_SIMD_FOLD
 
-// Over the active lanes below, or up to, this one.
+// Prefix scans over the active lanes before this one, or up to and including it.
 #define MPSX_SIMD_PREFIX(NAME, IDENTITY, OPERATOR)                                                     \
   template <class T>                                                                                   \
-  MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_PLACE) {                 \
+  MPSX_FN mpsx::lane_value_t<T> simd_prefix_inclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \
     MPSX_LANES(T, v, "simd_prefix_inclusive_" #NAME)                                                   \
     return g.fold(g.active & (2u << g.lane) - 1u, [](V a, V b) MPSX_INLINE { return a OPERATOR b; }); \
   }                                                                                                    \
   template <class T>                                                                                   \
-  MPSX_FN mpsx::lane_value_t<T> simd_prefix_exclusive_##NAME(const T& v, MPSX_PLACE) {                 \
+  MPSX_FN mpsx::lane_value_t<T> simd_prefix_exclusive_##NAME(const T& v, MPSX_CALL_SITE) {                 \
     MPSX_LANES(T, v, "simd_prefix_exclusive_" #NAME)                                                   \
     const uint below = g.active & (1u << g.lane) - 1u;                                            \
     const V folded = g.fold(below, [](V a, V b) MPSX_INLINE { return a OPERATOR b; });               \
@@ -62,16 +62,16 @@ MPSX_FN uint mpsx_simd_active(const char* name, const char* file, int line, uint
   lane = g.lane;
   return g.active;
 }
-MPSX_FN simd_vote simd_ballot(bool v, MPSX_PLACE) {
+MPSX_FN simd_vote simd_ballot(bool v, MPSX_CALL_SITE) {
   return simd_vote(mpsx_simd_ballot(v, "simd_ballot", mpsx_file, mpsx_line));
 }
-MPSX_FN bool simd_any(bool v, MPSX_PLACE) { return mpsx_simd_ballot(v, "simd_any", mpsx_file, mpsx_line) != 0; }
-MPSX_FN bool simd_all(bool v, MPSX_PLACE) { return mpsx_simd_ballot(!v, "simd_all", mpsx_file, mpsx_line) == 0; }
-MPSX_FN simd_vote simd_active_threads_mask(MPSX_PLACE) {
+MPSX_FN bool simd_any(bool v, MPSX_CALL_SITE) { return mpsx_simd_ballot(v, "simd_any", mpsx_file, mpsx_line) != 0; }
+MPSX_FN bool simd_all(bool v, MPSX_CALL_SITE) { return mpsx_simd_ballot(!v, "simd_all", mpsx_file, mpsx_line) == 0; }
+MPSX_FN simd_vote simd_active_threads_mask(MPSX_CALL_SITE) {
   uint lane;
   return simd_vote(mpsx_simd_active("simd_active_threads_mask", mpsx_file, mpsx_line, lane));
 }
-MPSX_FN bool simd_is_first(MPSX_PLACE) {
+MPSX_FN bool simd_is_first(MPSX_CALL_SITE) {
   uint lane;
   const uint active = mpsx_simd_active("simd_is_first", mpsx_file, mpsx_line, lane);
   return lane == uint(__builtin_ctz(active));
@@ -79,14 +79,14 @@ MPSX_FN bool simd_is_first(MPSX_PLACE) {
 MPSX_FN bool simd_is_helper_thread() { return false; }
 
 template <class T>
-MPSX_FN mpsx::lane_value_t<T> simd_broadcast_first(const T& v, MPSX_PLACE) {
+MPSX_FN mpsx::lane_value_t<T> simd_broadcast_first(const T& v, MPSX_CALL_SITE) {
   MPSX_LANES(T, v, "simd_broadcast_first")
   return g.get(uint(__builtin_ctz(g.active)));
 }
 // `s` is the lane to read.
 #define MPSX_SIMD_TAKE(NAME, SOURCE, RESULT)                                           \
   template <class T>                                                                   \
-  MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, ushort n, MPSX_PLACE) {        \
+  MPSX_FN mpsx::lane_value_t<T> simd_##NAME(const T& v, ushort n, MPSX_CALL_SITE) {        \
     MPSX_LANES(T, v, "simd_" #NAME)                                                    \
     const uint s = SOURCE;                                                             \
     return RESULT;                                                                     \
@@ -100,7 +100,7 @@ MPSX_SIMD_TAKE(shuffle_rotate_down, (g.lane + n) % MPSX_SIMD_WIDTH, g.take(s))
 MPSX_SIMD_TAKE(shuffle_rotate_up, (g.lane - n) % MPSX_SIMD_WIDTH, g.take(s))
 #undef MPSX_SIMD_TAKE
 
-// Data and what fills the lanes that the shuffle leaves empty, taken from the other end.
+// The data, and the values for lanes that the shuffle leaves empty, which come from the other end.
 template <class V>
 struct mpsx_filled {
   V data, fill;
@@ -113,7 +113,7 @@ MPSX_FN V mpsx_take_filled(const mpsx::lanes_of<mpsx_filled<V>>& g, uint source,
 #define MPSX_SIMD_FILL(NAME, STEP, CROSSED)                                                                        \
   template <class T, class F>                                                                                      \
   MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, ushort modulo,   \
-                                                             MPSX_PLACE) {                                         \
+                                                             MPSX_CALL_SITE) {                                         \
     typedef mpsx::lane_value_t<T> V;                                                                               \
     const mpsx_filled<V> mine = {V(v), V(fill)};                                                                   \
     const mpsx::lanes_of<mpsx_filled<V>> g(mine, "simd_shuffle_and_fill_" #NAME, mpsx_file, mpsx_line);            \
@@ -121,7 +121,7 @@ MPSX_FN V mpsx_take_filled(const mpsx::lanes_of<mpsx_filled<V>>& g, uint source,
     return mpsx_take_filled<V>(g, g.lane - at + (at STEP n) % modulo, CROSSED);                                    \
   }                                                                                                                \
   template <class T, class F>                                                                                      \
-  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_PLACE) {    \
+  MPSX_FN mpsx::lane_value_t<T> simd_shuffle_and_fill_##NAME(const T& v, const F& fill, ushort n, MPSX_CALL_SITE) {    \
     return simd_shuffle_and_fill_##NAME(v, fill, n, ushort(MPSX_SIMD_WIDTH), mpsx_file, mpsx_line);                \
   }
 MPSX_SIMD_FILL(down, +, at + n >= modulo)

@@ -1,4 +1,4 @@
-// The swizzles of a vector as members of its union: xy, zyx, rgba, … Included by vector.h only.
+// The swizzles of a vector (xy, zyx, rgba, …) as members of its union. Only included by vector.h.
 #pragma once
 
 // MPSX_EACHn_k(M, letters, …): M(letter, index, …) for the n letters; four copies, since a macro cannot nest in itself.
@@ -48,5 +48,5 @@
   MPSX_EACH##n##_1(MPSX_SW##n##_2, A, B, C, D, STORED, A, B, C, D) \
   MPSX_EACH##n##_1(MPSX_SW##n##_3, A, B, C, D, STORED, A, B, C, D) \
   MPSX_EACH##n##_1(MPSX_SW##n##_4, A, B, C, D, STORED, A, B, C, D)
-// The members of a vector of n components, of which there is room for STORED.
+// The members of a vector of n components with storage for STORED.
 #define MPSX_SWIZZLES(n, STORED) MPSX_SWIZZLES_OF(n, STORED, x, y, z, w) MPSX_SWIZZLES_OF(n, STORED, r, g, b, a)

@@ -137,7 +137,7 @@ MPSX_ADD(underlying_type, __underlying_type(T))
 template <class T>
 T&& declval() noexcept;
 
-// A trait is a constant first; the struct of the same name wraps it.
+// Each trait is a constant, wrapped by the struct of the same name.
 #define MPSX_TRAIT(NAME) \
   template <class T>     \
   struct NAME : bool_constant<NAME##_v<T>> {};
@@ -280,7 +280,7 @@ struct is_assignable : bool_constant<is_assignable_v<T, A>> {};
 template <class From, class To>
 struct is_base_of : bool_constant<is_base_of_v<From, To>> {};
 
-// The type that T... have in common: by the rules of the arithmetic operators.
+// The common type of T..., by the rules of the arithmetic operators.
 template <class... T>
 struct common_type;
 template <class T>

@@ -8,16 +8,16 @@ template <class T, int N>
 struct vec;
 template <class T, int N>
 struct packed_vec;
-// A swizzle overlays the components of a vector and behaves as a vector of the components I. STORED: how many
-// components there are below it.
+// A swizzle overlays the components of a vector and behaves like a vector of the components I. STORED: the number of
+// components in memory.
 template <class T, int STORED, int... I>
 struct mpsx_swizzle;
 
-// A subscript that picks several components: a swizzle as a constant expression reads it.
+// A subscript that selects several components, for swizzles in constant expressions.
 template <int... I>
 struct mpsx_components {};
 
-// Traits of vectors and their swizzles: the plain type, the components and their number.
+// Traits of vectors and swizzles: the plain vector type, the component type and the number of components.
 template <class X>
 struct mpsx_vector {
   static constexpr bool is = false;
@@ -62,7 +62,7 @@ struct mpsx_swizzle {
     return s[index[i]];
   }
   MPSX_FN constexpr operator vec<T, size>() const { return vec<T, size>(s[I]...); }
-  // The translator writes a call after a swizzle that is read, so that its type is a vector's everywhere.
+  // The translator writes a call after every swizzle that is read, to convert it to a vector.
   MPSX_FN constexpr vec<T, size> operator()() const { return vec<T, size>(s[I]...); }
   MPSX_FN constexpr T operator[](int i) const { return get(i); }
   MPSX_FN constexpr mpsx_swizzle& operator=(const vec<T, size>& v) {
@@ -73,8 +73,8 @@ struct mpsx_swizzle {
   MPSX_FN constexpr mpsx_swizzle& operator=(const mpsx_swizzle& o) { return *this = vec<T, size>(o); }
 };
 
-// Any scalar converts to a vector, of the vector's component type (MSL specification 3.2, section 2.11); a vector
-// converts to one of another component type only where it is asked for.
+// Any scalar converts to a vector implicitly (MSL specification 3.2, section 2.11). Conversions to a vector of another
+// component type are explicit.
 #define MPSX_VECTOR_COMMON(TYPE, N)                                                                        \
   TYPE() = default;                                                                                        \
   MPSX_FN constexpr TYPE(T a) : s{} { fill(a); }                                                           \
@@ -108,7 +108,7 @@ struct mpsx_swizzle {
   MPSX_FN constexpr vec<T, int(sizeof...(I))> operator[](mpsx_components<I...>) const {                    \
     return vec<T, int(sizeof...(I))>(s[I]...);                                                             \
   }
-// Copy assignment is written out since the swizzles' is; gcc would not vectorise the implicit one either.
+// Copy assignment is explicit because that of swizzles is, and because gcc does not vectorize the implicit one.
 #define MPSX_VECTOR_COPY(TYPE, N)                    \
   constexpr TYPE(const TYPE&) = default;             \
   MPSX_FN constexpr TYPE& operator=(const TYPE& o) { \
@@ -116,7 +116,7 @@ struct mpsx_swizzle {
     return *this;                                    \
   }
 #if defined(MPSX_SIMT) && defined(__clang__)
-// One access to memory, as on a GPU: for its speed, and so that it is counted as one.
+// Copies with a single memory access, as on a GPU, for speed and so that profiles count it as one.
 template <unsigned long BYTES>
 struct mpsx_whole {};
 template <>
@@ -176,7 +176,7 @@ MPSX_VECTOR(vec, 3, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y
 MPSX_VECTOR(vec, 4, 4, alignas(4 * sizeof(T)), MPSX_ALIGNED_COPY, x MPSX_COMMA y MPSX_COMMA z MPSX_COMMA w,
             r MPSX_COMMA g MPSX_COMMA b MPSX_COMMA a)
 };
-// A packed vector is aligned as its components are, and converts to a vector and back by itself.
+// A packed vector has the alignment of its components and converts to and from a vector implicitly.
 #define MPSX_PACKED(N)                                                        \
   MPSX_FN constexpr packed_vec(const vec<T, N>& v) : s{} {                    \
     MPSX_EACH(N, s[i] = v.s[i])                                               \

@@ -1,4 +1,4 @@
-// Operators of vectors; a swizzle or a scalar may stand on either side.
+// Operators of vectors. Either operand may be a swizzle or a scalar.
 #pragma once
 
 namespace metal {
@@ -14,7 +14,7 @@ template <class A, class B>
 using mpsx_common = typename mpsx_vector_of<A, B>::type;
 template <class X>
 constexpr bool mpsx_is_operand = mpsx_is_vector<X> || is_arithmetic_v<X> || __is_enum(X);
-// One is a vector, and both are vectors or scalars.
+// Whether one operand is a vector, and both are vectors or scalars.
 template <class A, class B>
 constexpr bool mpsx_any_vector = (mpsx_is_vector<A> && mpsx_is_operand<B>) || (mpsx_is_vector<B> && mpsx_is_operand<A>);
 template <class V, class X>
@@ -25,7 +25,7 @@ constexpr void mpsx_check_operand() {
                 "vector operands have different numbers of components");
 }
 
-#define MPSX_VECTOR_BINARY(OP)                                                             \
+#define MPSX_VECTOR_BINARY(OP, SCALAR_OP)                                                  \
   template <class A, class B, class = enable_if_t<mpsx_any_vector<A, B>>>                  \
   MPSX_FN constexpr auto operator OP(const A& a, const B& b) {                             \
     typedef mpsx_common<A, B> V;                                                           \
@@ -33,7 +33,7 @@ constexpr void mpsx_check_operand() {
     mpsx_check_operand<V, A>(), mpsx_check_operand<V, B>();                                \
     V r(S(0));                                                                             \
     MPSX_EACH(mpsx_vector<V>::size,                                                        \
-              r.s[i] = S(S(mpsx_component(a, i)) OP S(mpsx_component(b, i))))              \
+              r.s[i] = S(S(mpsx_component(a, i)) SCALAR_OP S(mpsx_component(b, i))))       \
     return r;                                                                              \
   }                                                                                        \
   template <class A, class B, class = enable_if_t<mpsx_is_vector<A> && mpsx_is_operand<B>>> \
@@ -41,16 +41,16 @@ constexpr void mpsx_check_operand() {
     a = a OP b;                                                                            \
     return a;                                                                              \
   }
-MPSX_VECTOR_BINARY(+)
-MPSX_VECTOR_BINARY(-)
-MPSX_VECTOR_BINARY(*)
-MPSX_VECTOR_BINARY(/)
-MPSX_VECTOR_BINARY(%)
-MPSX_VECTOR_BINARY(&)
-MPSX_VECTOR_BINARY(|)
-MPSX_VECTOR_BINARY(^)
-MPSX_VECTOR_BINARY(<<)
-MPSX_VECTOR_BINARY(>>)
+MPSX_VECTOR_BINARY(+, +)
+MPSX_VECTOR_BINARY(-, -)
+MPSX_VECTOR_BINARY(*, *)
+MPSX_VECTOR_BINARY(/, / ::mpsx::safe /)
+MPSX_VECTOR_BINARY(%, % ::mpsx::safe %)
+MPSX_VECTOR_BINARY(&, &)
+MPSX_VECTOR_BINARY(|, |)
+MPSX_VECTOR_BINARY(^, ^)
+MPSX_VECTOR_BINARY(<<, <<)
+MPSX_VECTOR_BINARY(>>, >>)
 #undef MPSX_VECTOR_BINARY
 
 #define MPSX_VECTOR_COMPARE(OP)                                                              \
@@ -73,7 +73,7 @@ MPSX_VECTOR_COMPARE(&&)
 MPSX_VECTOR_COMPARE(||)
 #undef MPSX_VECTOR_COMPARE
 
-// f of every component; R is the component type of the result.
+// Applies f to every component; R is the component type of the result.
 template <class R, class F, class A, class... B>
 MPSX_FN constexpr auto mpsx_map(F f, const A& a, const B&... b) {
   constexpr int size = mpsx_vector<A>::size;

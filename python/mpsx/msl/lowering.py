@@ -3,6 +3,7 @@
 from .kernels import rename_overloads
 from .passes.address_spaces import lower_address_spaces
 from .passes.conditionals import wrap_mixed_ternary
+from .passes.division import guard_divisions
 from .passes.function_constants import FunctionConstants
 from .passes.overloads import remove_duplicates, suppress_argument_lookup
 from .passes.threadgroup_memory import declare_sizes, share_variables
@@ -48,6 +49,7 @@ def lower(src, module, shared=False, general=False):
         complete_initializers(src)
         templates = {src.texts[d.name] for d in unit.all if d.name >= 0 and d.heads}
         wrap_mixed_ternary(src, templates, done)
+        guard_divisions(src, done)
     if shared:
         done |= share_variables(src, unit)
     lower_address_spaces(src, unit, done, shared)

@@ -1,20 +1,19 @@
-// The pieces of entry points that codegen/cuda.py (of the translator) writes.
+// Building blocks of the entry points that msl/codegen/cuda.py writes.
 #pragma once
 
-// Memory of [[threadgroup(n)]] arguments, whose size the launch decides.
+// Memory of [[threadgroup(n)]] arguments, whose size is set at launch.
 extern "C" __attribute__((address_space(3), aligned(16))) unsigned char mpsx_dynamic_memory[];
 
-// The last parameter of every entry point. A grid beyond CUDA's limits is several launches, whose groups begin at
-// `first`.
+// The last parameter of every entry point. A grid beyond CUDA's limits is split into several launches.
 struct mpsx_cuda_grid {
-  unsigned threads[3], groups[3];  // of the whole
-  unsigned group[3];               // threads a threadgroup, as dispatched
-  unsigned first[3];
+  unsigned threads[3], groups[3];  // of the whole grid
+  unsigned group[3];               // dispatched threads per threadgroup
+  unsigned first[3];               // the launch's first threadgroup
 };
 
 namespace mpsx {
-// A `constant T&` lies among the parameters, where the GPU reads it from its constant cache; what is larger is an
-// address.
+// A `constant T&` is passed by value, so that the GPU reads it through its constant cache, or by address if it is
+// larger.
 constexpr unsigned long kInlineBytes = 1024;
 template <unsigned long SIZE, unsigned long ALIGNMENT>
 struct alignas(ALIGNMENT) inline_bytes {
@@ -35,10 +34,11 @@ MPSX_FN void* argument_address(const inline_bytes<SIZE, ALIGNMENT>& value) {
 }
 MPSX_FN void* dynamic_memory(unsigned offset) { return (void*)(mpsx_dynamic_memory + offset); }
 
-// Where a thread is, in the words of kernel_abi.h. A block is as many threads as a whole threadgroup has, in a row: the
-// threads of a smaller one at the grid's end lie as Metal's do then, and so do its SIMD groups. False for a thread that
-// such a threadgroup does not have.
-MPSX_FN bool find_place(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group, mpsx_thread& thread) {
+// Sets the thread's position (kernel_abi.h). Blocks are one-dimensional with the size of a full threadgroup, so that
+// the threads and SIMD groups of smaller threadgroups at the grid's end are laid out as in Metal. Returns false for
+// threads that do not exist in such a threadgroup.
+MPSX_FN bool set_position(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_threadgroup& group,
+                          mpsx_thread& thread) {
   const unsigned block[3] = {unsigned(__nvvm_read_ptx_sreg_ctaid_x()), unsigned(__nvvm_read_ptx_sreg_ctaid_y()),
                              unsigned(__nvvm_read_ptx_sreg_ctaid_z())};
   launch.constants = nullptr;
@@ -53,7 +53,7 @@ MPSX_FN bool find_place(const mpsx_cuda_grid& grid, mpsx_launch& launch, mpsx_th
   group.threads = group.size[0] * group.size[1] * group.size[2];
   group.simdgroups = (group.threads + MPSX_SIMD_WIDTH - 1) / MPSX_SIMD_WIDTH;
   thread.index = unsigned(__nvvm_read_ptx_sreg_tid_x());
-  thread.index = (thread.index & ~31u) | lane_of_gpu(thread.index & 31u);
+  thread.index = (thread.index & ~31u) | metal_lane(thread.index & 31u);
   thread.lane = thread.index % MPSX_SIMD_WIDTH;
   thread.simdgroup = thread.index / MPSX_SIMD_WIDTH;
   thread.local[0] = thread.index, thread.local[1] = 0, thread.local[2] = 0;

@@ -1,28 +1,28 @@
-// <metal_simdgroup_matrix> on tensor cores: 8x8 matrices spread over the 32 lanes of a warp, two neighbours of a row
-// each, where the fragments of mma.sync lie (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row lane / 4, column lane %
-// 4 * 2. lanes.h numbers the lanes such that thread_elements() are those of Apple's GPUs.
+// <metal_simdgroup_matrix> on tensor cores: 8x8 matrices spread over the 32 lanes of a warp. Each lane holds two
+// adjacent elements of a row, in the layout of mma.sync fragments (PTX ISA, "Matrix Fragments for mma.m16n8k8"): row
+// lane / 4, column lane % 4 * 2. lanes.h renumbers the lanes so that thread_elements() match Apple's GPUs.
 #pragma once
 
 namespace metal {
 MPSX_FN uint mpsx_warp_lane() { return uint(__nvvm_read_ptx_sreg_laneid()); }
-struct mpsx_cell {
+struct mpsx_element_position {
   uint row, column;
-  explicit MPSX_FN mpsx_cell(uint lane) : row(lane / 4), column(lane % 4 * 2) {}
+  explicit MPSX_FN mpsx_element_position(uint lane) : row(lane / 4), column(lane % 4 * 2) {}
 };
 
-// The right factor of a product lies transposed in the tensor core's registers. A matrix from memory is therefore
-// loaded both ways, and the compiler drops the loads that nobody uses.
+// Tensor cores expect the B operand transposed. A matrix is therefore loaded both ways from memory, and the compiler
+// removes unused loads.
 template <class T, int C, int R>
 struct simdgroup_matrix {
   static_assert(C == 8 && R == 8, "simdgroup_matrix has 8 columns and 8 rows");
   typedef vec<T, 2> storage_type;
   storage_type t;
-  storage_type transposed;  // of the transposed matrix, if `both`
+  storage_type transposed;  // elements of the transposed matrix, valid if `both`
   bool both = false;
   simdgroup_matrix() = default;
   // A diagonal matrix.
   explicit MPSX_FN simdgroup_matrix(T diagonal) : t(T(0)) {
-    const mpsx_cell at(mpsx_warp_lane());
+    const mpsx_element_position at(mpsx_warp_lane());
     for (uint k = 0; k < 2; ++k) t[int(k)] = at.row == at.column + k ? diagonal : T(0);
   }
   MPSX_FN storage_type& thread_elements() {
@@ -46,31 +46,31 @@ MPSX_FN simdgroup_matrix<T, C, R> make_diagonal_simdgroup_matrix(T value) {
   return simdgroup_matrix<T, C, R>(value);
 }
 
-// Where element k of this lane lies in memory; `transpose` swaps rows and columns within the block.
-MPSX_FN ulong mpsx_cell_offset(mpsx_cell at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
+// The memory offset of this lane's element k; `transpose` swaps rows and columns within the block.
+MPSX_FN ulong mpsx_element_offset(mpsx_element_position at, uint k, ulong row_elements, ulong2 origin, bool transpose) {
   const uint row = transpose ? at.column + k : at.row, column = transpose ? at.row : at.column + k;
   return (origin.y + row) * row_elements + origin.x + column;
 }
 template <class T, class P, int C, int R>
 MPSX_FN void simdgroup_load(simdgroup_matrix<T, C, R>& m, const P* source, ulong row_elements = 8,
                             ulong2 origin = ulong2(0), bool transpose = false) {
-  const mpsx_cell at(mpsx_warp_lane());
+  const mpsx_element_position at(mpsx_warp_lane());
 #pragma unroll
   for (uint k = 0; k < 2; ++k) {
-    m.t[int(k)] = source[mpsx_cell_offset(at, k, row_elements, origin, transpose)];
-    m.transposed[int(k)] = source[mpsx_cell_offset(at, k, row_elements, origin, !transpose)];
+    m.t[int(k)] = source[mpsx_element_offset(at, k, row_elements, origin, transpose)];
+    m.transposed[int(k)] = source[mpsx_element_offset(at, k, row_elements, origin, !transpose)];
   }
   m.both = true;
 }
 template <class T, class P, int C, int R>
 MPSX_FN void simdgroup_store(const simdgroup_matrix<T, C, R>& m, P* target, ulong row_elements = 8,
                              ulong2 origin = ulong2(0), bool transpose = false) {
-  const mpsx_cell at(mpsx_warp_lane());
+  const mpsx_element_position at(mpsx_warp_lane());
 #pragma unroll
-  for (uint k = 0; k < 2; ++k) target[mpsx_cell_offset(at, k, row_elements, origin, transpose)] = m.t[int(k)];
+  for (uint k = 0; k < 2; ++k) target[mpsx_element_offset(at, k, row_elements, origin, transpose)] = m.t[int(k)];
 }
 
-// A fragment of 16-bit elements, transposed.
+// Transposes a fragment of 16-bit elements.
 MPSX_FN uint mpsx_transposed(uint fragment) {
   uint r;
   __asm__("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(fragment));
@@ -82,27 +82,27 @@ template <class T>
 MPSX_FN uint mpsx_word(const vec<T, 2>& v) {
   return mpsx_pair(as_type<ushort>(T(v[0])), as_type<ushort>(T(v[1])));
 }
-// The same of floats: their halves apart.
+// Transposes a fragment of floats, the upper and lower halves of each separately.
 MPSX_FN float2 mpsx_transposed(float2 v) {
   const uint x = as_type<uint>(float(v[0])), y = as_type<uint>(float(v[1]));
   const uint low = mpsx_transposed(mpsx_pair(x, y)), high = mpsx_transposed(mpsx_pair(x >> 16, y >> 16));
   return float2(as_type<float>(mpsx_pair(low, high)), as_type<float>(mpsx_pair(low >> 16, high >> 16)));
 }
 
-// a * b + c of one block. Not instructions of PTX: python/mpsx/msl/tensor_cores.py makes mma.sync of several at a time,
-// whose matrices have 16 rows and a depth of 16 or 8.
-#define MPSX_PRODUCT(TYPE)                                                    \
-  MPSX_FN float2 mpsx_product_##TYPE(uint a, uint b, float2 c) {              \
+// a * b + c of one 8x8 block, as a pseudo-instruction. python/mpsx/msl/tensor_cores.py combines several of them into an
+// mma.sync, whose shape is M=16 with K=16 or K=8.
+#define MPSX_MMA(TYPE)                                                    \
+  MPSX_FN float2 mpsx_mma_##TYPE(uint a, uint b, float2 c) {              \
     float x, y;                                                               \
     __asm__("mpsx.product." #TYPE " {%0, %1}, {%2}, {%3}, {%4, %5};"          \
             : "=f"(x), "=f"(y)                                                \
             : "r"(a), "r"(b), "f"(float(c[0])), "f"(float(c[1])));            \
     return float2(x, y);                                                      \
   }
-MPSX_PRODUCT(f16)
-MPSX_PRODUCT(bf16)
-#undef MPSX_PRODUCT
-MPSX_FN float2 mpsx_product_tf32(float2 a, float2 b, float2 c) {
+MPSX_MMA(f16)
+MPSX_MMA(bf16)
+#undef MPSX_MMA
+MPSX_FN float2 mpsx_mma_tf32(float2 a, float2 b, float2 c) {
   float x, y;
   __asm__("mpsx.product.tf32 {%0, %1}, {%2, %3}, {%4, %5}, {%6, %7};"
           : "=f"(x), "=f"(y)
@@ -111,12 +111,12 @@ MPSX_FN float2 mpsx_product_tf32(float2 a, float2 b, float2 c) {
   return float2(x, y);
 }
 
-// A float as two numbers of the 11 bits that a tensor core reads of one; what is below them is not looked at. Of what
-// is no number, or nearly too large for one, the low part is zero, and so is `crossed`, the high part where it meets
-// the other factor's low one: an infinity must not meet a zero there.
-struct mpsx_float_parts {
+// Splits a float into two parts of 11 bits each, the precision of tf32. For NaN, infinity and values that would
+// overflow, the low part is zero, and so is `crossed`, the high part as it is multiplied by the other operand's low
+// part, because infinity times zero is NaN.
+struct mpsx_split_float {
   float high, low, crossed;
-  explicit MPSX_FN mpsx_float_parts(float v) {
+  explicit MPSX_FN mpsx_split_float(float v) {
     const float rounded = as_type<float>((as_type<uint>(v) + 0x1000u) & 0xffffe000u);
     const bool finite = __builtin_fabsf(rounded) < INFINITY;
     high = finite ? rounded : v;
@@ -124,13 +124,13 @@ struct mpsx_float_parts {
     low = as_type<float>(as_type<uint>(finite ? v - rounded : 0.0f) + 0x1000u);
   }
 };
-// A product to float32's accuracy out of three of numbers with 11 bits. The sum is ours to round, as the tensor core
-// cuts off.
-MPSX_FN float2 mpsx_float_product(float2 a, float2 b, float2 c) {
-  const mpsx_float_parts a0(a[0]), a1(a[1]), b0(b[0]), b1(b[1]);
-  float2 sum = mpsx_product_tf32(float2(a0.low, a1.low), float2(b0.crossed, b1.crossed), float2(0.0f));
-  sum = mpsx_product_tf32(float2(a0.crossed, a1.crossed), float2(b0.low, b1.low), sum);
-  return c + mpsx_product_tf32(float2(a0.high, a1.high), float2(b0.high, b1.high), sum);
+// Multiplies with float32 accuracy, using three tf32 products. The final addition is separate, because tensor cores
+// truncate sums.
+MPSX_FN float2 mpsx_mma_float(float2 a, float2 b, float2 c) {
+  const mpsx_split_float a0(a[0]), a1(a[1]), b0(b[0]), b1(b[1]);
+  float2 sum = mpsx_mma_tf32(float2(a0.low, a1.low), float2(b0.crossed, b1.crossed), float2(0.0f));
+  sum = mpsx_mma_tf32(float2(a0.crossed, a1.crossed), float2(b0.low, b1.low), sum);
+  return c + mpsx_mma_tf32(float2(a0.high, a1.high), float2(b0.high, b1.high), sum);
 }
 
 template <class T>
@@ -138,37 +138,37 @@ MPSX_FN float2 mpsx_floats(const vec<T, 2>& v) {
   return float2(float(v[0]), float(v[1]));
 }
 template <class B>
-MPSX_FN uint mpsx_right_word(const simdgroup_matrix<B, 8, 8>& b) {
+MPSX_FN uint mpsx_b_word(const simdgroup_matrix<B, 8, 8>& b) {
   if (b.both) return mpsx_word(b.transposed);
   return mpsx_transposed(mpsx_word(b.t));
 }
 template <class B>
-MPSX_FN float2 mpsx_right_floats(const simdgroup_matrix<B, 8, 8>& b) {
+MPSX_FN float2 mpsx_b_floats(const simdgroup_matrix<B, 8, 8>& b) {
   if (b.both) return mpsx_floats(b.transposed);
   return mpsx_transposed(mpsx_floats(b.t));
 }
 template <class D, class A, class B>
-MPSX_FN void mpsx_matrix_product(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
+MPSX_FN void mpsx_matrix_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
                                  const simdgroup_matrix<B, 8, 8>& b, float2 c) {
   float2 sum;
   if constexpr (is_same_v<A, half> && is_same_v<B, half>)
-    sum = mpsx_product_f16(mpsx_word(a.t), mpsx_right_word(b), c);
+    sum = mpsx_mma_f16(mpsx_word(a.t), mpsx_b_word(b), c);
   else if constexpr (is_same_v<A, bfloat> && is_same_v<B, bfloat>)
-    sum = mpsx_product_bf16(mpsx_word(a.t), mpsx_right_word(b), c);
+    sum = mpsx_mma_bf16(mpsx_word(a.t), mpsx_b_word(b), c);
   else
-    sum = mpsx_float_product(mpsx_floats(a.t), mpsx_right_floats(b), c);
+    sum = mpsx_mma_float(mpsx_floats(a.t), mpsx_b_floats(b), c);
   d.t = vec<D, 2>(D(sum[0]), D(sum[1]));
   d.both = false;
 }
 template <class D, class A, class B, class E>
 MPSX_FN void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
                                            const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<E, 8, 8>& c) {
-  mpsx_matrix_product(d, a, b, mpsx_floats(c.t));
+  mpsx_matrix_multiply(d, a, b, mpsx_floats(c.t));
 }
 template <class D, class A, class B>
 MPSX_FN void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
                                 const simdgroup_matrix<B, 8, 8>& b) {
-  mpsx_matrix_product(d, a, b, float2(0.0f));
+  mpsx_matrix_multiply(d, a, b, float2(0.0f));
 }
 template <class T>
 MPSX_FN simdgroup_matrix<T, 8, 8> operator*(const simdgroup_matrix<T, 8, 8>& a, const simdgroup_matrix<T, 8, 8>& b) {

@@ -1,10 +1,10 @@
-// Barriers, SIMD groups and threadgroup memory of an NVIDIA GPU: a warp is a SIMD group. Instead of ../simt.h in
+// Barriers, SIMD groups and threadgroup memory on NVIDIA GPUs, where a warp is a SIMD group. Replaces ../simt.h in
 // translation units with MPSX_CUDA.
 #pragma once
 
 #define MPSX_INLINE __attribute__((always_inline))
-#define MPSX_PLACE const char *mpsx_file = nullptr, int mpsx_line = 0
-#define MPSX_QUIET
+#define MPSX_CALL_SITE const char *mpsx_file = nullptr, int mpsx_line = 0
+#define MPSX_UNCHECKED_SPACE
 #define MPSX_SIMT_ENTRY                                \
   void* const* const args = arguments;                 \
   const mpsx_launch* const launch = whole;             \
@@ -13,11 +13,11 @@
   (void)args, (void)launch, (void)thread, (void)group;
 
 namespace mpsx {
-// Where variable number KEY of the file lies. It has no initial value, as in Metal.
+// The memory of threadgroup variable number KEY of the file, uninitialized as in Metal.
 template <class V, unsigned KEY>
 MPSX_FN V& threadgroup_variable(const char*) {
   static __attribute__((address_space(3), loader_uninitialized, aligned(16))) unsigned char memory[sizeof(V)];
-  // LLVM forgets a constant address's alignment, by which it reads neighbours at once.
+  // LLVM loses the alignment of constant addresses, which it needs to merge adjacent accesses.
   unsigned zero;
   __asm__("mov.u32 %0, 0;" : "=r"(zero));
   return *(V*)__builtin_assume_aligned((unsigned char*)memory + zero, 16);
@@ -35,16 +35,16 @@ enum class mem_flags {
   mem_threadgroup_imageblock = 8
 };
 MPSX_FN constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-// bar.sync orders accesses to all memory among the threads of the group, which is what any of the flags ask for.
+// bar.sync orders all memory accesses of the threadgroup's threads, which satisfies all flags.
 MPSX_FN void threadgroup_barrier(mem_flags) { __syncthreads(); }
 MPSX_FN void threadgroup_barrier(mem_flags, thread_scope) { __syncthreads(); }
-// All lanes must come here, those that have left the kernel aside.
+// All lanes that have not exited must execute this.
 MPSX_FN void simdgroup_barrier(mem_flags) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void simdgroup_barrier(mem_flags, thread_scope) { __nvvm_bar_warp_sync(~0u); }
 MPSX_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __nvvm_membar_gl(); }
 }  // namespace metal
 
-// In this order: the second uses what the first defines.
+// The second header uses definitions of the first.
 // clang-format off
 #include "../simt_simd.h"
 #include "../simt_quad.h"

@@ -64,7 +64,7 @@ class CudaEmitter(SimtEmitter):
         return (f'{limit}extern "C" __attribute__((nvptx_kernel)) void {symbol}('
                 f"{', '.join([*parameters, 'mpsx_cuda_grid grid'])}) {{\n"
                 "  mpsx_launch launch;\n  mpsx_threadgroup group;\n  mpsx_thread thread;\n"
-                "  if (!mpsx::find_place(grid, launch, group, thread)) return;\n"
+                "  if (!mpsx::set_position(grid, launch, group, thread)) return;\n"
                 f"  void* args[MPSX_MAX_ARGUMENTS];\n{arguments}"
                 f"  [[clang::always_inline]] {entry}(args, &launch, &thread);\n}}\n")
 

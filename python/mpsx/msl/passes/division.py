@@ -1,0 +1,21 @@
+"""Integer divisions that do not trap.
+
+`a / b` becomes `a / safe / b` and `a /= b` becomes `a /= safe = b`, and the same for `%`. The operators of `safe`
+(src/metal_stdlib/division.h) guard divisions of integers and leave all others as they are."""
+
+import re
+
+OPERATORS = {"/", "%", "/=", "%="}
+ZERO = re.compile(r"(?:0[xXbB]?)?0*[uUlL]*$")
+
+
+def guard_divisions(src, done):
+    """Edits `src` in place. `done`: tokens that have been replaced."""
+    for i, t in enumerate(src.texts):
+        if t not in OPERATORS or i in done or src.texts[i - 1] == "operator":
+            continue
+        assigns, divisor = t.endswith("="), src.texts[i + 1]
+        constant = src.kinds[i + 1] == "number" and not ZERO.match(divisor)
+        if constant and (not assigns or src.texts[i + 2] in (";", ",", ")")):
+            continue
+        src.wrap(i, i + 1, "", " ::mpsx::safe =" if assigns else f" ::mpsx::safe {t}")
